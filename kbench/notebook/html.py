@@ -1,0 +1,310 @@
+"""Static HTML of tensors, arrays, functions, runs and settings, from the rows of `describe`.
+
+No script, no Jupyter import, nothing evaluated: what a notebook, an exported page or a code hosting
+site shows. Legible with every style stripped. Nothing here raises: what cannot be shown says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kbench.engine import describe
+from kbench.notebook.markup import (
+    Html,
+    details,
+    element,
+    escape,
+    facts,
+    histogram,
+    join,
+    page,
+    table,
+)
+from kbench.workbench import summary
+
+EDGE = 5
+GRAPH_ROWS = 12
+OPEN_CELLS = 40
+
+
+def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
+    """What IPython shows of a value: the one-line summary, and the HTML."""
+    return {"text/plain": summary.line(value), "text/html": show(value)}
+
+
+def show(value: Any) -> str:
+    """HTML of a tensor, variable, function or array; of anything else only its type."""
+    return _guarded(_show, value)
+
+
+def _show(value: Any) -> str:
+    if describe.is_tensor(value):
+        return _tensor(value)
+    if describe.is_function(value):
+        return _function(value)
+    array = describe.held_array(value)
+    if array is None:
+        return page(_head("object", type(value).__name__, ""), [])
+    return array_view(array)
+
+
+def _guarded(build: Callable[..., str], *arguments: Any) -> str:
+    """A repr must never raise: an error becomes a line that names it."""
+    try:
+        return build(*arguments)
+    except Exception as error:
+        return page(
+            element("p", f"not shown: {type(error).__name__}", class_="kb-head"),
+            [element("p", _message(error), class_="kb-bad")],
+        )
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _head(kind: str, name: str, spec: str) -> Html:
+    """The line that stands on top: what it is, what it is called, its dtype and shape."""
+    parts = [element("b", kind), escape(" "), element("code", name), escape(" "), escape(spec)]
+    return element("p", join(parts), class_="kb-head")
+
+
+# ------------------------------------------------------------------ tensors
+
+
+def _tensor(value: Any) -> str:
+    row = describe.tensor(value)
+    array = describe.held_array(value)
+    known = [
+        ("op", row["op"] if row["kind"] == "tensor" else None),
+        ("inputs", _inputs(row)),
+        ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
+        ("version", str(row["version"]) if "version" in row else None),
+        ("made at", row["place"]),
+        ("value", None if array is not None else _state(row)),
+    ]
+    parts = [facts(known)]
+    if array is not None:
+        parts += _array_parts(array, row["name"].removesuffix(":0"))
+    if row["inputs"]:
+        parts.append(_graph(value))
+    return page(_head(row["kind"], row["name"], row["spec"]), parts)
+
+
+def _inputs(row: Mapping[str, Any]) -> Html | None:
+    """The inputs as name and spec; a long list is cut, and says so."""
+    shown = row["inputs"][:4]
+    if not shown:
+        return None
+    texts = [join([element("code", one["name"]), escape(f" {one['spec']}")]) for one in shown]
+    more = row["input_count"] - len(shown)
+    tail = escape(f", and {more} more") if more else Html("")
+    return join([Html(", ".join(texts)), tail])
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Why a symbolic tensor shows no value, and what is known of its last one."""
+    last = row["last"]
+    if last is None:
+        return "none until it is fed" if row["kind"] == "placeholder" else "not evaluated yet"
+    shape = ", ".join(map(str, last["shape"]))
+    text = f": {last['text']}" if "text" in last else ""
+    verb = "last fed" if row["kind"] == "placeholder" else "last run"
+    return f"{verb} [{shape}]{text}"
+
+
+def _graph(value: Any) -> Html:
+    """What the tensor is made from, nearest operations first to be kept."""
+    graph = describe.graph(value, GRAPH_ROWS)
+    rows = [
+        (
+            f"{row['id']}",
+            row["op"],
+            row["name"],
+            row["spec"],
+            " ".join("-" if one is None else str(one) for one in row["inputs"]),
+            row["place"] or "",
+        )
+        for row in graph["rows"]
+    ]
+    cut = f", the nearest {len(rows)} shown" if graph["cut"] else ""
+    caption = f"{graph['total']} nodes{cut}; inputs by number"
+    content = table(caption, ("node", "op", "name", "spec", "inputs", "made at"), rows)
+    return details("graph", element("div", content, class_="kb-text"))
+
+
+# ------------------------------------------------------------------ arrays
+
+
+def array_view(
+    array: Any, name: str = "array", index: Sequence[int] | None = None, note: str = ""
+) -> str:
+    """HTML of an array: statistics and the edges of one slice."""
+
+    def build() -> str:
+        shape, dtype = tuple(array.shape), str(array.dtype)
+        known = [("size", describe.size(int(array.nbytes))), ("shown", note or None)]
+        parts = [facts(known), *_array_parts(array, name, index)]
+        return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
+
+    return _guarded(build)
+
+
+def _array_parts(array: Any, name: str, index: Sequence[int] | None = None) -> list[Html]:
+    row = describe.array(array)
+    if row.get("refused"):
+        return [element("p", row["refused"])]
+    parts = [facts(_statistics(row)), _alerts(row)]
+    if array.size:
+        parts.append(_values(array, name, row, index))
+    else:
+        parts.append(element("p", "no elements"))
+    return parts
+
+
+def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """Range with histogram, mean, deviation and zeros of the finite values."""
+    if not row["finite"]:
+        return []
+    about = "~" if row["sampled"] else ""
+    zeros = f"{about}{row['zeros'] / max(row['count'], 1):.0%}" if row["zeros"] else None
+    sampled = f"{row['count']} of {row['size']} elements" if row["sampled"] else None
+    return [
+        ("range", histogram(row["histogram"], row["min"], row["max"])),
+        ("mean", about + describe.number(row["mean"])),
+        ("sd", about + describe.number(row["std"])),
+        ("zeros", zeros),
+        ("sampled", sampled),
+    ]
+
+
+def _alerts(row: Mapping[str, Any]) -> Html:
+    """NaN and infinities in words, with how many and where the first one is."""
+    found = []
+    for word, first in (("nan", "first_nan"), ("inf", "first_inf")):
+        if row[word]:
+            name = {"nan": "NaN", "inf": "Inf"}[word]
+            place = f", first at {row[first]}" if row[first] is not None else ""
+            found.append(element("p", f"{name}: {row[word]}{place}", class_="kb-bad"))
+    return join(found)
+
+
+def _values(
+    array: Any, name: str, row: Mapping[str, Any], index: Sequence[int] | None
+) -> Html:
+    """The corners of one two-dimensional slice, five rows and columns from each edge."""
+    fixed = list(index) if index is not None else [0] * array.ndim
+    limits = (row["min"], row["max"]) if row["finite"] else None
+    whole = describe.window(array, fixed, (0, 0), (0, 0), limits=limits)
+    rows, cols = _edges(whole["rows"][2]), _edges(whole["cols"][2])
+    heads: list[object] = ["", *_labels(cols)]
+    lines: list[list[object]] = []
+    classes: list[list[str]] = []
+    for number, span in enumerate(rows):
+        if number:
+            lines.append(["…"] * len(heads))
+            classes.append([""] * (len(heads) - 1))
+        bands = [
+            describe.window(array, fixed, span, one, limits=limits) for one in cols
+        ]
+        for line in range(span[1]):
+            cells, levels = _line(bands, line)
+            lines.append([span[0] + line, *cells])
+            classes.append(levels)
+    shown = f"{_slice(name, whole)}, {describe.spec_text(whole['shape'], whole['dtype'])}"
+    if len(rows) > 1 or len(cols) > 1:
+        shown += f", {EDGE} from each edge"
+    content = table(shown, heads, lines, classes)
+    return details("values", content, array.size <= OPEN_CELLS)
+
+
+def _line(bands: Sequence[Mapping[str, Any]], line: int) -> tuple[list[object], list[str]]:
+    """One row of cells over the column bands, with `…` between the bands."""
+    cells: list[object] = []
+    levels: list[str] = []
+    for number, band in enumerate(bands):
+        if number:
+            cells.append("…")
+            levels.append("")
+        cells += band["cells"][line]
+        levels += [_class(level) for level in band["heat"][line]]
+    return cells, levels
+
+
+def _class(level: int | None) -> str:
+    """Shade for a finite value, a warning colour for the rest; the text says it too."""
+    if level is None:
+        return "kb-bad"
+    return f"kb-h{level}" if level else ""
+
+
+def _edges(total: int) -> list[tuple[int, int]]:
+    """(start, count) of what is shown along an axis."""
+    if total <= 2 * EDGE:
+        return [(0, total)]
+    return [(0, EDGE), (total - EDGE, EDGE)]
+
+
+def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:
+    labels: list[object] = []
+    for number, (start, count) in enumerate(spans):
+        labels += ["…"] if number else []
+        labels += range(start, start + count)
+    return labels
+
+
+def _slice(name: str, window: Mapping[str, Any]) -> str:
+    """`w[0, :, :]`: which slice a table shows."""
+    shown = (window["row_axis"], window["col_axis"])
+    index = [":" if axis in shown else str(one) for axis, one in enumerate(window["index"])]
+    return f"{name}[{', '.join(index)}]" if index else name
+
+
+# ------------------------------------------------------------------ functions
+
+
+def _function(value: Any) -> str:
+    inputs, outputs = list(value.inputs), list(value.outputs)
+    known: list[tuple[str, object]] = [
+        ("inputs", _names(inputs)),
+        ("outputs", _names(outputs)),
+        ("updates", str(len(value.updates)) if value.updates else None),
+    ]
+    parts = [facts(known)]
+    rows = describe.plan(value)
+    if rows is not None:
+        parts.append(details("last run", run_table(rows)))
+    return page(_head("function", str(value.name), ""), parts)
+
+
+def _names(tensors: Sequence[Any]) -> Html:
+    row = {"inputs": [], "input_count": len(tensors)}
+    for one in tensors[:4]:
+        facts_of_one = describe.tensor(one)
+        row["inputs"].append({"name": facts_of_one["name"], "spec": facts_of_one["spec"]})  # type: ignore[attr-defined]
+    return _inputs(row) or escape("none")
+
+
+def run_table(rows: Mapping[str, Any]) -> Html:
+    """The steps of a recorded run: what, in which form, how long, how fast."""
+    lines = [
+        (
+            row["step"],
+            row["op"],
+            row["form"],
+            f"{row['seconds'] * 1e3:.3g} ms",
+            describe.size(row["bytes"]),
+            "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
+            "-" if not row["flops"] else f"{row['gflop_per_s']:.3g}",
+            row["place"] or "",
+        )
+        for row in rows["rows"][:40]
+    ]
+    cut = f", the first {len(lines)} shown" if len(rows["rows"]) > len(lines) else ""
+    caption = f"{len(rows['rows'])} steps{cut}, {rows['seconds'] * 1e3:.3g} ms in all"
+    heads = ("step", "op", "form", "time", "moved", "GB/s", "GFLOP/s", "made at")
+    return element("div", table(caption, heads, lines), class_="kb-text")

@@ -1,0 +1,312 @@
+"""What a lesson's check may ask of a learner's names: `expect("y").shape(...).close(...)`.
+
+A check fails at its first unmet demand, and demands come in a fixed order: the name exists, its
+kind, rank, each axis, dtype, values. So a learner hears of a wrong axis before a wrong number.
+Values are compared on fresh feeds: the graph the learner built is run again on numbers it has not
+seen, so an answer written in by hand does not pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench import backend as K
+from kbench.engine.function import Function
+from kbench.engine.tensor import Tensor
+from kbench.engine.variables import Variable
+from kbench.workbench.lessons import BLANK, Exercise, LessonError
+
+STAGES = ("exists", "kind", "shape", "dtype", "values")
+TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-7}
+_SIZES = (3, 2, 4, 5)
+
+
+class Unmet(Exception):
+    """The first demand of a check that is not met; `str` of it is meant for the learner."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check."""
+
+    passed: bool
+    stage: str
+    message: str
+
+
+def judge(exercise: Exercise, namespace: Mapping[str, Any]) -> Verdict:
+    """Run the exercise's check on a learner's names; whatever goes wrong becomes a message."""
+    scope = {"K": K, "np": np, "expect": _Expecter(namespace), "require": require}
+    try:
+        exec(compile(exercise.check, f"<check {exercise.name}>", "exec"), scope)
+    except Unmet as unmet:
+        return Verdict(False, unmet.stage, str(unmet))
+    except LessonError:
+        raise
+    except Exception as error:  # a graph that cannot run is the learner's to mend, not a crash
+        return Verdict(False, "values", f"running it raised {type(error).__name__}: {error}")
+    return Verdict(True, "", "Passed.")
+
+
+def require(condition: bool, message: str) -> None:
+    """A demand on anything else; `message` says what is wrong."""
+    if not condition:
+        raise Unmet("values", message)
+
+
+class _Expecter:
+    """`expect` of a check: looks names up in the learner's namespace."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+
+    def __call__(self, name: str) -> Expectation:
+        if name not in self._namespace:
+            raise Unmet(
+                "exists", f"`{name}` does not exist yet. Fill in {BLANK}, run the cell, check again."
+            )
+        return Expectation(name, self._namespace[name], self._namespace)
+
+
+class Expectation:
+    """Demands on one name. Every method returns the expectation itself, or raises `Unmet`."""
+
+    def __init__(self, name: str, value: Any, namespace: Mapping[str, Any]) -> None:
+        self._name, self._value, self._namespace = name, value, namespace
+        self._stage = 0
+
+    @property
+    def value(self) -> Any:
+        """The learner's value itself, for demands that are not listed here."""
+        return self._value
+
+    def kind(self, wanted: str) -> Expectation:
+        """One of variable, placeholder, constant, tensor, function, array, number, text."""
+        self._enter("kind")
+        actual = _kind(self._value)
+        self._need(actual == wanted, f"is {_article(actual)}; it should be {_article(wanted)}")
+        return self
+
+    def shape(self, *wanted: int | None) -> Expectation:
+        """Rank first, then every axis; None demands that an axis is left open."""
+        self._enter("shape")
+        actual = tuple(K.int_shape(self._tensor()))
+        self._need(
+            len(actual) == len(wanted),
+            f"has {len(actual)} axes, {_shape(actual)}; it should have {len(wanted)}",
+        )
+        for axis, (found, size) in enumerate(zip(actual, wanted, strict=True)):
+            self._need(
+                found == size,
+                f"has shape {_shape(actual)}: axis {axis} is {_size(found)}, "
+                f"it should be {_size(size)}",
+            )
+        return self
+
+    def dtype(self, wanted: str) -> Expectation:
+        """The dtype, by name."""
+        self._enter("dtype")
+        actual = str(K.dtype(self._tensor()))
+        self._need(actual == wanted, f"is {actual}; it should be {wanted}")
+        return self
+
+    def equals(self, wanted: Any) -> Expectation:
+        """A plain Python value, such as a guess, a setting or a shape."""
+        self._enter("values")
+        same = type(self._value) is type(wanted) and self._value == wanted
+        self._need(same, "is not what comes out; look again at the cells above")
+        return self
+
+    def holds(self, wanted: Any) -> Expectation:
+        """The values that a variable, an array or a tensor without feeds has right now."""
+        self._enter("values")
+        value = self._value
+        actual = K.eval(value) if isinstance(value, Tensor) else np.asarray(value)
+        self._compare(actual, np.asarray(wanted), "")
+        return self
+
+    def close(
+        self,
+        reference: Callable[..., Any],
+        feeds: int = 3,
+        low: float = -2.0,
+        high: float = 2.0,
+    ) -> Expectation:
+        """What the graph computes, on `feeds` fresh draws, is what `reference` computes.
+
+        The parameters of `reference` are names of the learner: a placeholder or variable arrives as
+        a fresh array (the variable gets its own value back afterwards), anything else as it is.
+        """
+        self._enter("values")
+        for draw in range(feeds):
+            with self._fresh(reference, draw, low, high) as (arrays, placeholders):
+                wanted = reference(**arrays)
+                target = self._tensor()
+                fed = [arrays[name] for name in placeholders]
+                sources = [self._namespace[name] for name in placeholders]
+                actual = K.function(sources, [target])(fed)[0]
+            self._compare(actual, np.asarray(wanted), _fed(arrays))
+        return self
+
+    def returns(self, reference: Callable[..., Any], feeds: int = 3) -> Expectation:
+        """The first output of a `K.function` on fresh feeds; see `close` for the parameters."""
+        self._enter("values")
+        for draw in range(feeds):
+            with self._fresh(reference, draw, -2.0, 2.0) as (arrays, _):
+                wanted = reference(**arrays)
+                actual = self._function()(self._feeds_of_function(arrays))[0]
+            self._compare(actual, np.asarray(wanted), _fed(arrays))
+        return self
+
+    def changes(self, variable: str, reference: Callable[..., Any]) -> Expectation:
+        """One call of a `K.function` leaves in `variable` what `reference` computes."""
+        self._enter("values")
+        for draw in range(3):
+            with self._fresh(reference, draw, -2.0, 2.0) as (arrays, _):
+                wanted = reference(**arrays)
+                self._function()(self._feeds_of_function(arrays))
+                actual = K.get_value(self._namespace[variable])
+            self._compare(actual, np.asarray(wanted), f"`{variable}` after one call, {_fed(arrays)}")
+        return self
+
+    def _enter(self, stage: str) -> None:
+        """Hold a check to the fixed order of demands."""
+        index = STAGES.index(stage)
+        if index < self._stage:
+            raise LessonError(f"a check asks for {stage} after {STAGES[self._stage]}")
+        self._stage = index
+
+    def _need(self, condition: bool, complaint: str) -> None:
+        if not condition:
+            raise Unmet(STAGES[self._stage], f"`{self._name}` {complaint}.")
+
+    def _tensor(self) -> Tensor:
+        self._need(
+            isinstance(self._value, Tensor),
+            f"is {_article(_kind(self._value))}; it should be a tensor",
+        )
+        tensor: Tensor = self._value
+        return tensor
+
+    def _function(self) -> Function:
+        self._need(
+            isinstance(self._value, Function),
+            f"is {_article(_kind(self._value))}; it should be made by K.function",
+        )
+        function: Function = self._value
+        return function
+
+    def _feeds_of_function(self, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The fresh arrays in the order of the function's inputs."""
+        by_tensor = {id(self._namespace[name]): array for name, array in arrays.items()}
+        feeds = [by_tensor.get(id(source)) for source in self._function().inputs]
+        found = [feed for feed in feeds if feed is not None]
+        self._need(len(found) == len(feeds), "takes other inputs than the exercise asks for")
+        return found
+
+    @contextmanager
+    def _fresh(
+        self, reference: Callable[..., Any], draw: int, low: float, high: float
+    ) -> Iterator[tuple[dict[str, Any], list[str]]]:
+        """Fresh arrays for the parameters of `reference`; variables are put back at the end."""
+        random = np.random.default_rng(1000 + draw)
+        arrays: dict[str, Any] = {}
+        placeholders: list[str] = []
+        kept: list[tuple[Variable, np.ndarray]] = []
+        try:
+            for name in inspect.signature(reference).parameters:
+                value = _Expecter(self._namespace)(name)._value
+                arrays[name] = value
+                if isinstance(value, Tensor) and value.kind in ("placeholder", "variable"):
+                    arrays[name] = _draw(value, random, draw, low, high)
+                if isinstance(value, Variable):
+                    kept.append((value, K.get_value(value)))
+                    K.set_value(value, arrays[name])
+                elif isinstance(value, Tensor) and value.kind == "placeholder":
+                    placeholders.append(name)
+                elif isinstance(value, Tensor):
+                    arrays[name] = K.eval(value)
+            yield arrays, placeholders
+        finally:
+            for variable, value in kept:
+                K.set_value(variable, value)
+
+    def _compare(self, actual: np.ndarray, wanted: np.ndarray, where: str) -> None:
+        """Shape, then the first wrong element, named by its index."""
+        note = f" ({where})" if where else ""
+        self._need(
+            actual.shape == wanted.shape,
+            f"gives shape {_shape(actual.shape)}{note}; it should give {_shape(wanted.shape)}",
+        )
+        tolerance = TOLERANCE.get(str(actual.dtype), 0.0)
+        good = np.isclose(
+            np.asarray(actual, np.float64),
+            np.asarray(wanted, np.float64),
+            rtol=tolerance,
+            atol=tolerance,
+            equal_nan=True,
+        )
+        if not good.all():
+            index = tuple(int(i) for i in np.argwhere(~good)[0])
+            place = f"at index {_shape(index)} " if index else ""
+            self._need(
+                False,
+                f"is {actual[index]:.6g} {place}where {wanted[index]:.6g} is right{note}",
+            )
+
+
+def _draw(
+    source: Tensor, random: np.random.Generator, draw: int, low: float, high: float
+) -> np.ndarray:
+    """A fresh array for a placeholder or variable; open axes get a size that differs per draw."""
+    sizes = [
+        _SIZES[(axis + draw) % len(_SIZES)] if size is None else size
+        for axis, size in enumerate(K.int_shape(source))
+    ]
+    dtype = np.dtype(str(K.dtype(source)))
+    if dtype.kind == "f":
+        return random.uniform(low, high, sizes).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, sizes).astype(dtype)
+    return random.integers(int(low), int(high) + 1, sizes).astype(dtype)
+
+
+def _kind(value: Any) -> str:
+    """What the learner's value is, in the words of the lessons."""
+    if isinstance(value, Tensor):
+        return str(value.kind)
+    if isinstance(value, Function):
+        return "function"
+    if isinstance(value, np.ndarray):
+        return "array"
+    if isinstance(value, (bool, int, float, np.number)):
+        return "number"
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _size(size: int | None) -> str:
+    return "open (None)" if size is None else str(size)
+
+
+def _shape(shape: tuple[int | None, ...]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def _fed(arrays: Mapping[str, Any]) -> str:
+    """Which fresh values a comparison used, by shape."""
+    shapes = [f"{name} {_shape(np.shape(array))}" for name, array in arrays.items()]
+    return "on fresh values: " + ", ".join(shapes) if shapes else ""
