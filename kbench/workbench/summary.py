@@ -1,0 +1,168 @@
+"""One line of text about any value: the text/plain of every front end.
+
+    float32[32, 64] 8 kB  [0 |█▄▂▁    | 0.98] mean 0.31 sd 0.2  NaN 3!
+
+A summary never evaluates a symbolic tensor, never calls a user's `repr` and never raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import describe
+
+FEW = 8
+_SAFE = (bool, int, float, complex, type(None))
+_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, range)
+_EDGE = 4
+
+
+def ascii_only() -> bool:
+    """True when standard output cannot show block characters."""
+    encoding = str(getattr(sys.stdout, "encoding", None) or "utf-8")
+    return not encoding.lower().replace("-", "").startswith("utf")
+
+
+def line(value: object, ascii: bool = False) -> str:
+    """The one-line summary of a tensor, variable, array, function or any other object."""
+    try:
+        text = _line(value, ascii)
+    except Exception as error:  # a user's object may raise from anything we touch
+        text = f"{type_name(value)} (no summary: {type_name(error)})"
+    return text.encode("ascii", "backslashreplace").decode("ascii") if ascii else text
+
+
+def text(value: object, ascii: bool = False) -> str:
+    """The summary line and, up to rank 2, the corners of the values below it."""
+    head = line(value, ascii)
+    try:
+        held = describe.held_array(value)
+        if held is None or not 0 < held.ndim <= 2 or not FEW < held.size:
+            return head
+        return "\n".join([head, *_table(held, "..." if ascii else "…")])
+    except Exception:  # as above: the head has said what can be said
+        return head
+
+
+def type_name(value: object) -> str:
+    """The name of a value's class, safe to show."""
+    return describe.printable(type(value).__name__)
+
+
+def _line(value: object, ascii: bool) -> str:
+    if describe.is_function(value):
+        return _function_line(value)
+    if describe.is_tensor(value):
+        return _tensor_line(value, ascii)
+    held = describe.held_array(value)
+    if held is not None:
+        return array_line(describe.array(held), ascii, _few(held))
+    if type(value) in _SAFE:
+        return f"{type_name(value)} {describe.printable(value)}"
+    if isinstance(value, _SIZED) and type(value).__len__ in _LENGTHS:
+        return f"{type_name(value)} of {len(value)}"
+    return type_name(value)
+
+
+_LENGTHS = {one.__len__ for one in _SIZED}
+
+
+def array_line(row: dict[str, Any], ascii: bool = False, values: str | None = None) -> str:
+    """The summary line of an array whose statistics are `row`; `values` replaces the range."""
+    head = f"{describe.spec_text(row['shape'], row['dtype'])} {describe.size(row['bytes'])}"
+    if "refused" in row:
+        return f"{head}  {row['refused']}"
+    if row["size"] == 0:
+        return f"{head}  empty"
+    body = values if values is not None else range_text(row, ascii)
+    return "  ".join(one for one in (head, body, flags_text(row)) if one)
+
+
+def range_text(row: dict[str, Any], ascii: bool = False) -> str:
+    """`[low |histogram| high] mean sd`, "all zero", or what is left when nothing is finite."""
+    if not row["finite"]:
+        return "no finite value"
+    mark = "~" if row["sampled"] else ""
+    if row["zeros"] == row["count"]:
+        return f"{mark}all zero"
+    low, high = describe.number(row["min"]), describe.number(row["max"])
+    if row["min"] == row["max"]:
+        return f"{mark}all {low}"
+    bars = describe.glyphs(row["histogram"], ascii=ascii)
+    mean, deviation = describe.number(row["mean"]), describe.number(row["std"])
+    return f"{mark}[{low} |{bars}| {high}] mean {mean} sd {deviation}"
+
+
+def flags_text(row: dict[str, Any]) -> str:
+    """`NaN 3! Inf 1!`, empty when every value read is finite."""
+    parts = []
+    for label, field in (("NaN", "nan"), ("Inf", "positive_inf"), ("-Inf", "negative_inf")):
+        if row.get(field):
+            parts.append(f"{label} {row[field]}!")
+    return " ".join(parts)
+
+
+def _few(held: np.ndarray[Any, Any]) -> str | None:
+    """The values themselves when they are few."""
+    if not 0 < held.size <= FEW or describe.array(held).get("refused"):
+        return None
+    flat = ", ".join(describe.number(one) for one in held.reshape(-1).tolist())
+    return flat if held.ndim == 0 else f"[{flat}]"
+
+
+def _tensor_line(value: Any, ascii: bool) -> str:
+    row = describe.tensor(value)
+    head = f"{row['kind']} {row['name']}"
+    held = describe.held_array(value)
+    if held is not None:
+        return f"{head} {array_line(describe.array(held), ascii, _few(held))}  v{row['version']}"
+    parts = [f"{head} {row['spec']}"]
+    if row["inputs"]:
+        names = ", ".join(one["name"] for one in row["inputs"][:4])
+        parts.append(f"{row['op']}({names}{', ...' if row['input_count'] > 4 else ''})")
+    if row["last"] is not None:
+        word = "last fed" if row["kind"] == "placeholder" else "last"
+        last = row["last"]
+        parts.append(f"{word} {last.get('text') or last['shape']}")
+    return "  ".join(parts)
+
+
+def _function_line(value: Any) -> str:
+    counts = (
+        _count(len(value.inputs), "input"),
+        _count(len(value.outputs), "output"),
+        _count(len(value.updates), "update"),
+    )
+    name = describe.printable(value.name)
+    return f"function {name}  {counts[0]} -> {counts[1]}, {counts[2]}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _table(held: np.ndarray[Any, Any], gap: str) -> list[str]:
+    """The first and last four rows and columns, right-aligned."""
+    grid = held.reshape(1, -1) if held.ndim == 1 else held
+    rows, cols = _edges(grid.shape[0]), _edges(grid.shape[1])
+    cells = [
+        [_table_cell(grid, row, col, gap) for col in cols]
+        for row in rows
+    ]
+    width = max((len(cell) for line_cells in cells for cell in line_cells), default=1)
+    return ["  " + " ".join(cell.rjust(width) for cell in line_cells) for line_cells in cells]
+
+
+def _edges(count: int) -> list[int | None]:
+    if count <= 2 * _EDGE:
+        return list(range(count))
+    return [*range(_EDGE), None, *range(count - _EDGE, count)]
+
+
+def _table_cell(grid: np.ndarray[Any, Any], row: int | None, col: int | None, gap: str) -> str:
+    if row is None or col is None:
+        return gap
+    return str(describe.window(grid, None, (row, 1), (col, 1))["cells"][0][0])
