@@ -23,7 +23,9 @@ class _Unloaded(ModuleType):
     def __getattr__(self, name: str) -> object:
         if not name.startswith("__") or name == "__all__":
             load()
-            if name in self.__dict__:
+            if type(self) is not _Unloaded:
+                return getattr(self, name)
+            if name in self.__dict__:  # asked for by the loading itself
                 return self.__dict__[name]
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 

@@ -1,0 +1,8 @@
+"""`python -m kbench` is the `kbench` command."""
+
+import sys
+
+from kbench.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

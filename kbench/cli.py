@@ -1,0 +1,219 @@
+"""The `kbench` command: what was asked for, and which part of the product answers it.
+
+Nothing heavy is imported here: `--version` and `--help` answer at once, a run of code loads no
+terminal interface, and the terminal is looked at before Textual is, which does not look itself.
+
+Exit codes: 0 success, 1 the user's code failed, 2 wrong usage or configuration, 3 the kernel could
+not be started, 130 interrupted. Results go to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from kbench.version import __version__
+
+OK, FAILED, USAGE, NO_KERNEL, INTERRUPTED = 0, 1, 2, 3, 130
+
+COMMANDS = {
+    "config": "show the settings, or read or write one",
+    "doctor": "versions, threads, kernel cache, and what this machine can do",
+    "warmup": "compile every library kernel now, so that no first call is slow",
+    "bench": "run the benchmarks and compare with NumPy, PyTorch and JAX",
+    "learn": "list the lessons, or take one",
+}
+
+USAGE_TEXT = """kbench [options]
+       kbench [options] -c CODE [argument ...]
+       kbench [options] SCRIPT [argument ...]
+       kbench [options] -m MODULE [argument ...]
+       kbench [options] - [argument ...]
+       kbench COMMAND [--help]"""
+
+EPILOG = """commands:
+{commands}
+
+Without a terminal, with TERM=dumb or with CI set, `kbench` runs what standard input holds.
+With -c and standard input the backend is imported as K and the last value is shown:
+
+  kbench -c 'K.eval(K.softmax([1., 2., 3.]))'
+
+exit codes: 0 success, 1 the code failed, 2 wrong usage or configuration,
+3 the kernel could not start, 130 interrupted"""
+
+_VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script")
+_TARGET_OPTIONS = ("-c", "-m")
+
+
+def _epilog() -> str:
+    width = max(map(len, COMMANDS))
+    return EPILOG.format(
+        commands="\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    )
+
+
+def _size(text: str) -> tuple[int, int]:
+    columns, cross, rows = text.lower().partition("x")
+    if not (cross and columns.isdigit() and rows.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMNSxROWS, such as 120x40")
+    size = int(columns), int(rows)
+    if not (20 <= size[0] <= 1000 and 5 <= size[1] <= 500):
+        raise argparse.ArgumentTypeError(f"{text!r} is outside 20x5 to 1000x500")
+    return size
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of everything up to the target; what follows a target belongs to the target."""
+    parser = argparse.ArgumentParser(
+        prog="kbench",
+        usage=USAGE_TEXT,
+        description="An interactive tensor workbench: the Keras backend API, live.",
+        epilog=_epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kbench {__version__}")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("-c", metavar="CODE", dest="code", help="run CODE and show its last value")
+    target.add_argument("-m", metavar="MODULE", dest="module", help="run a module as a script")
+    target.add_argument("target", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--plain", action="store_true", help="a line-by-line prompt, fit for screen readers"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="write results as one JSON document, prints aside"
+    )
+    parser.add_argument(
+        "--full-traceback", action="store_true", help="show kbench's own frames in errors too"
+    )
+    pictures = parser.add_argument_group("pictures of the workbench")
+    pictures.add_argument("--screenshot", metavar="OUT.svg", help="draw it without a terminal")
+    pictures.add_argument("--size", type=_size, metavar="COLUMNSxROWS", help="such as 120x40")
+    pictures.add_argument("--script", metavar="FILE.kbs", help="keys and code to play first")
+    parser.add_argument("--theme", help="colour theme of the workbench")
+    return parser
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Cut the command line after its target, as Python does, so that a script keeps its options."""
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word in _TARGET_OPTIONS:
+            index += 2
+            break
+        if word in _VALUE_OPTIONS:
+            index += 2
+            continue
+        index += 1
+        glued = word.startswith(_TARGET_OPTIONS) and not word.startswith("--")
+        if glued or word == "-" or not word.startswith("-"):
+            break
+    return list(arguments[:index]), list(arguments[index:])
+
+
+def terminal_refusal() -> str | None:
+    """Why the full-screen workbench cannot open here, or None when it can.
+
+    Textual does not check this: it would write escape codes into a pipe and never end.
+    """
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        return "standard input and output are not both a terminal"
+    if os.environ.get("TERM", "") in ("", "dumb") and sys.platform != "win32":
+        return "TERM is unset or dumb"
+    if os.environ.get("CI"):
+        return "CI is set"
+    return None
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    runs = options.code is not None or options.module is not None or options.target is not None
+    command = options.target in COMMANDS
+    if options.screenshot is None:
+        if options.script is not None or options.size is not None:
+            parser.error("--size and --script go with --screenshot")
+    elif runs or options.plain or options.json:
+        parser.error("--screenshot draws the workbench; it takes no code, --plain or --json")
+    if options.plain and (runs or options.json):
+        parser.error("--plain opens a prompt; it takes no code and no --json")
+    if options.theme and (runs or options.plain):
+        parser.error("--theme goes with the workbench and --screenshot")
+    if command and (options.json or options.full_traceback):
+        parser.error(f"options of a command follow it: kbench {options.target} --json")
+
+
+def _command(name: str, arguments: list[str]) -> int:
+    if name == "doctor":
+        from kbench import doctor
+
+        return doctor.main(arguments)
+    from kbench import cli_tools
+
+    return cli_tools.MAINS[name](arguments)
+
+
+def _run(options: argparse.Namespace, arguments: list[str]) -> int:
+    from kbench import cli_run
+
+    style = cli_run.Style(as_json=options.json, full_traceback=options.full_traceback)
+    if options.code is not None:
+        return cli_run.run_code(options.code, arguments, style)
+    if options.module is not None:
+        return cli_run.run_module(options.module, arguments, style)
+    if options.target == "-" or options.target is None:
+        return cli_run.run_stdin(arguments, style, named=options.target == "-")
+    return cli_run.run_script(options.target, arguments, style)
+
+
+def _screenshot(options: argparse.Namespace) -> int:
+    from kbench.tui import screenshot
+
+    screenshot.render(options.screenshot, options.size or (120, 40), options.theme, options.script)
+    return OK
+
+
+def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    head, rest = split(arguments)
+    options = parser.parse_args(head)
+    _check(parser, options)
+    if options.target in COMMANDS:
+        return _command(options.target, rest)
+    if options.code is not None or options.module is not None or options.target is not None:
+        return _run(options, rest)
+    if options.screenshot is not None:
+        return _screenshot(options)
+    refusal = terminal_refusal()
+    if refusal is None and not options.plain and not options.json:
+        from kbench.tui import app
+
+        return int(app.run(options))
+    if sys.stdin is not None and sys.stdin.isatty() and not options.json:
+        from kbench import cli_plain
+
+        if refusal is not None and not options.plain:
+            print(f"kbench: {refusal}, so this is the plain prompt", file=sys.stderr)
+        return cli_plain.run()
+    return _run(options, rest)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    parser = make_parser()
+    try:
+        code = _dispatch(parser, sys.argv[1:] if arguments is None else arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("kbench: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`kbench ... | head`): nothing to tell it, and nothing to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return USAGE

@@ -1,0 +1,259 @@
+"""`kbench learn`: the lessons as plain steps, line by line, for any terminal and screen readers.
+
+The lesson, its checks and the progress are `workbench`'s; here is only the conversation. Whatever
+does not begin with a colon is Python and runs, so the learner may try things at every step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import code
+import contextlib
+import sys
+import warnings
+from types import ModuleType
+from typing import Any
+
+from kbench import cli_run
+from kbench.workbench.lesson_coach import Coach
+from kbench.workbench.lesson_progress import Progress
+from kbench.workbench.lessons import Lesson, LessonError, Step, catalogue, load
+
+HELP = """:next      go on           :back   the step before
+:run       run the code shown      :check  check the exercise
+:hint      the next hint           :solution [sure]
+:skip      enter the answer and go on
+:list      the exercises           :reset  forget what is done
+:again     show the step again     :quit   leave; the place is kept
+Anything else is Python, and K is the backend. Enter alone runs the code shown and goes on."""
+
+
+class Lines(code.InteractiveConsole):
+    """A Python prompt whose errors are folded and whose values are shown as summaries."""
+
+    def showtraceback(self) -> None:
+        """Write the error being handled, in the learner's frames only."""
+        error = sys.exc_info()[1]
+        if error is not None:
+            self.write(cli_run.fold(error))
+
+    def write(self, data: str) -> None:
+        """Errors are part of the lesson's conversation: they go where the results go."""
+        print(data, end="" if data.endswith("\n") else "\n", flush=True)
+
+    def show(self, value: Any) -> None:
+        """The display hook of the lesson."""
+        if value is not None:
+            print(cli_run.echo(value, sys.stdout))
+
+
+class Walk:
+    """One learner's way through one lesson."""
+
+    def __init__(self, lesson: Lesson, progress: Progress) -> None:
+        import kbench
+
+        module = ModuleType("__main__")
+        module.__dict__.update(__builtins__=__builtins__, K=kbench)
+        sys.modules["__main__"] = module
+        self.lesson = lesson
+        self.names = module.__dict__
+        self.console = Lines(self.names, filename="<lesson>")
+        self.coach = Coach(lesson, self.names, progress)
+        self.index = max(progress.step(lesson), 0)
+        self.shown = True
+
+    @property
+    def step(self) -> Step:
+        """Where the learner is."""
+        return self.lesson.steps[self.index]
+
+    def run(self) -> int:
+        """Ask and answer until the lesson ends, the learner leaves, or input does."""
+        print(f"Lesson {self.lesson.number}: {self.lesson.title}   (:help lists the commands)\n")
+        self._catch_up()
+        self._show()
+        while True:
+            try:
+                line = self.console.raw_input(self._prompt())
+            except EOFError:
+                print()
+                return cli_run.OK
+            except KeyboardInterrupt:
+                print("\n(:quit leaves)")
+                continue
+            if not self._answer(line):
+                return cli_run.OK
+
+    def _prompt(self) -> str:
+        return f"[{self.index + 1}/{len(self.lesson.steps)}] "
+
+    def _catch_up(self) -> None:
+        """Run what earlier steps set up, quietly, so that a resumed lesson finds its names."""
+        done = self.lesson.steps[: self.index]
+        if not any(step.is_code for step in done):
+            return
+        print(f"(running again what the first {len(done)} steps made)\n")
+        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+            for step in done:
+                self._run_step(step)
+
+    def _run_step(self, step: Step) -> None:
+        """Run one step; an exercise that is done runs as its solution."""
+        if step.role in ("setup", "demo"):
+            self._python(step.text)
+        elif step.is_exercise and step.name in self.coach.progress.passed(self.lesson):
+            self._python(self.lesson.exercise(step.name).solution)
+
+    def _python(self, source: str) -> None:
+        before, sys.displayhook = sys.displayhook, self.console.show
+        try:
+            with warnings.catch_warnings():
+                self._execute(source)
+        finally:
+            sys.displayhook = before
+
+    def _execute(self, source: str) -> None:
+        """Run a cell; the value of its last expression is shown, as in a notebook."""
+        try:
+            program, last = cli_run.compile_source(source, "<lesson>")
+            exec(program, self.names)
+            if last is not None:
+                self.console.show(eval(last, self.names))
+        except SystemExit:
+            print("(:quit leaves the lesson)")
+        except KeyboardInterrupt:
+            print("interrupted")
+        except BaseException:
+            self.console.showtraceback()
+
+    def _show(self) -> None:
+        step = self.step
+        if not step.is_code:
+            print(step.text.rstrip(), "\n")
+            return
+        titles = {"exercise": f"Exercise {step.name}: fill in the ___", "check": "Check"}
+        titles["predict"] = f"Predict {step.name}: fill in the ___ before running it"
+        print(f"{titles.get(step.role, 'Try this')}\n")
+        for line in step.text.rstrip().splitlines():
+            print(f"    {line}".rstrip())
+        print()
+
+    def _read_more(self, line: str) -> str | None:
+        """The whole of a statement that began with `line`; None when it was given up."""
+        source = line
+        while True:
+            try:
+                if self.console.compile(source, "<lesson>", "single") is not None:
+                    return source
+                source += "\n" + self.console.raw_input("  ... ")
+            except (OverflowError, SyntaxError, ValueError):
+                return source
+            except (EOFError, KeyboardInterrupt):
+                print()
+                return None
+
+    def _answer(self, line: str) -> bool:
+        """Do what one line asks for; False to leave."""
+        text = line.strip()
+        if not text.startswith(":") and text:
+            source = self._read_more(line)
+            if source is not None:
+                self._python(source)
+            return True
+        word, _, rest = text.removeprefix(":").partition(" ")
+        if not text:
+            return self._enter()
+        actions = {
+            "next": lambda: self._go(1),
+            "back": lambda: self._go(-1),
+            "run": lambda: self._python(self.step.text) if self.step.is_code else None,
+            "again": self._show,
+            "check": self._check,
+            "hint": lambda: print(self.coach.hint(self._exercise())),
+            "solution": lambda: print(self.coach.solution(self._exercise(), rest == "sure")),
+            "skip": self._skip,
+            "list": lambda: print(self.coach.overview()),
+            "reset": self._reset,
+            "help": lambda: print(HELP),
+        }
+        if word in ("quit", "q"):
+            return False
+        action = actions.get(word)
+        if action is None:
+            print(f"no command :{word}; :help lists them")
+            return True
+        return action() is not False
+
+    def _exercise(self) -> str | None:
+        return (self.step.of or self.step.name) if self.step.role in _ASKED else None
+
+    def _enter(self) -> bool:
+        step = self.step
+        if step.role == "check":
+            self._check()
+        elif step.is_exercise and step.name not in self.coach.progress.passed(self.lesson):
+            print("type your answer, then :check; or :hint, :skip, :next")
+            return True
+        else:
+            self._run_step(step)
+        return self._go(1)
+
+    def _go(self, by: int) -> bool:
+        target = self.index + by
+        if target >= len(self.lesson.steps):
+            print(self.coach.overview())
+            return False
+        self.index = max(target, 0)
+        self.coach.progress.record_step(self.lesson, self.index)
+        self._show()
+        return True
+
+    def _check(self) -> None:
+        print(self.coach.check(self._exercise()).message)
+
+    def _skip(self) -> bool:
+        solution = self.coach.skip(self._exercise())
+        print(solution)
+        self._python(solution)
+        return self._go(1)
+
+    def _reset(self) -> bool:
+        self.coach.progress.reset(self.lesson)
+        self.index = 0
+        self._show()
+        return True
+
+
+_ASKED = ("exercise", "predict", "check")
+
+
+def _listing(progress: Progress) -> str:
+    lines = []
+    for lesson in catalogue():
+        done, all_of_them = len(progress.passed(lesson)), len(lesson.exercises)
+        lines.append(f"{lesson.number:>3}  {lesson.title}   {done} of {all_of_them} exercises done")
+    lines.append("kbench learn NUMBER takes one; or open the notebooks in tutorials/")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """`kbench learn [NUMBER] [--reset-progress]`."""
+    parser = argparse.ArgumentParser(prog="kbench learn", description="List or take the lessons.")
+    parser.add_argument("number", nargs="?", type=int, help="the lesson to take")
+    parser.add_argument("--reset-progress", action="store_true", help="forget what was done")
+    options = parser.parse_args(arguments)
+    progress = Progress()
+    try:
+        lesson = None if options.number is None else load(options.number)
+        if options.reset_progress:
+            progress.reset(lesson)
+        if lesson is None:
+            print(_listing(progress))
+            return cli_run.OK
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  line editing for input()
+        return Walk(lesson, progress).run()
+    except LessonError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return cli_run.USAGE

@@ -1,0 +1,150 @@
+"""The small commands: `kbench config`, `warmup`, `bench` and `learn`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+OK, FAILED, USAGE = 0, 1, 2
+
+
+# ------------------------------------------------------------------ config
+
+
+def _parsed(text: str) -> Any:
+    """A value from the command line: JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def config_main(arguments: list[str]) -> int:
+    """`kbench config [get NAME | set NAME VALUE] [--json]`: settings, kept in keras.json."""
+    parser = argparse.ArgumentParser(
+        prog="kbench config",
+        description="Show the settings, read one, or set one and write it to keras.json.",
+    )
+    parser.add_argument("action", nargs="?", choices=("get", "set"))
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("value", nargs="?")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    options = parser.parse_args(arguments)
+    expected = {None: 0, "get": 1, "set": 2}[options.action]
+    given = (options.name is not None) + (options.value is not None)
+    if given != expected:
+        parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
+    from kbench.engine import config
+
+    config.load_file()
+    if options.action == "set":
+        return _set(config, options.name, options.value)
+    settings = config.snapshot()
+    if options.action == "get":
+        if options.name not in settings:
+            known = ", ".join(settings)
+            print(f"kbench: unknown setting {options.name!r}; there are {known}", file=sys.stderr)
+            return USAGE
+        value = settings[options.name]
+        print(json.dumps(value) if options.json else value)
+    elif options.json:
+        print(json.dumps(settings))
+    else:
+        width = max(map(len, settings))
+        for name, value in settings.items():
+            print(f"{name:<{width}}  {value}")
+        print(f"kept in {config.keras_home() / 'keras.json'}", file=sys.stderr)
+    return OK
+
+
+_KEPT = ("epsilon", "floatx", "image_data_format")
+
+
+def _set(config: Any, name: str, text: str) -> int:
+    if name not in _KEPT:
+        reason = f"{name!r} is not kept in keras.json; it keeps {', '.join(_KEPT)}"
+        print(f"kbench: {reason}", file=sys.stderr)
+        return USAGE
+    try:
+        config.assign(name, _parsed(text))
+    except ValueError as error:
+        print(f"kbench: {getattr(error, 'reason', error)}", file=sys.stderr)
+        return USAGE
+    path = config.save_file()
+    print(f"{name} = {config.snapshot()[name]}, written to {path}", file=sys.stderr)
+    return OK
+
+
+# ------------------------------------------------------------------ warmup
+
+
+class Progress:
+    """A progress bar on a terminal; elsewhere one line at the end."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.live = sys.stderr.isatty()
+        self.start = time.perf_counter()
+
+    def __call__(self, done: int, total: int, name: str = "") -> None:
+        """Show that `done` of `total` parts are finished and `name` is next."""
+        if self.live:
+            filled = 30 * done // max(total, 1)
+            bar = "#" * filled + "." * (30 - filled)
+            print(f"\r{self.title} [{bar}] {done}/{total} {name[:24]:<24}", end="", file=sys.stderr)
+
+    def close(self, text: str) -> None:
+        """Replace the bar by a last line."""
+        seconds = time.perf_counter() - self.start
+        line = f"{text} in {seconds:.1f} s"
+        print(f"\r{line:<79}" if self.live else line, file=sys.stderr)
+
+
+def warmup_main(arguments: list[str]) -> int:
+    """`kbench warmup`: compile every library kernel into the cache."""
+    parser = argparse.ArgumentParser(
+        prog="kbench warmup",
+        description="Compile every library kernel into the cache, so that no first call is slow.",
+    )
+    parser.parse_args(arguments)
+    from kbench.engine.kernels import library
+
+    progress = Progress("compiling")
+    count = library.warmup(progress)
+    progress.close(f"{count} kernels ready")
+    return OK
+
+
+# ------------------------------------------------------------------ bench, learn
+
+
+def bench_main(arguments: list[str]) -> int:
+    """`kbench bench`: hand over to the benchmarks' own program, which lies beside the package."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "benchmarks", package.parent / "benchmarks"):
+        program = folder / "harness.py"
+        if program.is_file():
+            return subprocess.call([sys.executable, str(program), *arguments])
+    print("kbench: the benchmarks are not installed beside the package", file=sys.stderr)
+    return USAGE
+
+
+def learn_main(arguments: list[str]) -> int:
+    """`kbench learn`, in a file of its own."""
+    from kbench import cli_learn
+
+    return cli_learn.main(arguments)
+
+
+MAINS: dict[str, Callable[[list[str]], int]] = {
+    "config": config_main,
+    "warmup": warmup_main,
+    "bench": bench_main,
+    "learn": learn_main,
+}
