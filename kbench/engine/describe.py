@@ -118,6 +118,8 @@ def held_array(value: object) -> NDArray[Any] | None:
     """The array that a value holds right now, without copying; None for anything symbolic."""
     if is_variable(value):
         return np.asarray(value.peek())  # type: ignore[attr-defined]
+    if _is(value, "op", "Constant"):
+        return np.asarray(value.value)  # type: ignore[attr-defined]
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     return None

@@ -29,8 +29,8 @@ OPEN_CELLS = 40
 
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
-    """What IPython shows of a value: the one-line summary, and the HTML."""
-    return {"text/plain": summary.line(value), "text/html": show(value)}
+    """What IPython shows of a value: the one-line summary with the corners of a small table, and the HTML."""
+    return {"text/plain": summary.text(value), "text/html": show(value)}
 
 
 def show(value: Any) -> str:
@@ -199,7 +199,7 @@ def _values(
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
     fixed = list(index) if index is not None else [0] * array.ndim
     limits = (row["min"], row["max"]) if row["finite"] else None
-    whole = describe.window(array, fixed, (0, 0), (0, 0), limits=limits)
+    whole = describe.window(array, fixed, (0, 1), (0, 1), limits=limits)
     rows, cols = _edges(whole["rows"][2]), _edges(whole["cols"][2])
     heads: list[object] = ["", *_labels(cols)]
     lines: list[list[object]] = []
@@ -215,7 +215,7 @@ def _values(
             cells, levels = _line(bands, line)
             lines.append([span[0] + line, *cells])
             classes.append(levels)
-    shown = f"{_slice(name, whole)}, {describe.spec_text(whole['shape'], whole['dtype'])}"
+    shown = _slice(name, whole)
     if len(rows) > 1 or len(cols) > 1:
         shown += f", {EDGE} from each edge"
     content = table(shown, heads, lines, classes)

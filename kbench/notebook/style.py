@@ -21,7 +21,7 @@ _RULES = (
     f".vscode-dark .kb{{{_DARK};{_DARK_PAGE}}}",
     ".kb{color:var(--jp-content-font-color1,var(--kb-text));line-height:1.45;"
     "font-size:var(--jp-code-font-size,13px);max-width:100%;overflow-x:auto}",
-    ".kb .kb-head{margin:0 0 .3em}",
+    ".kb p{margin:.2em 0}",
     ".kb .kb-head b{color:var(--kb-name)}",
     ".kb code,.kb td,.kb th,.kb .kb-bars{font-family:var(--jp-code-font-family,ui-monospace,"
     "Menlo,Consolas,monospace);font-size:inherit;background:none;color:inherit}",
@@ -35,7 +35,7 @@ _RULES = (
     ".kb summary{cursor:pointer;color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb summary:focus-visible{outline:2px solid var(--kb-name)}",
     ".kb table{border-collapse:collapse;border:0;margin:.2em 0;font-size:inherit}",
-    ".kb caption{caption-side:top;text-align:left;padding:.1em 0;"
+    ".kb caption{caption-side:top;text-align:left;padding:.1em 0;white-space:nowrap;"
     "color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb th,.kb td{border:1px solid var(--kb-edge);padding:.1em .5em;text-align:right;"
     "white-space:nowrap;font-weight:400}",

@@ -118,7 +118,8 @@ def _tensor_line(value: Any, ascii: bool) -> str:
     head = f"{row['kind']} {row['name']}"
     held = describe.held_array(value)
     if held is not None:
-        return f"{head} {array_line(describe.array(held), ascii, _few(held))}  v{row['version']}"
+        version = f"  v{row['version']}" if "version" in row else ""
+        return f"{head} {array_line(describe.array(held), ascii, _few(held))}{version}"
     parts = [f"{head} {row['spec']}"]
     if row["inputs"]:
         names = ", ".join(one["name"] for one in row["inputs"][:4])
