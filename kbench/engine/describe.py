@@ -97,7 +97,7 @@ def _engine_class(module: str, name: str) -> type | None:
 
 def _is(value: object, module: str, name: str) -> bool:
     found = _engine_class(module, name)
-    return found is not None and isinstance(value, found)
+    return found is not None and issubclass(type(value), found)
 
 
 def is_tensor(value: object) -> bool:
@@ -120,7 +120,7 @@ def held_array(value: object) -> NDArray[Any] | None:
         return np.asarray(value.peek())  # type: ignore[attr-defined]
     if _is(value, "op", "Constant"):
         return np.asarray(value.value)  # type: ignore[attr-defined]
-    if isinstance(value, (np.ndarray, np.generic)):
+    if issubclass(type(value), (np.ndarray, np.generic)):
         return np.asarray(value)
     return None
 
@@ -225,13 +225,14 @@ def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_, int, np.integer, float, np.floating)):
+    kind = type(value)  # not isinstance: it would ask the object, which may be hostile
+    if issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)):
         return number(value)
-    if isinstance(value, (complex, np.complexfloating)):
+    if issubclass(kind, (complex, np.complexfloating)):
         return f"{number(value.real)}{value.imag:+.3g}j"
-    if isinstance(value, (str, bytes, np.datetime64, np.timedelta64)):
+    if issubclass(kind, (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
         return printable(value, _TEXT_LIMIT)
-    return f"<{printable(type(value).__name__, _TEXT_LIMIT - 2)}>"
+    return f"<{printable(kind.__name__, _TEXT_LIMIT - 2)}>"
 
 
 def _heat(part: NDArray[Any], limits: tuple[float, float] | None) -> list[list[int | None]]:
@@ -245,7 +246,7 @@ def _heat(part: NDArray[Any], limits: tuple[float, float] | None) -> list[list[i
     scale = max(abs(limits[0]), abs(limits[1])) or 1.0
     low, high = limits[0] / scale, limits[1] / scale
     spread = (high - low) or 1.0
-    share = np.where(finite, values, limits[0]) / scale
+    share = np.where(finite, values, limits[0]).clip(*limits) / scale
     levels = ((share - low) / spread * HEAT_LEVELS).clip(0, HEAT_LEVELS - 1).astype(int)
     return [
         [int(level) if known else None for level, known in zip(*line, strict=True)]

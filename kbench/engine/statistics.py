@@ -159,8 +159,8 @@ def _lost_precision(found: _Found) -> bool:
     if not found.finite or found.low == found.high:
         return False
     if isinstance(found.low, int):
-        return max(abs(found.low), abs(found.high)) > 2**53
-    return bool(not math.isfinite(found.mean) or not 0.0 < found.moment < math.inf)
+        return bool(max(abs(found.low), abs(found.high)) > 2**53)
+    return not math.isfinite(found.mean) or not 0.0 < found.moment < math.inf
 
 
 def _scan_again(sample: NDArray[Any], found: _Found) -> _Found:

@@ -62,12 +62,16 @@ def _line(value: object, ascii: bool) -> str:
         return array_line(describe.array(held), ascii, _few(held))
     if type(value) in _SAFE:
         return f"{type_name(value)} {describe.printable(value)}"
-    if isinstance(value, _SIZED) and type(value).__len__ in _LENGTHS:
-        return f"{type_name(value)} of {len(value)}"
-    return type_name(value)
+    length = safe_length(value)
+    return type_name(value) if length is None else f"{type_name(value)} of {length}"
 
 
-_LENGTHS = {one.__len__ for one in _SIZED}
+def safe_length(value: object) -> int | None:
+    """The length of a builtin collection, by its own class's rule, not by a subclass's."""
+    for base in _SIZED:
+        if issubclass(type(value), base):
+            return base.__len__(value)  # type: ignore[arg-type]
+    return None
 
 
 def array_line(row: dict[str, Any], ascii: bool = False, values: str | None = None) -> str:

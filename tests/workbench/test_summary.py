@@ -132,7 +132,7 @@ LINES = [
     (np.array([1.0, np.inf, -np.inf, np.nan]), "[1, Inf, -Inf, NaN]  NaN 1! Inf 1! -Inf 1!"),
     (np.repeat([0.0, 1.0], 8), "float64[16] 128 B  [0 |█      █| 1] mean 0.5 sd 0.5"),
     (Hostile(), "Hostile"),
-    (HostileList([1]), "HostileList"),
+    (HostileList([1]), "HostileList of 1"),
     ([1, 2], "list of 2"),
     ("secret", "str of 6"),
     (3.5, "float 3.5"),
