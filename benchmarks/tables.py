@@ -1,0 +1,76 @@
+"""The measured numbers as Markdown tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fresh import FRESH
+from workloads import WORKLOADS
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if "error" in row:
+        return f"!! {row['error']}"
+    return f"{seconds(row['median'])} ({seconds(row['low'])} to {seconds(row['high'])})"
+
+
+def _line(name: str, rows: dict[str, Any], libraries: list[str]) -> list[str]:
+    ours = rows["kbench"]
+    peers = {
+        other: row["median"] for other, row in rows.items() if other != "kbench" and "median" in row
+    }
+    cells = [f"`{name}`", WORKLOADS[name].note]
+    cells.append(seconds(ours["first"]) if "first" in ours else "")
+    cells += [_cell(rows.get(library)) for library in libraries]
+    if peers and "median" in ours:
+        best = min(peers, key=lambda one: peers[one])
+        cells += [best, f"{ours['median'] / peers[best]:.2f}"]
+    else:
+        cells += ["", ""]
+    traffic = WORKLOADS[name].traffic
+    rate = f"{traffic / ours['median'] / 1e9:.1f} GB/s" if traffic and "median" in ours else ""
+    return [*cells, rate]
+
+
+def _table(header: list[str], lines: list[list[str]]) -> str:
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The whole report: what ran where, the workloads, the fresh processes."""
+    machine = report["machine"]
+    before, after = report["load_before"][0], report["load_after"][0]
+    parts = [
+        f"{machine['cpu']}, {machine['threads']} threads, Python {machine['python']}, "
+        f"{report['when']}, load {before:.1f} before and {after:.1f} after.",
+        "Time per call: median (middle half). Ratio: kbench to the fastest peer; "
+        "below 1 kbench is faster.",
+    ]
+    libraries = [name for name in report["versions"] if report["versions"][name]]
+    if report["rows"]:
+        parts.append(", ".join(f"{name} {report['versions'][name]}" for name in libraries))
+        header = ["workload", "what", "first call", *libraries, "best peer", "ratio", "rate"]
+        lines = [_line(name, rows, libraries) for name, rows in report["rows"].items()]
+        parts.append(_table(header, lines))
+    if report["fresh"]:
+        lines = [_fresh_line(name, row) for name, row in report["fresh"].items()]
+        parts.append(_table(["fresh process", "what", "median", "best", "worst"], lines))
+    return "\n\n".join(parts)
+
+
+def _fresh_line(name: str, row: dict[str, Any]) -> list[str]:
+    head = [f"`{name}`", FRESH[name].note]
+    if "error" in row:
+        return [*head, f"!! {row['error']}", "", ""]
+    return [*head, *(seconds(row[key]) for key in ("median", "best", "worst"))]
