@@ -7,7 +7,7 @@ site shows. Legible with every style stripped. Nothing here raises: what cannot 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kbench.engine import describe
 from kbench.notebook.markup import (
@@ -29,7 +29,7 @@ OPEN_CELLS = 40
 
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
-    """What IPython shows of a value: the one-line summary with the corners of a small table, and the HTML."""
+    """What IPython shows of a value: a line of text with the corners of a small table, and HTML."""
     return {"text/plain": summary.text(value), "text/html": show(value)}
 
 
@@ -140,27 +140,36 @@ def _graph(value: Any) -> Html:
 # ------------------------------------------------------------------ arrays
 
 
-def array_view(
-    array: Any, name: str = "array", index: Sequence[int] | None = None, note: str = ""
-) -> str:
+class Shown(Protocol):
+    """Which slice of an array a table shows; see `slicing.Slice`."""
+
+    @property
+    def index(self) -> Sequence[int]: ...
+    @property
+    def row_axis(self) -> int | None: ...
+    @property
+    def col_axis(self) -> int | None: ...
+
+
+def array_view(array: Any, name: str = "array", shown: Shown | None = None) -> str:
     """HTML of an array: statistics and the edges of one slice."""
 
     def build() -> str:
         shape, dtype = tuple(array.shape), str(array.dtype)
-        known = [("size", describe.size(int(array.nbytes))), ("shown", note or None)]
-        parts = [facts(known), *_array_parts(array, name, index)]
+        known = [("size", describe.size(int(array.nbytes)))]
+        parts = [facts(known), *_array_parts(array, name, shown)]
         return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
 
     return _guarded(build)
 
 
-def _array_parts(array: Any, name: str, index: Sequence[int] | None = None) -> list[Html]:
+def _array_parts(array: Any, name: str, shown: Shown | None = None) -> list[Html]:
     row = describe.array(array)
     if row.get("refused"):
         return [element("p", row["refused"])]
     parts = [facts(_statistics(row)), _alerts(row)]
     if array.size:
-        parts.append(_values(array, name, row, index))
+        parts.append(_values(array, name, row, shown))
     else:
         parts.append(element("p", "no elements"))
     return parts
@@ -193,33 +202,35 @@ def _alerts(row: Mapping[str, Any]) -> Html:
     return join(found)
 
 
-def _values(
-    array: Any, name: str, row: Mapping[str, Any], index: Sequence[int] | None
-) -> Html:
+def _values(array: Any, name: str, row: Mapping[str, Any], shown: Shown | None) -> Html:
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
-    fixed = list(index) if index is not None else [0] * array.ndim
     limits = (row["min"], row["max"]) if row["finite"] else None
-    whole = describe.window(array, fixed, (0, 1), (0, 1), limits=limits)
-    rows, cols = _edges(whole["rows"][2]), _edges(whole["cols"][2])
-    heads: list[object] = ["", *_labels(cols)]
+
+    def cut(rows: tuple[int, int], cols: tuple[int, int]) -> dict[str, Any]:
+        if shown is None:
+            return describe.window(array, None, rows, cols, limits=limits)
+        axes = (shown.row_axis, shown.col_axis)
+        return describe.window(array, shown.index, rows, cols, *axes, limits=limits)
+
+    corner = cut((0, 1), (0, 1))
+    rows, cols = _edges(corner["rows"][2]), _edges(corner["cols"][2])
     lines: list[list[object]] = []
     classes: list[list[str]] = []
+    heads: list[object] = ["", *_labels(cols)]
     for number, span in enumerate(rows):
         if number:
             lines.append(["…"] * len(heads))
             classes.append([""] * (len(heads) - 1))
-        bands = [
-            describe.window(array, fixed, span, one, limits=limits) for one in cols
-        ]
+        bands = [cut(span, one) for one in cols]
         for line in range(span[1]):
             cells, levels = _line(bands, line)
             lines.append([span[0] + line, *cells])
             classes.append(levels)
-    shown = _slice(name, whole)
+    caption = _slice(name, corner)
     if len(rows) > 1 or len(cols) > 1:
-        shown += f", {EDGE} from each edge"
-    content = table(shown, heads, lines, classes)
-    return details("values", content, array.size <= OPEN_CELLS)
+        caption += f", {EDGE} from each edge"
+    content = table(caption, heads, lines, classes)
+    return details("values", content, shown is not None or array.size <= OPEN_CELLS)
 
 
 def _line(bands: Sequence[Mapping[str, Any]], line: int) -> tuple[list[object], list[str]]:

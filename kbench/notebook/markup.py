@@ -74,16 +74,18 @@ def details(title: str, content: Html, is_open: bool = False) -> Html:
     )
 
 
-def histogram(counts: Sequence[int], low: object, high: object) -> Html:
+def histogram(counts: Sequence[int], low: float, high: float) -> Html:
     """A bar of block characters, with its meaning in words for those who do not see it."""
     if not counts:
         return Html("")
+    first, last = describe.number(low), describe.number(high)
     label = (
-        f"histogram of the finite values from {describe.number(low)} to {describe.number(high)}, "  # type: ignore[arg-type]
+        f"histogram of the finite values from {first} to {last}, "
         f"{len(counts)} bins, counts {' '.join(map(str, counts))}"
     )
-    bars = element("span", describe.glyphs(counts, 16), class_="kb-bars", role="img", aria_label=label)
-    return join([escape(f"{describe.number(low)} "), bars, escape(f" {describe.number(high)}")])  # type: ignore[arg-type]
+    glyphs = describe.glyphs(counts, 16)
+    bars = element("span", glyphs, class_="kb-bars", role="img", aria_label=label)
+    return join([escape(f"{first} "), bars, escape(f" {last}")])
 
 
 def page(head: Html, parts: Sequence[Html]) -> str:

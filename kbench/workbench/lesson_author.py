@@ -99,9 +99,8 @@ def _exercise_faults(exercise: Exercise, namespace: dict[str, Any]) -> list[str]
 
 def _run(step: Step, namespace: dict[str, Any]) -> str | None:
     """Run one cell without its magics; what it raised, or None."""
-    lines = [line for line in step.text.splitlines() if not line.lstrip().startswith("%")]
     try:
-        exec(compile("\n".join(lines), f"<{step.name}>", "exec"), namespace)
+        exec(compile(step.plain, f"<{step.name}>", "exec"), namespace)
     except Exception as error:  # a starter raises by design; the caller judges
         return f"{type(error).__name__}: {error}"
     return None

@@ -72,9 +72,8 @@ class _Expecter:
 
     def __call__(self, name: str) -> Expectation:
         if name not in self._namespace:
-            raise Unmet(
-                "exists", f"`{name}` does not exist yet. Fill in {BLANK}, run the cell, check again."
-            )
+            advice = f"Fill in {BLANK}, run the cell, check again."
+            raise Unmet("exists", f"`{name}` does not exist yet. {advice}")
         return Expectation(name, self._namespace[name], self._namespace)
 
 
@@ -176,7 +175,8 @@ class Expectation:
                 wanted = reference(**arrays)
                 self._function()(self._feeds_of_function(arrays))
                 actual = K.get_value(self._namespace[variable])
-            self._compare(actual, np.asarray(wanted), f"`{variable}` after one call, {_fed(arrays)}")
+            where = f"`{variable}` after one call, {_fed(arrays)}"
+            self._compare(actual, np.asarray(wanted), where)
         return self
 
     def _enter(self, stage: str) -> None:

@@ -50,6 +50,12 @@ class Step:
         return self.role != "explain"
 
     @property
+    def plain(self) -> str:
+        """The code without lines for IPython, for front ends that run Python alone."""
+        lines = self.text.splitlines()
+        return "\n".join(line for line in lines if not line.lstrip().startswith("%"))
+
+    @property
     def is_exercise(self) -> bool:
         """Whether the learner has to fill something in; a prediction counts."""
         return self.role in ("exercise", "predict")

@@ -1,0 +1,126 @@
+"""The four settings as controls, bound both ways to the engine's configuration.
+
+The engine is the single source. A change there moves the controls; a change in a control goes
+through `config.assign`, which validates it, and a refusal puts the control back and says why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine import config
+from kbench.engine.errors import KbenchError
+from kbench.notebook import views
+from kbench.notebook.markup import element
+
+NOTE = (
+    "Variables keep the dtype they were made with; "
+    "graphs keep the epsilon and the layout they were built with."
+)
+_WIDE = {"description_width": "10em"}
+_PHASES = (("symbolic, fed at a call", None), ("0, in use", 0), ("1, training", 1))
+
+
+class ConfigPanel(widgets.VBox):
+    """Shows and sets epsilon, floatx, image_data_format, learning_phase and num_threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._from_engine = False
+        self._unsubscribe: Callable[[], None] | None = None
+        self.fields = _make_fields()
+        self._message = widgets.HTML()
+        super().__init__([*self.fields.values(), self._message])
+        self._say(NOTE)
+        self._pull()
+        for name, field in self.fields.items():
+            field.observe(lambda change, name=name: self._push(name, change.new), "value")
+        self._unsubscribe = config.changed.subscribe(lambda _name: self._pull())
+
+    @property
+    def message(self) -> str:
+        """What the line below the controls says: a refusal, or what changes do not reach."""
+        return self._said
+
+    def close(self) -> None:
+        """Unbind from the engine and remove the controls."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        return views.with_twin(super()._repr_mimebundle_(**kwargs), views.settings)
+
+    def _pull(self) -> None:
+        """Engine to controls; what this sets is not sent back."""
+        with self._lock:
+            self._from_engine = True
+            try:
+                for name, value in config.snapshot().items():
+                    field = self.fields.get(name)
+                    shown = f"{value:g}" if name == "epsilon" else value
+                    if field is not None and field.value != shown:
+                        field.value = shown
+            finally:
+                self._from_engine = False
+
+    def _push(self, name: str, value: Any) -> None:
+        """Control to engine, validated there; a refusal puts the control back."""
+        with self._lock:
+            if self._from_engine:
+                return
+            try:
+                config.assign(name, value)
+                self._say(NOTE)
+            except KbenchError as error:
+                self._say(f"{name} was not changed: {error.reason}", bad=True)
+            self._pull()
+
+    def _say(self, text: str, bad: bool = False) -> None:
+        self._said = text
+        style = "kb-bad" if bad else "kb-note"
+        content = element("p", views.long(text), class_=style, role="status")
+        self._message.value = views.styled(content)
+
+
+def _make_fields() -> dict[str, Any]:
+    """One labelled control for each setting, reachable by keyboard, with a tooltip."""
+    return {
+        "epsilon": widgets.Text(
+            description="epsilon",
+            tooltip="Fuzz factor: keeps divisions and logarithms away from zero",
+            continuous_update=False,
+            style=_WIDE,
+        ),
+        "floatx": widgets.Dropdown(
+            description="floatx",
+            options=["float16", "float32", "float64"],
+            value="float32",
+            tooltip="Default float dtype of what is made from now on",
+            style=_WIDE,
+        ),
+        "image_data_format": widgets.Dropdown(
+            description="image_data_format",
+            options=["channels_last", "channels_first"],
+            tooltip="Where images carry their channels unless a call says otherwise",
+            style=_WIDE,
+        ),
+        "learning_phase": widgets.Dropdown(
+            description="learning_phase",
+            options=_PHASES,
+            tooltip="Whether layers behave as in training or as in use",
+            style=_WIDE,
+        ),
+        "num_threads": widgets.BoundedIntText(
+            description="num_threads",
+            min=1,
+            max=1024,
+            tooltip="Threads that parallel kernels use",
+            style=_WIDE,
+        ),
+    }

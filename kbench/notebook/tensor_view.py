@@ -1,0 +1,227 @@
+"""Any slice of an array or variable as numbers, heat map or image; follows changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+
+from kbench.engine import config, describe, variables
+from kbench.engine.errors import ArgumentError
+from kbench.notebook import html, views
+from kbench.notebook.live import Live
+from kbench.notebook.markup import element
+from kbench.notebook.slicing import Slice, first, parse
+
+MODES = ("numbers", "heat map", "image")
+
+
+class TensorView(widgets.VBox):
+    """Looks into a variable, constant or array through controls for its axes.
+
+    Arguments:
+        value: what to look at. A symbolic tensor is not evaluated; use `K.eval(x)` for its value.
+        name: what to call it.
+        mode: "numbers", "heat map" or "image" (rows, columns and channels as the
+            `image_data_format` setting says).
+    """
+
+    def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
+        self._value = value
+        self._name = name or str(getattr(value, "name", "array"))
+        self._array = _array_of(value)
+        self._setting = False
+        self._picture: Any = None
+        self.slice = first(self._array.shape)
+        self._make_controls(mode)
+        self._body = widgets.HTML()
+        self._image = widgets.Image(format="png", layout={"display": "none"})
+        self._message = widgets.HTML()
+        super().__init__([self._controls, self._message, self._body, self._image])
+        self.live = Live(self._follow, [variables.changed, config.changed])
+        self.live.wanted = lambda payload: payload is value or payload == "image_data_format"
+        self._observe()
+        self.refresh()
+
+    def look_at(self, text: str) -> None:
+        """Show the slice that `text` says, such as `0, :, :, 3`; a bad one leaves all as it was."""
+        try:
+            self._choose(parse(text, self._array.shape))
+        except ArgumentError as error:
+            self._say(error.reason)
+            self._show_slice()
+
+    def refresh(self) -> None:
+        """Draw the chosen slice again."""
+        mode = self.mode.value
+        self._body.layout.display = "" if mode == "numbers" else "none"
+        self._image.layout.display = "none" if mode == "numbers" else ""
+        if mode == "numbers":
+            self._body.value = self._numbers()
+            return
+        try:
+            self._image.value = self._draw(mode)
+        except ArgumentError as error:
+            self._image.layout.display = "none"
+            self._say(error.reason)
+
+    def close(self) -> None:
+        """Stop following and remove the view."""
+        self.live.stop()
+        super().close()
+
+    # -------------------------------------------------------------- drawing
+
+    def _numbers(self) -> str:
+        return html.array_view(self._array, self._name, self.slice)
+
+    def _draw(self, mode: str) -> bytes:
+        if describe.array(self._array).get("refused") or not self._array.size:
+            raise ArgumentError("there are no numbers to draw")
+        if self._picture is None:
+            from kbench.notebook.heatmap import Picture  # matplotlib: on first need only
+
+            self._picture = Picture()
+        if mode == "heat map":
+            labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
+            drawn: bytes = self._picture.heat(self.slice.of(self._array), labels)
+        else:
+            drawn = self._picture.image(self._pixels())
+        self._image.tooltip = f"{mode} of {self._name}{self.slice}"
+        return drawn
+
+    def _pixels(self) -> np.ndarray:
+        """The image chosen by the leading axes, channels last."""
+        array = self._array
+        if array.ndim < 2:
+            raise ArgumentError("an image needs at least two axes")
+        if array.ndim == 2:
+            return array[:, :, None]
+        picture = array[self.slice.index[: array.ndim - 3]]
+        if config.image_data_format() == "channels_first":
+            picture = np.moveaxis(picture, 0, -1)
+        if picture.shape[-1] not in (1, 3, 4):
+            raise ArgumentError(
+                f"with {config.image_data_format()} these images have {picture.shape[-1]} "
+                "channels; a picture has 1, 3 or 4"
+            )
+        return picture
+
+    # -------------------------------------------------------------- controls
+
+    def _make_controls(self, mode: str) -> None:
+        shape = self._array.shape
+        axes = [(_axis_label(axis, size), axis) for axis, size in enumerate(shape)]
+        choices = [("none", None), *axes]
+        self.rows = widgets.Dropdown(
+            options=choices, description="rows", tooltip="Axis that runs down the page"
+        )
+        self.cols = widgets.Dropdown(
+            options=choices, description="columns", tooltip="Axis that runs across the page"
+        )
+        self.steppers = [
+            widgets.BoundedIntText(
+                description=_axis_label(axis),
+                min=0,
+                max=max(size - 1, 0),
+                tooltip=f"Index on axis {axis}, 0 to {size - 1}",
+                layout={"width": "11em"},
+            )
+            for axis, size in enumerate(shape)
+        ]
+        self.index = widgets.Text(
+            description="index",
+            tooltip="The slice as text, such as 0, :, :, 3; press Enter",
+            continuous_update=False,
+        )
+        self.mode = widgets.ToggleButtons(
+            options=MODES, value=mode, tooltips=[f"Show as {one}" for one in MODES]
+        )
+        self._controls = widgets.VBox(
+            [
+                self.mode,
+                widgets.HBox([self.rows, self.cols, self.index]),
+                widgets.HBox(self.steppers, layout={"flex_flow": "row wrap"}),
+            ]
+        )
+        self._show_slice()
+
+    def _observe(self) -> None:
+        self.rows.observe(lambda _change: self._axes_chosen("row"), "value")
+        self.cols.observe(lambda _change: self._axes_chosen("col"), "value")
+        self.index.observe(lambda change: self._typed(change.new), "value")
+        self.mode.observe(lambda _change: self._choose(self.slice), "value")
+        for stepper in self.steppers:
+            stepper.observe(lambda _change: self._stepped(), "value")
+
+    def _typed(self, text: str) -> None:
+        if not self._setting:
+            self.look_at(text)
+
+    def _stepped(self) -> None:
+        if not self._setting:
+            index = tuple(stepper.value for stepper in self.steppers)
+            self._choose(Slice(index, self.slice.row_axis, self.slice.col_axis))
+
+    def _axes_chosen(self, changed: str) -> None:
+        """Take over chosen axes; choosing the axis that the other has makes the two swap."""
+        if self._setting:
+            return
+        row, col = self.rows.value, self.cols.value
+        if row is not None and row == col:
+            if changed == "row":
+                col = self.slice.row_axis
+            else:
+                row = self.slice.col_axis
+        index = tuple(stepper.value for stepper in self.steppers)
+        self._choose(Slice(index, row, col))
+
+    def _choose(self, chosen: Slice) -> None:
+        self.slice = chosen
+        self._say("")
+        self._show_slice()
+        self.refresh()
+
+    def _show_slice(self) -> None:
+        """Bring every control in line with the slice, without hearing of it."""
+        self._setting = True
+        try:
+            self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
+            self.index.value = str(self.slice)
+            for axis, stepper in enumerate(self.steppers):
+                stepper.value = self.slice.index[axis]
+                stepper.disabled = axis in (self.slice.row_axis, self.slice.col_axis)
+        finally:
+            self._setting = False
+
+    def _say(self, text: str) -> None:
+        said = element("p", views.long(text), class_="kb-bad", role="status") if text else ""
+        self._message.value = views.styled(said) if said else ""
+
+    # -------------------------------------------------------------- following
+
+    def _follow(self) -> None:
+        """Read the value again after a change; its shape cannot have changed."""
+        self._array = _array_of(self._value)
+        self.refresh()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        self.live.start()
+        return views.with_twin(super()._repr_mimebundle_(**kwargs), self._numbers)
+
+
+def _array_of(value: Any) -> np.ndarray:
+    """What there is to look at; a symbolic tensor has no value of its own."""
+    if describe.is_tensor(value) and describe.held_array(value) is None:
+        raise ArgumentError(
+            f"{value.kind} {value.name!r} has no value of its own; look at K.eval of it"
+        )
+    array = describe.held_array(value)
+    return np.asarray(value) if array is None else array
+
+
+def _axis_label(axis: int | None, size: int | None = None) -> str:
+    if axis is None:
+        return ""
+    return f"axis {axis}" if size is None else f"axis {axis} ({size})"

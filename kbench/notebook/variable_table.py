@@ -1,0 +1,77 @@
+"""The table of names: kind, static and last shape, size, range, flags, version; follows changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine import variables
+from kbench.notebook import views
+from kbench.notebook.live import Live, names
+
+_SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "name": lambda row: row["name"],
+    "size": lambda row: -(row["bytes"] or 0),
+    "kind": lambda row: (row["kind"], row["name"]),
+}
+
+
+class VariableTable(widgets.VBox):
+    """Tensors, functions and arrays of a namespace (by default the user's), always up to date.
+
+    Arguments:
+        namespace: a mapping, or None for the names of the running shell.
+        pattern: glob that names must match; the field above the table changes it.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any] | None = None, pattern: str = "*") -> None:
+        self._namespace = namespace
+        self._known: dict[Any, Any] = {}
+        self.filter = widgets.Text(
+            value=pattern,
+            description="filter",
+            tooltip="Names to show; * stands for anything",
+            continuous_update=False,
+        )
+        self.sort = widgets.Dropdown(
+            options=list(_SORTS), description="sort by", tooltip="Order of the rows"
+        )
+        self._table = widgets.HTML()
+        super().__init__([widgets.HBox([self.filter, self.sort]), self._table])
+        self.live = Live(self.refresh, [variables.changed])
+        for control in (self.filter, self.sort):
+            control.observe(lambda _change: self.refresh(), "value")
+
+    @property
+    def html(self) -> str:
+        """What the table shows at present."""
+        return str(self._table.value)
+
+    def refresh(self) -> None:
+        """Read the names again; statistics are taken only of what has changed."""
+        self._table.value = views.names_table(self._rows())
+
+    def close(self) -> None:
+        """Stop following and remove the table."""
+        self.live.stop()
+        super().close()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        namespace = names() if self._namespace is None else self._namespace
+        found = views.tensors_among(namespace, self.filter.value.strip() or "*")
+        known, self._known = self._known, {}
+        rows = []
+        for name, value in found:
+            rows.append(views.name_row(name, value, known))
+            if id(value) in known:
+                self._known[id(value)] = known[id(value)]
+        return sorted(rows, key=_SORTS[self.sort.value])
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        self.live.start()
+        return views.with_twin(super()._repr_mimebundle_(**kwargs), self._twin)
+
+    def _twin(self) -> str:
+        return views.names_table(self._rows())
