@@ -1,0 +1,110 @@
+"""`kbench --plain`: IPython's prompt with K, and every change told as a line.
+
+The path for screen readers, poor terminals and those who prefer a prompt: nothing is redrawn,
+nothing is said by colour alone, and what the workbench shows in its panes is announced after each
+input: a setting that changed, a name that was made, a variable whose value is another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_MOST = 8
+
+
+class Announcer:
+    """Collects what changed while an input ran, and says it when the input is done."""
+
+    def __init__(self, names: dict[str, Any], say: Callable[[str], None]) -> None:
+        from kbench.engine import config
+
+        self._names = names
+        self._say = say
+        self._lock = threading.Lock()
+        self._settings: list[str] = []
+        self._known = self._state()
+        self.stop = config.changed.subscribe(self._setting)
+
+    def _setting(self, name: str) -> None:
+        with self._lock:
+            self._settings.append(name)
+
+    def _state(self) -> dict[str, tuple[int, int]]:
+        """Identity and version of every tensor and array that has a public name."""
+        from kbench.engine import describe
+
+        return {
+            name: (id(value), getattr(value, "version", 0))
+            for name, value in list(self._names.items())
+            if not name.startswith("_")
+            and (describe.is_tensor(value) or describe.held_array(value) is not None)
+        }
+
+    def announce(self, *_: object) -> None:
+        """Say what is new since the last time; called after each input."""
+        from kbench.engine import config
+        from kbench.workbench import summary
+
+        with self._lock:
+            settings, self._settings = list(dict.fromkeys(self._settings)), []
+        values = config.snapshot()
+        for name in settings:
+            self._say(f"setting {name} is now {values.get(name)}")
+        state = self._state()
+        changed = [name for name, mark in state.items() if self._known.get(name) != mark]
+        for name in changed[:_MOST]:
+            self._say(f"{name}: {summary.line(self._names[name], ascii=summary.ascii_only())}")
+        if len(changed) > _MOST:
+            self._say(f"and {len(changed) - _MOST} more names; %vars lists all")
+        gone = [name for name in self._known if name not in self._names]
+        if gone:
+            self._say(f"gone: {', '.join(gone[:_MOST])}")
+        self._known = state
+
+
+def _settings() -> Any:
+    """IPython's settings: the simple prompt wherever redrawing a line would be noise."""
+    from traitlets.config import Config
+
+    settings = Config()
+    settings.TerminalIPythonApp.display_banner = False
+    settings.TerminalInteractiveShell.confirm_exit = False
+    settings.TerminalInteractiveShell.autosuggestions_provider = None
+    settings.TerminalInteractiveShell.term_title = False
+    simple = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
+    settings.TerminalInteractiveShell.simple_prompt = simple
+    if simple or os.environ.get("NO_COLOR"):
+        settings.InteractiveShell.colors = "nocolor"
+    return settings
+
+
+def run() -> int:
+    """Open the prompt; returns when it is left."""
+    import kbench_launcher
+
+    kbench_launcher.load()
+    from IPython.terminal.ipapp import TerminalIPythonApp
+
+    import kbench
+    from kbench.version import __version__
+
+    names: dict[str, Any] = {"K": kbench}
+    application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
+    application.initialize(argv=[])
+    shell = application.shell
+    shell.run_line_magic("load_ext", "kbench")
+    announcer = Announcer(shell.user_ns, print)
+    shell.events.register("post_run_cell", announcer.announce)
+    print(f"kbench {__version__}, plain prompt. K is the backend; %vars lists what there is,")
+    print("%kb the settings, %config_k NAME=VALUE sets one, exit leaves.")
+    try:
+        application.start()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    finally:
+        announcer.stop()
+    return 0
