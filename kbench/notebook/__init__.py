@@ -9,7 +9,7 @@ _HOMES = {
     "ConfigPanel": "config_panel",
     "VariableTable": "variable_table",
     "TensorView": "tensor_view",
-    "explorer": "explorer",
+    "explorer": "exploring",
 }
 
 __all__ = ["ConfigPanel", "TensorView", "VariableTable", "explorer"]

@@ -31,6 +31,7 @@ _RULES = (
     ".kb dd{margin:0}",
     ".kb .kb-bars{letter-spacing:0;white-space:pre;border-bottom:1px solid var(--kb-edge)}",
     ".kb .kb-bad{color:var(--kb-bad);font-weight:600}",
+    ".kb .kb-good{font-weight:600}",
     ".kb details{margin:.15em 0}",
     ".kb summary{cursor:pointer;color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb summary:focus-visible{outline:2px solid var(--kb-name)}",

@@ -40,12 +40,13 @@ def long(text: str) -> Html:
 
 def settings() -> str:
     """The settings as a table."""
-    rows = [(name, _setting(name, value)) for name, value in config.snapshot().items()]
+    rows = [(name, setting(name, value)) for name, value in config.snapshot().items()]
     content = table("settings", ("name", "value"), rows)
     return page(_title("kbench settings"), [element("div", content, class_="kb-text")])
 
 
-def _setting(name: str, value: Any) -> str:
+def setting(name: str, value: Any) -> str:
+    """A setting's value as shown to people."""
     if name == "learning_phase" and value is None:
         return "symbolic"
     return f"{value:g}" if isinstance(value, float) else str(value)

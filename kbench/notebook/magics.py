@@ -1,0 +1,201 @@
+"""`%load_ext kbench`: magics, and HTML for tensors and functions. `%unload_ext kbench` undoes it all.
+
+%kb                          engine, settings and what was made
+%vars [glob]                 the table of names
+%config_k [floatx=float64]   the settings, or set some of them
+%plan f                      the steps of the last recorded call of a function
+%%profile                    run the cell and show every step that ran
+%lesson n  %check  %hint  %solution [--sure]  %skip
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.display import display
+
+from kbench.engine import config, describe, trace
+from kbench.engine.errors import KbenchError
+from kbench.notebook import html, views
+from kbench.notebook.markup import Html, element, join, table
+from kbench.version import __version__
+from kbench.workbench import summary
+from kbench.workbench.lesson_coach import Coach
+from kbench.workbench.lessons import LessonError, load
+
+
+class Shown:
+    """Something with both forms that a front end chooses from: a text and HTML."""
+
+    def __init__(self, text: str, markup: str) -> None:
+        self.text, self.markup = text, markup
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+        return {"text/plain": self.text, "text/html": self.markup}
+
+
+@magics_class
+class KbenchMagics(Magics):
+    """The magics of kbench; each returns or shows text and HTML and changes nothing else."""
+
+    coach: Coach | None = None
+
+    @line_magic
+    def kb(self, line: str) -> Shown:
+        """Version, settings, and how many tensors, functions and arrays the session holds."""
+        found = views.tensors_among(self._names())
+        facts = [("version", __version__), *_settings(), ("names", str(len(found)))]
+        return _pairs("kbench", facts)
+
+    @line_magic
+    def vars(self, line: str) -> Shown:
+        """Tensors, functions and arrays by name; `%vars w*` takes those that match."""
+        found = views.tensors_among(self._names(), line.strip() or "*")
+        width = max((len(name) for name, _ in found), default=0)
+        texts = [f"{name:<{width}}  {summary.line(value)}" for name, value in found]
+        rows = [views.name_row(name, value) for name, value in found]
+        text = "\n".join(texts) or "no tensors, functions or arrays"
+        return Shown(text, views.names_table(rows))
+
+    @line_magic
+    def config_k(self, line: str) -> Any:
+        """Without arguments the settings; `%config_k floatx=float64 epsilon=1e-5` sets some."""
+        pairs = [_assignment(word) for word in line.split()]
+        before = config.snapshot()
+        done: list[str] = []
+        try:
+            for name, value in pairs:
+                config.assign(name, value)
+                done.append(name)
+        except KbenchError as error:
+            for name in done:
+                _put_back(name, before)
+            raise UsageError(f"nothing was changed: {error.reason}") from None
+        return _panel() if not pairs else _pairs("kbench settings", _settings())
+
+    @line_magic
+    def plan(self, line: str) -> Shown:
+        """The steps of the last recorded call of a `K.function`: form, time, speed."""
+        value = self._names().get(line.strip())
+        if not describe.is_function(value):
+            raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
+        rows = describe.plan(value)
+        if rows is None:
+            raise UsageError(f"no call of {line.strip()} was recorded; run it in a %%profile cell")
+        return _run(rows)
+
+    @cell_magic
+    def profile(self, line: str, cell: str) -> None:
+        """Run the cell, then show the steps of every evaluation in it."""
+        with trace.record() as records:
+            self.shell.run_cell(cell).raise_error()
+        if not records:
+            print("nothing was evaluated in this cell")
+        for record in records[:20]:
+            display(_run(describe.run(record)))
+        if len(records) > 20:
+            print(f"{len(records)} evaluations, the first 20 shown")
+
+    @line_magic
+    def lesson(self, line: str) -> None:
+        """Take lesson n: `%lesson 1`; alone, the exercises and which of them are done."""
+        if line.strip():
+            if not line.strip().isdigit():
+                raise UsageError(f"%lesson wants a number, got {line.strip()!r}")
+            try:
+                lesson = load(int(line))
+            except LessonError as error:
+                raise UsageError(str(error)) from None
+            KbenchMagics.coach = Coach(lesson, self.shell.user_ns)
+        print(self._coach().overview())
+
+    @line_magic
+    def check(self, line: str) -> Shown:
+        """Check an exercise of the lesson, the current one by default."""
+        verdict = _told(self._coach().check, line)
+        style = "kb-good" if verdict.passed else "kb-bad"
+        content = element("p", views.long(verdict.message), class_=style, role="status")
+        return Shown(verdict.message, views.styled(content))
+
+    @line_magic
+    def hint(self, line: str) -> None:
+        """The next hint for an exercise."""
+        print(_told(self._coach().hint, line))
+
+    @line_magic
+    def solution(self, line: str) -> None:
+        """The solution: after two failed checks, or at once with --sure."""
+        words = line.split()
+        sure = "--sure" in words
+        print(_told(self._coach().solution, " ".join(set(words) - {"--sure"}), sure))
+
+    @line_magic
+    def skip(self, line: str) -> None:
+        """Enter the answer of an exercise into the next cell and count it as done."""
+        self.shell.set_next_input(_told(self._coach().skip, line))
+
+    def _names(self) -> dict[str, Any]:
+        names: dict[str, Any] = self.shell.user_ns
+        return names
+
+    def _coach(self) -> Coach:
+        if KbenchMagics.coach is None:
+            raise UsageError("no lesson is open; begin with %lesson 1")
+        return KbenchMagics.coach
+
+
+def _told(action: Any, line: str, *arguments: Any) -> Any:
+    """Call a method of the coach on the exercise named in `line`; its complaint is a usage error."""
+    try:
+        return action(line.strip() or None, *arguments)
+    except LessonError as error:
+        raise UsageError(str(error)) from None
+
+
+def _settings() -> list[tuple[str, str]]:
+    return [(name, views.setting(name, value)) for name, value in config.snapshot().items()]
+
+
+def _put_back(name: str, before: dict[str, Any]) -> None:
+    """Restore a setting; a learning phase that was symbolic cannot be, and stays as set."""
+    if before[name] is not None:
+        config.assign(name, before[name])
+
+
+def _assignment(word: str) -> tuple[str, Any]:
+    name, equals, text = word.partition("=")
+    if not equals or not name:
+        raise UsageError(f"%config_k wants name=value, got {word!r}")
+    try:
+        return name, ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name, text
+
+
+def _panel() -> Any:
+    from kbench.notebook.config_panel import ConfigPanel  # ipywidgets: on first need only
+
+    return ConfigPanel()
+
+
+def _pairs(title: str, facts: list[tuple[str, str]]) -> Shown:
+    width = max(len(name) for name, _ in facts)
+    text = "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in facts)])
+    content = element("div", table(title, ("name", "value"), facts), class_="kb-text")
+    return Shown(text, views.styled(content))
+
+
+def _run(rows: dict[str, Any]) -> Shown:
+    """A recorded run as text and as a table."""
+    lines = [f"{rows['function']}  {rows['seconds'] * 1e3:.3g} ms"]
+    for row in rows["rows"][:40]:
+        speed = f"{row['gb_per_s']:.3g} GB/s" if row["gb_per_s"] else ""
+        time = f"{row['seconds'] * 1e3:.3g} ms"
+        lines.append(f"  {row['op']:<24} {row['form']:<8} {time:>10}  {speed}")
+    if len(rows["rows"]) > 40:
+        lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
+    title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
+    return Shown("\n".join(lines), views.styled(join([title, html.run_table(rows)])))
