@@ -1,0 +1,43 @@
+"""kbench: an interactive tensor workbench, and the Keras backend API on the CPU.
+
+`import kbench as K` gives every public name. User interfaces and heavy packages load on first
+need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbench import backend
+from kbench.backend import *  # noqa: F403
+from kbench.engine import config as _config
+from kbench.engine import tensor as _tensor
+from kbench.version import __version__
+
+_config.load_file()
+
+
+def _rich_repr(value: Any) -> dict[str, Any]:
+    from kbench.notebook.html import bundle
+
+    return bundle(value)
+
+
+_tensor.set_rich_repr(_rich_repr)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext kbench`: magics, displays and error reports in IPython and Jupyter."""
+    from kbench.notebook.extension import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext kbench`: everything as it was before."""
+    from kbench.notebook.extension import unload_ipython_extension as unload
+
+    unload(shell)
+
+
+__all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604

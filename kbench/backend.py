@@ -1,0 +1,169 @@
+"""The public names, listed; no logic. `from kbench import backend as K` gives the whole API.
+
+The module is callable and returns the backend's name, so that both `K.backend()` after
+`import kbench as K` and this module's use as `K` work.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import ModuleType
+
+from kbench.engine.config import (
+    cast_to_floatx,
+    epsilon,
+    floatx,
+    image_data_format,
+    image_dim_ordering,
+    normalize_data_format,
+    num_threads,
+    set_epsilon,
+    set_floatx,
+    set_image_data_format,
+    set_image_dim_ordering,
+    set_num_threads,
+)
+from kbench.engine.config import backend as _backend_name
+from kbench.engine.errors import (
+    ArgumentError,
+    DtypeError,
+    FeedError,
+    GradientError,
+    KbenchError,
+    OutOfMemory,
+    ShapeError,
+)
+from kbench.engine.function import Function, Session, eval, function, get_session, set_session
+from kbench.engine.gradient import gradients, stop_gradient
+from kbench.engine.ops.arithmetic import (
+    abs,
+    cast,
+    clip,
+    cos,
+    exp,
+    log,
+    maximum,
+    minimum,
+    pow,
+    round,
+    sign,
+    sin,
+    sqrt,
+    square,
+)
+from kbench.engine.ops.compare import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
+from kbench.engine.ops.control import (
+    control_dependencies,
+    in_test_phase,
+    in_train_phase,
+    learning_phase,
+    learning_phase_scope,
+    set_learning_phase,
+    switch,
+)
+from kbench.engine.ops.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
+from kbench.engine.ops.indexing import gather, slice
+from kbench.engine.ops.joining import concatenate, stack
+from kbench.engine.ops.layout import (
+    batch_flatten,
+    expand_dims,
+    flatten,
+    permute_dimensions,
+    repeat,
+    repeat_elements,
+    reshape,
+    reverse,
+    squeeze,
+    tile,
+    transpose,
+)
+from kbench.engine.ops.reduce import (
+    all,
+    any,
+    argmax,
+    argmin,
+    l2_normalize,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
+)
+from kbench.engine.ops.shaping import identity, shape, size
+from kbench.engine.session import (
+    clear_session,
+    eager,
+    get_uid,
+    manual_variable_initialization,
+    name_scope,
+    reset_uids,
+    symbolic,
+    v1_variable_initialization,
+)
+from kbench.engine.tensor import Tensor
+from kbench.engine.trace import record
+from kbench.engine.variables import (
+    Placeholder,
+    Variable,
+    batch_get_value,
+    batch_set_value,
+    constant,
+    count_params,
+    dtype,
+    get_value,
+    get_variable_shape,
+    int_shape,
+    is_keras_tensor,
+    is_placeholder,
+    is_sparse,
+    is_symbolic,
+    is_tensor,
+    is_variable,
+    moving_average_update,
+    ndim,
+    placeholder,
+    set_value,
+    to_dense,
+    update,
+    update_add,
+    update_sub,
+    variable,
+)
+
+py_all = builtins.all
+py_any = builtins.any
+py_slice = builtins.slice
+py_sum = builtins.sum
+
+__all__ = [name for name in dir() if not name.startswith("_")]  # noqa: PLE0605
+__all__ = [
+    name
+    for name in __all__
+    if name not in ("annotations", "builtins", "sys", "ModuleType")
+]
+
+
+class _CallableModule(ModuleType):
+    """A module that answers with the backend's name when it is called."""
+
+    def __call__(self) -> str:
+        return _backend_name()
+
+    @staticmethod
+    def backend() -> str:
+        """The name of the active engine."""
+        return _backend_name()
+
+
+sys.modules[__name__].__class__ = _CallableModule

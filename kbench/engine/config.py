@@ -1,0 +1,353 @@
+"""Settings and where they come from; the only file that reads environment variables.
+
+Later wins: defaults; keras.json; environment; setters. Every change raises `epoch()` and is
+emitted on `changed` with the setting's name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError
+from kbench.engine.signal import Signal
+from kbench.engine.spec import FLOATS
+
+FORMATS = ("channels_last", "channels_first")
+_ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
+
+changed = Signal("config.changed")
+_lock = threading.RLock()
+_epoch = 0
+_values: dict[str, Any] = {
+    "epsilon": 1e-7,
+    "floatx": "float32",
+    "image_data_format": "channels_last",
+    "num_threads": 0,
+    "exact": False,
+}
+
+
+def env(name: str) -> str | None:
+    """An environment variable, None when unset or empty."""
+    return os.environ.get(name) or None
+
+
+def _store(name: str, value: Any) -> None:
+    global _epoch
+    with _lock:
+        if _values.get(name) == value and type(_values.get(name)) is type(value):
+            return
+        _values[name] = value
+        _epoch += 1
+    changed.emit(name)
+
+
+def touch(name: str) -> None:
+    """Tell listeners that a setting held elsewhere (the learning phase) has changed."""
+    global _epoch
+    with _lock:
+        _epoch += 1
+    changed.emit(name)
+
+
+def epoch() -> int:
+    """Counter of changes, to see cheaply whether anything was set since."""
+    return _epoch
+
+
+# ------------------------------------------------------------------ the Keras settings
+
+
+def epsilon() -> float:
+    """The fuzz factor used in numeric expressions, a Python float (1e-07 by default).
+
+    >>> K.epsilon()
+    1e-07
+    """
+    return float(_values["epsilon"])
+
+
+def set_epsilon(e: float) -> None:
+    """Set the fuzz factor; graphs built afterwards use it.
+
+    Raises:
+        ArgumentError: `e` is not a finite number of at least 0.
+    """
+    try:
+        value = float(e)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"epsilon must be a number, got {e!r}") from None
+    if not math.isfinite(value) or value < 0:
+        raise ArgumentError(f"epsilon must be a finite number of at least 0, got {value}")
+    _store("epsilon", value)
+
+
+def floatx() -> str:
+    """The default float dtype: 'float16', 'float32' or 'float64'.
+
+    >>> K.floatx()
+    'float32'
+    """
+    return str(_values["floatx"])
+
+
+def set_floatx(floatx: str) -> None:
+    """Set the default float dtype; existing variables and tensors keep theirs.
+
+    Raises:
+        ArgumentError: `floatx` is not one of the three names.
+    """
+    if not isinstance(floatx, str) or floatx not in FLOATS:
+        raise ArgumentError(f"floatx must be one of {', '.join(FLOATS)}, got {floatx!r}")
+    _store("floatx", str(floatx))
+
+
+def cast_to_floatx(x: Any) -> Any:
+    """Cast a NumPy array or list to `floatx()`; NumPy in, NumPy out.
+
+    >>> K.cast_to_floatx([1.0, 2.0]).dtype
+    dtype('float32')
+    """
+    return np.asarray(x, dtype=floatx())
+
+
+def image_data_format() -> str:
+    """The layout used when a `data_format` argument is None.
+
+    >>> K.image_data_format()
+    'channels_last'
+    """
+    return str(_values["image_data_format"])
+
+
+def set_image_data_format(data_format: str) -> None:
+    """Set the default image layout: 'channels_last' or 'channels_first'.
+
+    Raises:
+        ArgumentError: any other value.
+    """
+    if data_format not in FORMATS:
+        raise ArgumentError(
+            f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}"
+        )
+    _store("image_data_format", str(data_format))
+
+
+def normalize_data_format(value: str | None) -> str:
+    """The layout meant by a `data_format` argument: None is the default, case is ignored.
+
+    Raises:
+        ArgumentError: any other value.
+    """
+    if value is None:
+        return image_data_format()
+    lowered = value.lower() if isinstance(value, str) else value
+    if lowered not in FORMATS:
+        raise ArgumentError(
+            f"data_format must be 'channels_last' or 'channels_first', got {value!r}"
+        )
+    return str(lowered)
+
+
+def image_dim_ordering() -> str:
+    """Keras 1's name of the image layout: 'tf' for channels_last, 'th' for channels_first."""
+    return "th" if image_data_format() == "channels_first" else "tf"
+
+
+def set_image_dim_ordering(dim_ordering: str) -> None:
+    """Set the image layout by its Keras 1 name, 'tf' or 'th'.
+
+    Raises:
+        ArgumentError: any other value.
+    """
+    if dim_ordering not in _ORDERINGS:
+        raise ArgumentError(f"dim_ordering must be 'tf' or 'th', got {dim_ordering!r}")
+    set_image_data_format(_ORDERINGS[dim_ordering])
+
+
+def backend() -> str:
+    """The name of the active engine.
+
+    >>> K.backend()
+    'kbench'
+    """
+    return "kbench"
+
+
+# ------------------------------------------------------------------ the engine's own settings
+
+
+def num_threads() -> int:
+    """Threads that parallel kernels use: `set_num_threads`, KBENCH_NUM_THREADS, or all cores."""
+    if _values["num_threads"]:
+        return int(_values["num_threads"])
+    asked = env("KBENCH_NUM_THREADS")
+    if asked is not None and asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def set_num_threads(count: int) -> None:
+    """Set the number of threads that parallel kernels use, at least 1.
+
+    Raises:
+        ArgumentError: `count` is not an integer of at least 1.
+    """
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise ArgumentError(f"count must be an integer of at least 1, got {count!r}")
+    _store("num_threads", int(count))
+
+
+def jit_mode() -> str:
+    """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
+    mode = (env("KBENCH_JIT") or "auto").lower()
+    return mode if mode in ("auto", "wait", "off") else "auto"
+
+
+def cache_dir() -> Path:
+    """Folder of compiled kernels: KBENCH_CACHE_DIR, else the user's cache folder."""
+    asked = env("KBENCH_CACHE_DIR")
+    if asked:
+        return Path(asked)
+    return _user_dir("XDG_CACHE_HOME", ".cache", "Library/Caches") / "kbench"
+
+
+def state_dir() -> Path:
+    """Folder of history, journal and lesson progress: KBENCH_STATE_DIR, else the user's."""
+    asked = env("KBENCH_STATE_DIR")
+    if asked:
+        return Path(asked)
+    return _user_dir("XDG_STATE_HOME", ".local/state", "Library/Application Support") / "kbench"
+
+
+def _user_dir(variable: str, unix: str, mac: str) -> Path:
+    if sys.platform == "win32":
+        return Path(env("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    asked = env(variable)
+    if asked:
+        return Path(asked)
+    return Path.home() / (mac if sys.platform == "darwin" else unix)
+
+
+def keras_home() -> Path:
+    """Folder of keras.json: $KERAS_HOME, else ~/.keras, else below the temp folder."""
+    asked = env("KERAS_HOME")
+    if asked:
+        return Path(asked)
+    home = Path.home()
+    base = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
+    return base / ".keras"
+
+
+# ------------------------------------------------------------------ for user interfaces
+
+_phase: tuple[Callable[[], Any], Callable[[Any], None]] | None = None
+
+
+def set_phase_access(read: Callable[[], Any], write: Callable[[Any], None]) -> None:
+    """Let the session, which owns the learning phase, show it among the settings."""
+    global _phase
+    _phase = (read, write)
+
+
+def snapshot() -> dict[str, Any]:
+    """All settings by name; `learning_phase` is None while it is symbolic, else 0 or 1."""
+    return {
+        "epsilon": epsilon(),
+        "floatx": floatx(),
+        "image_data_format": image_data_format(),
+        "learning_phase": _phase[0]() if _phase else None,
+        "num_threads": num_threads(),
+    }
+
+
+def assign(name: str, value: Any) -> None:
+    """Set one setting by name, validated; the entry for user interfaces.
+
+    Raises:
+        ArgumentError: unknown setting, or a value it refuses. Nothing is changed then.
+    """
+    if name == "learning_phase" and _phase is not None:
+        _phase[1](value)
+    elif name in _SETTERS:
+        _SETTERS[name](value)
+    else:
+        raise ArgumentError(f"unknown setting {name!r}; there are {', '.join(snapshot())}")
+
+
+_SETTERS: dict[str, Callable[[Any], None]] = {
+    "epsilon": set_epsilon,
+    "floatx": set_floatx,
+    "image_data_format": set_image_data_format,
+    "num_threads": set_num_threads,
+}
+
+
+# ------------------------------------------------------------------ keras.json
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except json.JSONDecodeError as error:
+        warnings.warn(
+            f"{path}, line {error.lineno}: {error.msg}; using the defaults", stacklevel=2
+        )
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        warnings.warn(f"{path}: {error}; using the defaults", stacklevel=2)
+        return {}
+    if not isinstance(loaded, dict):
+        warnings.warn(f"{path}, line 1: not a JSON object; using the defaults", stacklevel=2)
+        return {}
+    return loaded
+
+
+def load_file(path: Path | None = None) -> dict[str, Any]:
+    """Apply keras.json and return its fields; what it gets wrong gives a warning and the default."""
+    path = path or keras_home() / "keras.json"
+    fields = _parse(path)
+    if "image_data_format" not in fields and "image_dim_ordering" in fields:
+        ordering = fields["image_dim_ordering"]
+        fields["image_data_format"] = _ORDERINGS.get(ordering, ordering)
+    for name in ("epsilon", "floatx", "image_data_format"):
+        if name in fields:
+            try:
+                _SETTERS[name](fields[name])
+            except ArgumentError as error:
+                warnings.warn(f"{path}, field {name!r}: {error.reason}", stacklevel=2)
+    return fields
+
+
+def save_file(path: Path | None = None) -> Path:
+    """Write the settings to keras.json atomically, keeping fields that kbench does not know."""
+    path = path or keras_home() / "keras.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fields = _parse(path)
+    fields.setdefault("backend", "kbench")
+    for name in ("epsilon", "floatx", "image_data_format"):
+        fields[name] = _values[name]
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix="keras.json.")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump(fields, stream, indent=4)
+        stream.write("\n")
+    os.replace(temporary, path)
+    return path

@@ -1,0 +1,207 @@
+"""Errors that say which K function, which operands and what would have worked.
+
+An error is built where a rule is broken, often deep inside the engine. Its constructor walks the
+stack once to find the user's line and the K function called there, so that rules only state the
+reason. The fields stay available for user interfaces; `str(error)` says all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
+_OPERATOR_NAMES = {"__truediv__": "/", "__floordiv__": "//", "__getitem__": "x[...]"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return _namer(self.file, self.line)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of the failing call, as `spec` text plus where it was made."""
+
+    role: str
+    spec: str
+    kind: str
+    name: str
+    place: Place | None
+    ident: int
+    axis: int | None = None
+
+
+def _plain_place(file: str, line: int) -> str:
+    return f"{os.path.basename(file)}:{line}"
+
+
+_namer: Callable[[str, int], str] = _plain_place
+
+
+def set_place_namer(namer: Callable[[str, int], str] | None) -> None:
+    """Choose how a place is shown, for example 'In [3]' in a notebook; None restores file:line."""
+    global _namer
+    _namer = namer or _plain_place
+
+
+def is_internal(filename: str) -> bool:
+    """True for code of this package's engine, which is never the user's line."""
+    return filename.startswith(_ENGINE) or filename.startswith("<kbench")
+
+
+def user_place(depth: int = 1) -> Place | None:
+    """The innermost line of the current stack that is not the engine's own."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(_ENGINE) and not filename.startswith("<"):
+            return Place(filename, frame.f_lineno)
+        if filename.startswith("<") and not filename.startswith(("<kbench", "<frozen")):
+            return Place(filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def describe_value(value: Any) -> str | None:
+    """`dtype[shape]` of a tensor or array, None for anything else."""
+    spec = getattr(value, "spec", None)
+    if spec is not None:
+        return str(spec)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        return None
+    return f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | None:
+    """The record of one argument, or None when it is neither tensor nor array."""
+    text = describe_value(value)
+    if text is None:
+        return None
+    kind = getattr(value, "kind", "array")
+    name = str(getattr(value, "name", "")) if kind != "array" else ""
+    return Operand(role, text, str(kind), name, getattr(value, "place", None), id(value), axis)
+
+
+def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & 4:
+        count += 1
+    for name in code.co_varnames[:count]:
+        value = frame.f_locals.get(name)
+        if isinstance(value, (list, tuple)):
+            label = "operand " if name in ("operands", "arguments", "args") else f"{name}["
+            for index, item in enumerate(value[:8]):
+                yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
+        else:
+            yield name, value
+
+
+def _entry_frame(frame: FrameType | None) -> FrameType | None:
+    """The engine frame that the user called: the outermost before the first foreign frame."""
+    entry = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        entry = frame
+        frame = frame.f_back
+    return entry
+
+
+class KbenchError(Exception):
+    """Base of all errors about tensors; see the module's text for its fields."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        function: str | None = None,
+        operands: tuple[Operand, ...] | None = None,
+        axes: dict[str, int] | None = None,
+        suggestion: str | None = None,
+    ) -> None:
+        entry = _entry_frame(sys._getframe(1))
+        self.reason = reason
+        self.axes = axes or {}
+        self.suggestion = suggestion
+        self.function = function or _function_name(entry)
+        self.place = user_place(2)
+        self.operands = operands if operands is not None else self._operands_of(entry)
+        super().__init__(reason)
+
+    def _operands_of(self, entry: FrameType | None) -> tuple[Operand, ...]:
+        if entry is None:
+            return ()
+        rows = (
+            make_operand(role, value, self.axes.get(role)) for role, value in _arguments(entry)
+        )
+        return tuple(row for row in rows if row is not None)
+
+    def at(
+        self, function: str, operands: tuple[Operand, ...], place: Place | None
+    ) -> KbenchError:
+        """The same error told about another call: used when a rule breaks at run time."""
+        self.function, self.operands, self.place = function, operands, place
+        return self
+
+    def __str__(self) -> str:
+        head = f"{self.function}: {self.reason}" if self.function else self.reason
+        lines = [head]
+        named = [one for one in self.operands if one.place is not None or one.name]
+        width = max((len(one.role) for one in self.operands), default=0)
+        for one in named or self.operands:
+            name = f" '{one.name}'" if one.name else ""
+            where = f"   {one.place}" if one.place is not None else ""
+            lines.append(f"  {one.role:<{width}}  {one.kind}{name} {one.spec}{where}")
+        if self.suggestion:
+            lines.append(f"  try {self.suggestion}")
+        if self.place is not None:
+            lines.append(f"  at {self.place}")
+        return "\n".join(lines)
+
+
+def _function_name(entry: FrameType | None) -> str:
+    if entry is None:
+        return ""
+    name = entry.f_code.co_name
+    if name in _OPERATOR_NAMES:
+        return _OPERATOR_NAMES[name]
+    override = entry.f_locals.get("_public_name")
+    if isinstance(override, str):
+        return override
+    return name.strip("_").removeprefix("r") if name.startswith("__r") else name.strip("_")
+
+
+class ShapeError(KbenchError, ValueError):
+    """Shapes that do not fit the operation."""
+
+
+class DtypeError(KbenchError, ValueError, TypeError):
+    """A dtype that the operation does not take."""
+
+
+class ArgumentError(KbenchError, ValueError):
+    """An argument outside what the function accepts."""
+
+
+class FeedError(KbenchError, ValueError):
+    """A value that is missing at evaluation, or does not fit its placeholder."""
+
+
+class GradientError(KbenchError, ValueError):
+    """A gradient was asked of something that has none."""
+
+
+class OutOfMemory(KbenchError, MemoryError):
+    """An evaluation would need more memory than the machine has available."""

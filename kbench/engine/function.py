@@ -1,0 +1,369 @@
+"""Functions: feeds in, plans bound and cached by shape, updates stored together, arrays out."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import cancel, session, tensor
+from kbench.engine.errors import ArgumentError, FeedError
+from kbench.engine.op import Constant, as_tensor
+from kbench.engine.plan.bound import BoundPlan
+from kbench.engine.plan.plan import Plan, make_plan
+from kbench.engine.spec import show
+from kbench.engine.tensor import Last, Tensor
+from kbench.engine.variables import Placeholder, Update, Variable
+
+BOUND_PLANS = 16  # shape signatures that a function remembers
+_run_lock = threading.RLock()
+
+
+class Function:
+    """Computes `outputs` from values of `inputs`, and then stores `updates`.
+
+    Call it with one list of values; it returns a list of NumPy arrays. Safe from any thread.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        updates: Sequence[Update] = (),
+        name: str = "function",
+    ) -> None:
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.updates = list(updates)
+        self.name = name
+        self._stores = _stores(self.outputs, self.updates)
+        roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
+        _check_generation(roots)
+        self._before = _controlled(roots, self.inputs, name)
+        self.plan: Plan = make_plan(name, roots, self.inputs)
+        self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return (
+            f"<function {self.name!r} {len(self.inputs)} inputs, {len(self.outputs)} outputs, "
+            f"{len(self.updates)} updates>"
+        )
+
+    # -------------------------------------------------------------- calling
+
+    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
+        if not isinstance(inputs, (list, tuple)):
+            raise FeedError(
+                f"takes one list of values, got {type(inputs).__name__}", function=self.name
+            )
+        if len(inputs) != len(self.inputs):
+            raise FeedError(
+                f"takes {len(self.inputs)} values "
+                f"({', '.join(one.name for one in self.inputs)}), got {len(inputs)}",
+                function=self.name,
+            )
+        arrays = [
+            fed_array(node, value) for node, value in zip(self.inputs, inputs, strict=True)
+        ]
+        return self.run(arrays)
+
+    def run(self, arrays: list[np.ndarray]) -> list[Any]:
+        """The call after its values were checked."""
+        with self._lock:
+            cancel.clear()
+            undo = [(one.target, one.target._array) for one in _all_stores(self._before)]
+            try:
+                for earlier, positions in self._before:
+                    earlier.run([arrays[position] for position in positions])
+                results = self.bound(arrays).run(arrays)
+            except BaseException:
+                for target, array in undo:
+                    target.store(array)
+                raise
+            return self._finish(arrays, results)
+
+    def bound(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
+        """The bound plan for the shapes of `arrays`, from the cache where it is."""
+        key = tuple([array.shape for array in arrays])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self.plan.bind(arrays)
+            if len(self._plans) > BOUND_PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
+        count = len(self.outputs)
+        for update, value in zip(self._stores, results[count:], strict=True):
+            if value.dtype != update.target.spec.dtype:
+                value = value.astype(update.target.spec.dtype)
+            update.target.store(value)
+        for node, array in zip(self.inputs, arrays, strict=True):
+            node.last = Last(array.shape, None)
+        for node, value in zip(self.outputs, results, strict=False):
+            node.last = Last(value.shape, value if value.size <= 16 else None)
+        return [
+            value.copy() if self._stores and node in self._stores else value
+            for node, value in zip(self.outputs, results[:count], strict=True)
+        ]
+
+
+def fed_array(node: Tensor, value: Any) -> np.ndarray:
+    """`value` as an array for a feed: cast to its dtype, its shape checked."""
+    spec = node.spec
+    if type(value) is np.ndarray and value.dtype == spec.dtype:
+        array = value
+    else:
+        array = _cast_feed(node, value)
+    shape = array.shape
+    if shape != spec.shape:
+        if len(shape) != len(spec.shape) or any(
+            want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
+        ):
+            raise FeedError(
+                f"{node.kind} {node.name.split(':')[0]!r} is {spec}{_made(node)}, but the value "
+                f"has shape {show(shape)}",
+                function="function",
+            )
+    return array
+
+
+def _made(node: Tensor) -> str:
+    return f", made at {node.place}" if node.place is not None else ""
+
+
+def _cast_feed(node: Tensor, value: Any) -> np.ndarray:
+    if isinstance(value, Variable):
+        value = value.peek()
+    elif isinstance(value, Tensor):
+        raise FeedError(f"{node.name!r} needs a value, got the tensor {value!r}", function="function")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise FeedError(
+            f"the value for {node.name!r} {node.spec}{_made(node)} is no array: {error}",
+            function="function",
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise FeedError(
+            f"{node.kind} {node.name.split(':')[0]!r} is {node.spec}{_made(node)}, but the value "
+            f"has dtype {array.dtype}",
+            function="function",
+        )
+    with np.errstate(all="ignore"):
+        return array.astype(node.spec.dtype)
+
+
+# ------------------------------------------------------------------ graphs behind a function
+
+
+def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update]:
+    """Update ops whose effect the call has; of several for one variable the last one counts."""
+    wanted = [one for one in outputs if isinstance(one, Update)]
+    unique: dict[int, Update] = {}
+    for update in [*wanted, *updates]:
+        unique[id(update.target)] = update
+    return list(unique.values())
+
+
+def _check_generation(roots: Sequence[Tensor]) -> None:
+    for root in roots:
+        if root.generation != session.generation() and not isinstance(root, (Variable, Constant)):
+            raise ArgumentError(
+                f"{root.kind} {root.name!r} {root.spec} was made before K.clear_session(); "
+                "build it again",
+            )
+
+
+def _controlled(
+    roots: Sequence[Tensor], inputs: Sequence[Tensor], name: str
+) -> list[tuple[Function, list[int]]]:
+    """Functions that store, before the call, the updates that nodes of the graph wait for."""
+    from kbench.engine.plan.passes import walk
+
+    waiting: dict[int, Tensor] = {}
+    for node in walk(roots, {id(one) for one in inputs}):
+        for control in node.controls:
+            waiting[id(control)] = control
+    updates = [one for one in waiting.values() if isinstance(one, Update)]
+    others = [one for one in waiting.values() if not isinstance(one, Update)]
+    own = {id(root) for root in roots}
+    updates = [one for one in updates if id(one) not in own and id(one.inputs[1]) not in own]
+    if not updates and not others:
+        return []
+    earlier = Function(inputs, others, updates, f"{name}/controls")
+    return [(earlier, list(range(len(inputs))))]
+
+
+def _all_stores(before: Sequence[tuple[Function, list[int]]]) -> list[Update]:
+    return [one for earlier, _ in before for one in (*_all_stores(earlier._before), *earlier._stores)]
+
+
+# ------------------------------------------------------------------ the public functions
+
+
+def as_update(item: Any) -> Update:
+    """An entry of `updates=`: an update op, or a pair (variable, new value)."""
+    from kbench.engine.variables import update
+
+    if isinstance(item, Update):
+        return item
+    if isinstance(item, (list, tuple)) and len(item) == 2:
+        return update(item[0], item[1])
+    raise ArgumentError(
+        f"updates must be update ops or pairs (variable, new value), got {item!r}",
+        function="function",
+    )
+
+
+def function(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    updates: Sequence[Any] | None = None,
+    **kwargs: Any,
+) -> Function:
+    """A callable that computes `outputs` from values of `inputs`.
+
+    Arguments:
+        inputs: list of placeholders, or of any tensors, which are then given instead of computed.
+        outputs: list of tensors; may be empty.
+        updates: update ops or pairs (variable, new value). Every new value is computed from the
+            state before the call; then all are stored, or none when anything fails.
+        name: the keyword `name` is kept as the function's name.
+    Returns:
+        Function: call it with one list of values, get a list of NumPy arrays.
+    Raises:
+        ArgumentError: not tensors, or an unknown keyword. FeedError: at the call, a value that is
+        missing or does not fit.
+    Source: Keras 2.3 `backend.function`.
+
+    >>> x = K.placeholder((None,))
+    >>> K.function([x], [x * 2])([[1.0, 2.0]])
+    [array([2., 4.], dtype=float32)]
+    """
+    name = kwargs.pop("name", None) or "function"
+    if kwargs:
+        raise ArgumentError(f"unknown argument {next(iter(kwargs))!r}")
+    for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates or [])):
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(f"function: {label} must be a list or tuple, got {type(value).__name__}")
+    for one in inputs:
+        if not isinstance(one, Tensor):
+            raise ArgumentError(f"inputs must be tensors, got {one!r}")
+    results = [as_tensor(one) for one in outputs]
+    return Function(inputs, results, [as_update(one) for one in updates or ()], name)
+
+
+def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
+    feeds = feed_dict or {}
+    if isinstance(node, Variable) and not feeds:
+        return node.get_value()
+    for key in feeds:
+        if not isinstance(key, Tensor):
+            raise FeedError(f"keys of feed_dict must be tensors, got {key!r}", function="eval")
+    keys = tuple(feeds)
+    compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
+    signature = tuple(id(key) for key in keys)
+    evaluator = compiled.get(signature)
+    if evaluator is None:
+        evaluator = compiled[signature] = Function(keys, [node], name="eval")
+    return evaluator(list(feeds.values()))[0]
+
+
+tensor.set_evaluator(_evaluate)
+
+
+def eval(x: Any) -> Any:
+    """The value of a tensor as a NumPy array.
+
+    Raises:
+        FeedError: the value depends on a placeholder, which needs a value.
+
+    >>> K.eval(K.variable(2.0) * 3)
+    array(6., dtype=float32)
+    """
+    return _evaluate(x) if isinstance(x, Tensor) else as_tensor(x).eval()
+
+
+# ------------------------------------------------------------------ the session
+
+
+class Session:
+    """Runs tensors with values fed by hand, as TensorFlow 1 code expects it."""
+
+    graph: Any = None
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._functions: dict[Any, Function] = {}
+
+    def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None, **_options: Any) -> Any:
+        """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form."""
+        flat: list[Tensor] = []
+        _flatten(fetches, flat)
+        feeds = feed_dict or {}
+        key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
+        compiled = self._functions.get(key)
+        if compiled is None:
+            for one in feeds:
+                if not isinstance(one, Tensor):
+                    raise FeedError(f"keys of feed_dict must be tensors, got {one!r}", function="run")
+            compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
+        values = iter(compiled(list(feeds.values())))
+        return _rebuild(fetches, values)
+
+    def close(self) -> None:
+        """Forget compiled functions."""
+        self._functions.clear()
+        self.closed = True
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        self.close()
+
+
+def _flatten(fetches: Any, flat: list[Tensor]) -> None:
+    if isinstance(fetches, Tensor):
+        flat.append(fetches)
+    elif isinstance(fetches, dict):
+        for one in fetches.values():
+            _flatten(one, flat)
+    elif isinstance(fetches, (list, tuple)):
+        for one in fetches:
+            _flatten(one, flat)
+    else:
+        raise ArgumentError(f"fetches must be tensors, got {fetches!r}", function="run")
+
+
+def _rebuild(fetches: Any, values: Any) -> Any:
+    if isinstance(fetches, Tensor):
+        return next(values)
+    if isinstance(fetches, dict):
+        return {key: _rebuild(one, values) for key, one in fetches.items()}
+    items = [_rebuild(one, values) for one in fetches]
+    return tuple(items) if isinstance(fetches, tuple) else items
+
+
+@functools.cache
+def _holder() -> list[Session]:
+    return [Session()]
+
+
+def get_session() -> Session:
+    """The session that runs everything; always the same one until it is replaced or cleared."""
+    return _holder()[0]
+
+
+def set_session(session: Session) -> None:
+    """Replace what `get_session` returns."""
+    _holder()[0] = session
+
+
+session.on_clear(lambda: set_session(Session()))

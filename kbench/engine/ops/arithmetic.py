@@ -1,0 +1,368 @@
+"""Arithmetic: the operators of Python and the elementary functions, element by element."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.kernels import scalars
+from kbench.engine.op import (
+    Constant,
+    Op,
+    allocating,
+    apply,
+    as_tensor,
+    converted,
+    elementwise,
+    register,
+    shared,
+    tensors_of,
+)
+from kbench.engine.spec import Spec, broadcast, dtype_name, is_float, promote
+from kbench.engine.tensor import Operand, Tensor, operator
+
+# ------------------------------------------------------------------ dtype
+
+
+def _cast_infer(x: Spec, *, dtype: str) -> Spec:
+    integers = dtype in ("int32", "int64")
+    return Spec(x.shape, dtype, x.value if integers else None)
+
+
+def _cast_numpy(out: Any, x: np.ndarray, *, dtype: str) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, dtype)
+    scalars.numpy_form(f"cast(x, '{dtype}')", ("x",), dtype)(out, x)
+    return out
+
+
+def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Any, ...]:
+    if is_float(x.spec.dtype) and is_float(dtype):
+        return (cast(g, x.spec.dtype),)
+    return (None,)
+
+
+CAST = register(
+    Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, "cast(x, '{dtype}')")
+)
+
+
+@shared
+def cast(x: Operand, dtype: str) -> Tensor:
+    """`x` in another dtype.
+
+    Arguments:
+        x: tensor, array, list or number of any dtype and shape.
+        dtype: name of the dtype. Floats become integers by truncation; to bool means `!= 0`.
+    Raises:
+        DtypeError: unknown dtype.
+    Gradient: between floats, cast back; none through integers or bool.
+    Source: Keras 2.3 `backend.cast`.
+
+    >>> K.eval(K.cast(K.constant([1.7, -1.7]), "int32"))
+    array([ 1, -1], dtype=int32)
+    """
+    wanted = dtype_name(dtype)
+    tensor = as_tensor(x)
+    if tensor.spec.dtype == wanted:
+        return tensor
+    if isinstance(tensor, Constant):
+        return converted(tensor, wanted)
+    return apply(CAST, tensor, dtype=wanted)
+
+
+# ------------------------------------------------------------------ operators
+
+
+@operator("__add__")
+@elementwise("x + y", "number", lambda g, y_, x, y: (g, g))
+def add(x: Operand, y: Operand) -> Tensor:
+    """Sum of two operands, with broadcasting; also `x + y`. Gradient: to both."""
+
+
+@operator("__sub__")
+@elementwise("x - y", "number", lambda g, y_, x, y: (g, -g))
+def subtract(x: Operand, y: Operand) -> Tensor:
+    """Difference of two operands, with broadcasting; also `x - y`. Gradient: to both."""
+
+
+@operator("__mul__")
+@elementwise("x * y", "number", lambda g, y_, x, y: (g * y, g * x))
+def multiply(x: Operand, y: Operand) -> Tensor:
+    """Product of two operands, with broadcasting; also `x * y`. Gradient: to both."""
+
+
+@operator("__truediv__")
+@elementwise("x / y", "divide", lambda g, y_, x, y: (g / y, -g * y_ / y))
+def divide(x: Operand, y: Operand) -> Tensor:
+    """True quotient, with broadcasting; also `x / y`.
+
+    int32 and int64 give float64, smaller integers float32. Gradient: to both.
+    """
+
+
+def _no_zero_division(run: Any) -> Any:
+    @functools.wraps(run)
+    def checked(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if y.dtype.kind in "iu" and not np.all(y):
+            raise ArgumentError("integer division by zero", function="//")
+        return run(out, x, y)  # type: ignore[no-any-return]
+
+    return checked
+
+
+def _integer_division(name: str, expr: str, gradient: Any) -> Op:
+    run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
+    return register(Op(name, "elementwise", _division_infer, run, gradient, expr))
+
+
+def _division_infer(x: Spec, y: Spec) -> Spec:
+    added = add.op.infer(x, y)  # type: ignore[attr-defined]
+    value = None
+    if x.known and y.known and 0 not in (y.value or ()) and added.ndim == 0:
+        value = ((x.value or (0,))[0] // (y.value or (1,))[0],)  # type: ignore[operator]
+    return Spec(added.shape, added.dtype, value)
+
+
+def _mod_infer(x: Spec, y: Spec) -> Spec:
+    added = add.op.infer(x, y)  # type: ignore[attr-defined]
+    return Spec(added.shape, added.dtype)
+
+
+FLOORDIV = _integer_division("floordiv", "floordiv(x, y)", lambda g, y_, x, y: (None, None))
+MOD = register(
+    Op(
+        "mod",
+        "elementwise",
+        _mod_infer,
+        _no_zero_division(allocating("mod(x, y)", ("x", "y"), boolean=False)),
+        lambda g, y_, x, y: (g, -g * floor_divide(x, y)),
+        "mod(x, y)",
+    )
+)
+
+
+def _number_operands(x: Operand, y: Operand) -> list[Tensor]:
+    tensors = tensors_of(x, y)
+    common = promote(tensors[0].spec.dtype, tensors[1].spec.dtype)
+    return [converted(one, "int32" if common == "bool" else common) for one in tensors]
+
+
+@operator("__floordiv__")
+def floor_divide(x: Operand, y: Operand) -> Tensor:
+    """Quotient rounded down; also `x // y`. Integers keep their dtype.
+
+    Raises:
+        ArgumentError: at evaluation, integer division by zero.
+    Gradient: none.
+    """
+    return apply(FLOORDIV, *_number_operands(x, y))
+
+
+@operator("__mod__")
+def mod(x: Operand, y: Operand) -> Tensor:
+    """Remainder with the sign of the divisor; also `x % y`.
+
+    Raises:
+        ArgumentError: at evaluation, integer division by zero.
+    Gradient: to both.
+    """
+    return apply(MOD, *_number_operands(x, y))
+
+
+@operator("__neg__")
+@elementwise("-x", "number", lambda g, y, x: (-g,))
+def negative(x: Operand) -> Tensor:
+    """`-x`. Gradient: to `x`."""
+
+
+@operator("__pos__")
+def _positive(x: Tensor) -> Tensor:
+    return x
+
+
+# ------------------------------------------------------------------ elementary functions
+
+
+@operator("__abs__")
+@elementwise("abs(x)", "number", lambda g, y, x: (g * sign(x),))
+def abs(x: Operand) -> Tensor:
+    """Absolute value. Any numeric dtype. Gradient: `sign(x)`, 0 at 0.
+
+    >>> K.eval(K.abs(K.constant([-2.0, 3.0])))
+    array([2., 3.], dtype=float32)
+    """
+
+
+@elementwise("sign(x)", "number", lambda g, y, x: (None,))
+def sign(x: Operand) -> Tensor:
+    """-1, 0 or 1 in the dtype of `x`; NaN stays NaN. Gradient: zero everywhere."""
+
+
+@elementwise("square(x)", "number", lambda g, y, x: (g * x * 2,))
+def square(x: Operand) -> Tensor:
+    """`x * x`. Any numeric dtype. Gradient: `2 x`.
+
+    >>> K.eval(K.square(K.constant([2.0, 3.0])))
+    array([4., 9.], dtype=float32)
+    """
+
+
+def _sqrt_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (where(as_tensor(0.0, like=x.spec.dtype) <= x, g * 0.5 / y, g * 0),)
+
+
+@elementwise("where(x < 0, x * 0, sqrt(maximum(x, 0)))", "float", _sqrt_gradient)
+def sqrt(x: Operand) -> Tensor:
+    """Square root; negative values give 0, NaN stays NaN.
+
+    Integers become `floatx()`. Gradient: `1 / (2 sqrt(x))`, infinite at 0, and 0 for negatives.
+
+    >>> K.eval(K.sqrt(K.constant([4.0, -1.0])))
+    array([2., 0.], dtype=float32)
+    """
+
+
+@elementwise("exp(x)", "float", lambda g, y, x: (g * y,))
+def exp(x: Operand) -> Tensor:
+    """e to the power of `x`; overflow gives inf. Integers become `floatx()`. Gradient: to `x`."""
+
+
+@elementwise("log(x)", "float", lambda g, y, x: (g / x,))
+def log(x: Operand) -> Tensor:
+    """Natural logarithm; 0 gives -inf and negatives NaN, silently. Gradient: `1 / x`."""
+
+
+@elementwise("sin(x)", "float", lambda g, y, x: (g * cos(x),))
+def sin(x: Operand) -> Tensor:
+    """Sine of every element, in radians. Integers become `floatx()`. Gradient: `cos(x)`."""
+
+
+@elementwise("cos(x)", "float", lambda g, y, x: (-g * sin(x),))
+def cos(x: Operand) -> Tensor:
+    """Cosine of every element, in radians. Integers become `floatx()`. Gradient: `-sin(x)`."""
+
+
+@elementwise("rint(x)", "number", lambda g, y, x: (None,))
+def round(x: Operand) -> Tensor:
+    """Nearest integer, ties to even, in the dtype of `x`. Gradient: zero everywhere.
+
+    >>> K.eval(K.round(K.constant([0.5, 1.5, -2.5])))
+    array([ 0.,  2., -2.], dtype=float32)
+    """
+
+
+def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    to_base = g * y * _power(x, y - 1)
+    positive = x > 0
+    return to_base, where(positive, g * y_ * log(where(positive, x, x * 0 + 1)), g * 0)
+
+
+@elementwise("pow(x, y)", "number", _power_gradient)
+def _power(x: Operand, y: Operand) -> Tensor:
+    """`x` to the power `y`, with broadcasting."""
+
+
+@operator("__pow__")
+def pow(x: Operand, a: Operand) -> Tensor:
+    """`x` to the power `a`, with broadcasting; also `x ** a`.
+
+    A negative base with a fractional exponent gives NaN.
+    Raises:
+        ArgumentError: integers with a known negative exponent.
+    Gradient: to `x`, and to `a` when it is a tensor.
+
+    >>> K.eval(K.pow(K.constant([2.0, 3.0]), 2))
+    array([4., 9.], dtype=float32)
+    """
+    base, exponent = tensors_of(x, a)
+    if isinstance(exponent, Constant) and not is_float(base.spec.dtype):
+        if not is_float(exponent.spec.dtype) and (exponent.value < 0).any():
+            raise ArgumentError("integers have no negative powers; cast to a float first")
+    return _power(base, exponent)
+
+
+def _maximum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    first = x >= y
+    return where(first, g, g * 0), where(first, g * 0, g)
+
+
+def _minimum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    first = x <= y
+    return where(first, g, g * 0), where(first, g * 0, g)
+
+
+@elementwise("maximum(x, y)", "same", _maximum_gradient)
+def maximum(x: Operand, y: Operand) -> Tensor:
+    """The larger of two operands, with broadcasting; NaN propagates.
+
+    Gradient: to the larger; at a tie wholly to `x`.
+    """
+
+
+@elementwise("minimum(x, y)", "same", _minimum_gradient)
+def minimum(x: Operand, y: Operand) -> Tensor:
+    """The smaller of two operands, with broadcasting; NaN propagates.
+
+    Gradient: to the smaller; at a tie wholly to `x`.
+    """
+
+
+def clip(x: Operand, min_value: Operand | None, max_value: Operand | None) -> Tensor:
+    """`x` held between two bounds; None leaves a side open, NaN stays NaN.
+
+    Arguments:
+        min_value, max_value: numbers or tensors; when both are numbers and the upper is below
+            the lower, the lower is used for both.
+    Gradient: 1 inside and on the bounds, 0 outside.
+
+    >>> K.eval(K.clip(K.constant([-2.0, 0.5, 2.0]), 0.0, 1.0))
+    array([0. , 0.5, 1. ], dtype=float32)
+    """
+    if isinstance(min_value, (int, float)) and isinstance(max_value, (int, float)):
+        max_value = min_value if max_value < min_value else max_value
+    result = as_tensor(x)
+    if min_value is not None:
+        result = maximum(result, min_value)
+    if max_value is not None:
+        result = minimum(result, max_value)
+    return result
+
+
+# ------------------------------------------------------------------ choice
+
+
+def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
+    return Spec(broadcast(condition.shape, x.shape, y.shape), y.dtype)
+
+
+def _where_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
+    return None, where(condition, g, g * 0), where(condition, g * 0, g)
+
+
+WHERE = register(
+    Op(
+        "where",
+        "elementwise",
+        _where_infer,
+        allocating("where(c, x, y)", ("c", "x", "y"), boolean=False),
+        _where_gradient,
+        "where(c, x, y)",
+    )
+)
+
+
+def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
+    """Element by element `x` where the condition holds, else `y`, with broadcasting.
+
+    Gradient: to `x` and `y`.
+    """
+    first, second = tensors_of(x, y)
+    common = promote(first.spec.dtype, second.spec.dtype)
+    chooser = as_tensor(condition)
+    if chooser.spec.dtype != "bool":
+        raise DtypeError(f"the condition must be bool, got {chooser.spec}")
+    return apply(WHERE, chooser, converted(first, common), converted(second, common))

@@ -1,0 +1,215 @@
+"""Choice between two computations, and the learning phase that often decides it.
+
+A branch with a scalar condition evaluates only the side taken: the plan runs what one side alone
+needs under the condition's guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config, session
+from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.op import Op, apply, as_tensor, controlled_by, converted, register
+from kbench.engine.ops.arithmetic import cast, where
+from kbench.engine.ops.create import zeros_like
+from kbench.engine.ops.layout import expand_dims
+from kbench.engine.spec import Spec, promote
+from kbench.engine.tensor import Operand, Tensor
+from kbench.engine.variables import Placeholder
+
+# ------------------------------------------------------------------ one of two, evaluated lazily
+
+
+def _branch_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
+    if x.ndim != y.ndim:
+        raise ShapeError(f"the branches are {x} and {y}, which differ in rank")
+    shape = tuple(a if a == b else None for a, b in zip(x.shape, y.shape, strict=True))
+    return Spec(shape, x.dtype)
+
+
+def _branch_numpy(out: Any, condition: np.ndarray, x: Any, y: Any) -> Any:
+    return x if condition else y
+
+
+def _branch_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
+    return (
+        None,
+        apply(BRANCH, condition, g, zeros_like(x)),
+        apply(BRANCH, condition, zeros_like(y), g),
+    )
+
+
+BRANCH = register(
+    Op("branch", "view", _branch_infer, _branch_numpy, _branch_gradient, allocates=True)
+)
+
+
+def _called(expression: Any) -> Tensor:
+    return as_tensor(expression() if callable(expression) else expression)
+
+
+def switch(condition: Operand, then_expression: Any, else_expression: Any) -> Tensor:
+    """One of two expressions.
+
+    Arguments:
+        condition: bool, or a number compared with 0. A scalar chooses one expression, and only
+            that one is evaluated. Otherwise the choice is made element by element; a condition of
+            lower rank decides whole rows.
+        then_expression, else_expression: tensors, or functions that return one.
+    Raises:
+        ShapeError: the condition has more axes than the expressions, or does not fit them.
+    Gradient: to the expression that was taken.
+    Source: Keras 2.3 `backend.switch`.
+
+    >>> K.eval(K.switch(K.constant(1) > 0, K.constant([1.0]), K.constant([2.0])))
+    array([1.], dtype=float32)
+    """
+    chooser = cast(condition, "bool")
+    first, second = _called(then_expression), _called(else_expression)
+    common = promote(first.spec.dtype, second.spec.dtype)
+    first, second = converted(first, common), converted(second, common)
+    if chooser.ndim == 0:
+        return apply(BRANCH, chooser, first, second)
+    rank = max(first.ndim, second.ndim)
+    if chooser.ndim > rank:
+        raise ShapeError(
+            f"the condition is {chooser.spec}, but the expressions are {first.spec} and "
+            f"{second.spec}: it must not have more axes"
+        )
+    while chooser.ndim < rank:
+        chooser = expand_dims(chooser)
+    return where(chooser, first, second)
+
+
+
+
+# ------------------------------------------------------------------ the learning phase
+
+_fixed: Any = None
+_placeholder: Placeholder | None = None
+
+
+def _reset() -> None:
+    global _fixed, _placeholder
+    changed = _fixed is not None
+    _fixed = _placeholder = None
+    if changed:
+        config.touch("learning_phase")
+
+
+session.on_clear(_reset)
+
+
+def learning_phase() -> Any:
+    """The flag that separates training (1) from testing (0).
+
+    A scalar bool placeholder that is 0 unless fed, the same one until `clear_session`; or the
+    value given to `set_learning_phase`.
+
+    >>> K.learning_phase().eval()
+    array(False)
+    """
+    global _placeholder
+    if _fixed is not None:
+        return _fixed
+    if _placeholder is None or _placeholder.generation != session.generation():
+        _placeholder = Placeholder(
+            Spec((), "bool"), "keras_learning_phase", default=np.array(False)
+        )
+        _placeholder._phase_flag = True
+    return _placeholder
+
+
+def set_learning_phase(value: Any) -> None:
+    """Fix the learning phase to 0 or 1 for tensors made from now on.
+
+    Raises:
+        ArgumentError: another value.
+    """
+    global _fixed
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+        raise ArgumentError(f"the learning phase must be 0 or 1, got {value!r}")
+    _fixed = value
+    config.touch("learning_phase")
+
+
+def _assign_phase(value: Any) -> None:
+    if value is None:
+        _reset()
+    else:
+        set_learning_phase(value)
+
+
+config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign_phase)
+
+
+@contextlib.contextmanager
+def learning_phase_scope(value: Any) -> Iterator[None]:
+    """Fix the learning phase inside the block, then restore what it was.
+
+    Raises:
+        ArgumentError: `value` is not 0 or 1.
+    """
+    global _fixed
+    before = _fixed
+    set_learning_phase(value)
+    try:
+        yield
+    finally:
+        _fixed = before
+        config.touch("learning_phase")
+
+
+def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """`x` in training, `alt` in testing.
+
+    Arguments:
+        x, alt: tensors, or functions that return one; only the one taken is evaluated.
+        training: 0, 1, bool or a scalar tensor; None means `learning_phase()`.
+    Returns:
+        Tensor whose `_uses_learning_phase` is True when the global flag decides.
+    """
+    decided_by_phase = training is None
+    flag = learning_phase() if training is None else training
+    if not isinstance(flag, Tensor):
+        chosen = x if flag else alt
+        result = chosen() if callable(chosen) else chosen
+    else:
+        result = switch(flag, x, alt)
+    if decided_by_phase and isinstance(result, Tensor) and isinstance(flag, Tensor):
+        result._uses_learning_phase = True
+    return result
+
+
+def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """`x` in testing, `alt` in training; see `in_train_phase`."""
+    return in_train_phase(alt, x, training)
+
+
+# ------------------------------------------------------------------ order of evaluation
+
+
+@contextlib.contextmanager
+def control_dependencies(control_inputs: Any) -> Iterator[None]:
+    """Tensors made inside the block are evaluated after the given updates were stored.
+
+    Arguments:
+        control_inputs: an update op or tensor, or a list or tuple of them.
+    """
+    items = control_inputs if isinstance(control_inputs, (list, tuple)) else [control_inputs]
+    given = tuple(one for one in items if isinstance(one, Tensor))
+    before = controlled_by(())
+    controlled_by((*before, *given))
+    try:
+        yield
+    finally:
+        controlled_by(before)
+
+

@@ -1,0 +1,203 @@
+"""Tensors out of nothing: zeros, ones, ranges, identity matrices, one-hot rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.op import Op, apply, as_tensor, constant_node, dtype_or_floatx, register, structured
+from kbench.engine.ops.shaping import shape_operand
+from kbench.engine.spec import INTEGERS, Spec
+from kbench.engine.tensor import Operand, Tensor
+from kbench.engine.variables import Variable
+
+# ------------------------------------------------------------------ filled with one number
+
+
+def _full_infer(*target: Spec, value: float, dtype: str, shape: Any = None) -> Spec:
+    if target:
+        sizes = target[0].value
+        return Spec(sizes if sizes is not None else (None,) * (target[0].shape[0] or 0), dtype)
+    return Spec(shape, dtype)
+
+
+def _full_numpy(
+    out: Any, *target: np.ndarray, value: float, dtype: str, shape: Any = None
+) -> np.ndarray:
+    sizes = tuple(target[0].tolist()) if target else shape
+    if any(size < 0 for size in sizes):
+        raise ArgumentError(f"shape must not hold negative sizes, got {sizes}")
+    return np.broadcast_to(np.array(value, dtype=dtype), sizes)
+
+
+FULL = register(
+    Op(
+        "full",
+        "view",
+        _full_infer,
+        _full_numpy,
+        lambda g, y, *target, **_attrs: (None,) * len(target),
+        allocates=True,
+    )
+)
+
+
+def _full_like_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+    return FULL, {**attrs, "shape": specs[0].shape}, ()
+
+
+FULL_LIKE = register(
+    Op(
+        "full_like",
+        "view",
+        lambda x, *, value, dtype: Spec(x.shape, dtype),
+        lambda out, x, *, value, dtype: _full_numpy(
+            out, value=value, dtype=dtype, shape=x.shape
+        ),
+        lambda g, y, x, **_attrs: (None,),
+        lower=_full_like_lower,
+        allocates=True,
+    )
+)
+
+
+def _filled(shape: Any, value: float, dtype: str | None, name: str | None) -> Tensor:
+    wanted = dtype_or_floatx(dtype)
+    sizes = shape_operand(shape)
+    if isinstance(sizes, Tensor):
+        return apply(FULL, sizes, name=name, value=value, dtype=wanted)
+    return Variable(np.full(sizes, value, dtype=wanted), name)
+
+
+def zeros(shape: Any, dtype: str | None = None, name: str | None = None) -> Tensor:
+    """A variable of zeros; a plain tensor when the shape is known only at evaluation.
+
+    Arguments:
+        shape: integers, or scalar tensors, or an integer vector tensor.
+        dtype: None means `floatx()`.
+
+    >>> K.eval(K.zeros((2, 3)))
+    array([[0., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    return _filled(shape, 0, dtype, name)
+
+
+def ones(shape: Any, dtype: str | None = None, name: str | None = None) -> Tensor:
+    """A variable of ones; a plain tensor when the shape is known only at evaluation.
+
+    Arguments:
+        shape: integers, or scalar tensors, or an integer vector tensor.
+        dtype: None means `floatx()`.
+    """
+    return _filled(shape, 1, dtype, name)
+
+
+def _like(x: Operand, value: float, dtype: str | None, name: str | None) -> Tensor:
+    tensor = as_tensor(x)
+    wanted = tensor.spec.dtype if dtype is None else dtype_or_floatx(dtype)
+    return apply(FULL_LIKE, tensor, name=name, value=value, dtype=wanted)
+
+
+def zeros_like(x: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
+    """A tensor of zeros in the shape of `x`; `dtype` None means the dtype of `x`."""
+    return _like(x, 0, dtype, name)
+
+
+def ones_like(x: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
+    """A tensor of ones in the shape of `x`; `dtype` None means the dtype of `x`."""
+    return _like(x, 1, dtype, name)
+
+
+# ------------------------------------------------------------------ patterns
+
+
+def eye(size: int | Sequence[int], dtype: str | None = None, name: str | None = None) -> Variable:
+    """A variable with ones on the diagonal: [size, size], or [rows, columns] for a pair.
+
+    >>> K.eval(K.eye(2))
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    sizes = shape_operand(size, name="size")
+    if isinstance(sizes, Tensor) or len(sizes) not in (1, 2):
+        raise ArgumentError(f"size must be one or two known integers, got {size!r}")
+    return Variable(np.eye(sizes[0], sizes[-1], dtype=dtype_or_floatx(dtype)), name)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int32") -> Tensor:
+    """Numbers from `start` to before `stop`, a vector; one argument alone is `stop`.
+
+    Arguments:
+        step: not 0; may be negative.
+        dtype: "int32" by default, when the numbers are integers; floats then stay `floatx()`.
+    Raises:
+        ArgumentError: a step of 0, or arguments that are no numbers.
+
+    >>> K.eval(K.arange(2, 8, 3))
+    array([2, 5], dtype=int32)
+    """
+    if stop is None:
+        start, stop = 0, max(_number(start, "start"), 0)
+    first, last, by = _number(start, "start"), _number(stop, "stop"), _number(step, "step")
+    if by == 0:
+        raise ArgumentError("step must not be 0")
+    whole = all(isinstance(one, int) for one in (first, last, by))
+    natural = "int32" if whole else config.floatx()
+    count = max(0, math.ceil((last - first) / by))
+    values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
+    result = natural if dtype is None or dtype == "int32" else dtype_or_floatx(dtype)
+    return constant_node(values.astype(result))
+
+
+def _number(value: Any, name: str) -> int | float:
+    if isinstance(value, Tensor):
+        value = value.eval()
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
+        raise ArgumentError(f"{name} must be a finite number, got {value!r}")
+    return array.item()  # type: ignore[no-any-return]
+
+
+def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: str) -> np.ndarray:
+    if out is None:
+        out = np.empty((*indices.shape, num_classes), dtype)
+    flat = out.reshape(-1, num_classes) if num_classes else out
+    flat.fill(0)
+    classes = indices.ravel().astype(np.int64)
+    rows = np.flatnonzero((classes >= 0) & (classes < num_classes))
+    flat[rows, classes[rows]] = 1
+    return out  # type: ignore[no-any-return]
+
+
+ONE_HOT = structured(
+    "one_hot",
+    lambda x, *, num_classes, dtype: Spec((*x.shape, num_classes), dtype),
+    _one_hot_numpy,
+    lambda g, y, x, **_attrs: (None,),
+)
+
+
+def one_hot(indices: Operand, num_classes: int) -> Tensor:
+    """A new last axis of size `num_classes` with 1 at each index, 0 elsewhere.
+
+    Arguments:
+        indices: integers of any shape; one that is out of range gives a row of zeros.
+    Returns:
+        Tensor [*indices.shape, num_classes] of `floatx()`. No gradient.
+
+    >>> K.eval(K.one_hot(K.constant([0, 2], dtype="int32"), 3))
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    tensor = as_tensor(indices)
+    if tensor.spec.dtype not in INTEGERS:
+        raise DtypeError(f"indices must be integers, got {tensor.spec}")
+    if isinstance(num_classes, bool) or not isinstance(num_classes, (int, np.integer)) or num_classes < 0:
+        raise ArgumentError(f"num_classes must be an integer of at least 0, got {num_classes!r}")
+    return apply(ONE_HOT, tensor, num_classes=int(num_classes), dtype=config.floatx())

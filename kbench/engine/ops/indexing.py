@@ -1,0 +1,295 @@
+"""Parts of a tensor: `x[...]` in every form, `slice`, and rows by index."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.op import apply, as_tensor, structured, view
+from kbench.engine.ops.shaping import shape_operand
+from kbench.engine.spec import INTEGERS, Spec
+from kbench.engine.tensor import Operand, Tensor, operator
+
+# An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), where
+# a number may be ("input", k): the value of the k-th further input.
+Item = tuple[Any, ...]
+
+
+def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
+    """The index in its kept form, with `...` and missing axes written out, and its tensors."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if sum(one is Ellipsis for one in keys) > 1:
+        raise ArgumentError("an index holds `...` at most once")
+    used = sum(one is not None and one is not Ellipsis for one in keys)
+    if used > tensor.ndim:
+        raise ShapeError(f"{used} indices for {tensor.spec}, which has {tensor.ndim} axes")
+    if Ellipsis not in [one for one in keys if one is Ellipsis]:
+        keys = (*keys, Ellipsis)
+    extra: list[Tensor] = []
+    items: list[Item] = []
+    for one in keys:
+        if one is Ellipsis:
+            items += [("slice", None, None, None)] * (tensor.ndim - used)
+        elif one is None:
+            items.append(("new",))
+        elif isinstance(one, builtins.slice):
+            bounds = (one.start, one.stop, one.step)
+            items.append(("slice", *(_bound(bound, extra) for bound in bounds)))
+        else:
+            items.append(("int", _bound(one, extra)))
+    return tuple(items), extra
+
+
+def _bound(value: Any, extra: list[Tensor]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Tensor):
+        if value.spec.ndim != 0 or value.spec.dtype not in INTEGERS:
+            raise DtypeError(f"an index must be a scalar integer tensor, got {value.spec}")
+        if value.spec.known and value.spec.value is not None:
+            return value.spec.value[0]
+        extra.append(value)
+        return ("input", len(extra) - 1)
+    if isinstance(value, (bool, np.bool_, list, np.ndarray, float)):
+        raise ArgumentError(
+            f"an index is made of integers, slices, None and ..., got {value!r}; "
+            "K.gather picks rows by a list of indices"
+        )
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise ArgumentError(f"no index: {value!r}") from None
+
+
+def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[Any]:
+    """The index with ("input", k) replaced; None where the value is unknown."""
+
+    def number(entry: Any) -> Any:
+        return values[entry[1]] if isinstance(entry, tuple) else entry
+
+    return [(item[0], *(number(entry) for entry in item[1:])) for item in items]
+
+
+def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
+    values = [None if one.value is None else one.value[0] for one in indices]
+    shape: list[int | None] = []
+    axis = 0
+    for item, given in zip(_numbers(items, values), items, strict=True):
+        if item[0] == "new":
+            shape.append(1)
+            continue
+        size = x.shape[axis]
+        if item[0] == "int":
+            if item[1] is not None and size is not None and not -size <= item[1] < size:
+                raise ShapeError(f"index {item[1]} is out of range for axis {axis} of {x}")
+        else:
+            shape.append(_slice_size(size, item, given))
+        axis += 1
+    return Spec(tuple(shape), x.dtype, _picked_value(x, items))
+
+
+def _slice_size(size: int | None, item: Item, given: Item) -> int | None:
+    if item[3] == 0:
+        raise ArgumentError("the step of a slice must not be 0")
+    pending = any(isinstance(g, tuple) and i is None for g, i in zip(given, item, strict=True))
+    if size is None:
+        whole = item[1] in (None, 0) and item[2] is None and item[3] in (None, 1)
+        return None if not whole or pending else size
+    return None if pending else len(range(*builtins.slice(*item[1:]).indices(size)))
+
+
+def _picked_value(x: Spec, items: tuple[Item, ...]) -> tuple[int | None, ...] | None:
+    """Entries of a followed integer vector survive indexing by numbers."""
+    if x.value is None or x.ndim != 1 or len(items) != 1:
+        return None
+    item = items[0]
+    if any(isinstance(entry, tuple) for entry in item):
+        return None
+    if item[0] == "int":
+        return (x.value[item[1]],)
+    return x.value[builtins.slice(*item[1:])]
+
+
+def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    key: list[Any] = []
+    for item in _numbers(items, [int(one) for one in indices]):
+        if item[0] == "new":
+            key.append(None)
+        else:
+            key.append(item[1] if item[0] == "int" else builtins.slice(*item[1:]))
+    return tuple(key)
+
+
+def _getitem_numpy(
+    x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]
+) -> np.ndarray:
+    try:
+        return x[_index(items, indices)]
+    except IndexError as error:
+        raise ShapeError(f"{error}", function="x[...]") from None
+
+
+def _getitem_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *indices: Tensor, items: tuple[Item, ...]
+) -> tuple[Any, ...]:
+    return (apply(PLACE, g, x, *indices, items=items),) + (None,) * len(indices)
+
+
+def _place_numpy(
+    out: Any, g: np.ndarray, x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]
+) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, g.dtype)
+    out.fill(0)
+    out[_index(items, indices)] = g
+    return out  # type: ignore[no-any-return]
+
+
+GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)
+PLACE = structured(
+    "place",
+    lambda g, x, *indices, items: Spec(x.shape, g.dtype),
+    _place_numpy,
+    lambda g, y, z, x, *indices, items: (
+        (apply(GETITEM, g, *indices, items=items), None) + (None,) * len(indices)
+    ),
+)
+
+
+@operator("__getitem__")
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`: integers, slices of any step, None, `...`, tuples of them; scalar int tensors too.
+
+    Raises:
+        ShapeError: too many indices, or one out of range.
+    Gradient: to `x`.
+    """
+    items, extra = _items(x, key)
+    return apply(GETITEM, x, *extra, items=items)
+
+
+# ------------------------------------------------------------------ slice
+
+
+def slice(x: Operand, start: Any, size: Any) -> Tensor:
+    """The block of `size` elements from `start` on, along every axis.
+
+    Arguments:
+        start, size: one integer (or scalar tensor) for each axis, or vector tensors; a size of -1
+            reaches to the end.
+    Raises:
+        ArgumentError: not one entry for each axis. ShapeError: the block leaves `x`.
+    Gradient: to `x`.
+
+    >>> K.eval(K.slice(K.constant([1.0, 2.0, 3.0]), [1], [2]))
+    array([2., 3.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    starts, sizes = _entries(start, "start"), _entries(size, "size")
+    if len(starts) != tensor.ndim or len(sizes) != tensor.ndim:
+        raise ArgumentError(
+            f"start has {len(starts)} and size {len(sizes)} entries, but x is {tensor.spec}: "
+            "one for each axis is needed"
+        )
+    key = []
+    for axis, (first, count) in enumerate(zip(starts, sizes, strict=True)):
+        if isinstance(first, Tensor) or isinstance(count, Tensor):
+            key.append(builtins.slice(first, first + count))
+            continue
+        length = tensor.spec.shape[axis]
+        if count == -1:
+            key.append(builtins.slice(first, None))
+        elif length is not None and (first < 0 or first + count > length):
+            raise ShapeError(
+                f"elements {first} to {first + count} leave axis {axis} of x, {tensor.spec}"
+            )
+        else:
+            key.append(builtins.slice(first, first + count))
+    return getitem(tensor, tuple(key))
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return list(value)
+    checked = shape_operand(value, allow_free=True, name=name)
+    if isinstance(checked, Tensor):
+        return [checked[i] for i in range(checked.spec.shape[0] or 0)]
+    return list(checked)
+
+
+# ------------------------------------------------------------------ rows by index
+
+
+def _gather_infer(x: Spec, indices: Spec) -> Spec:
+    if x.ndim == 0:
+        raise ShapeError(f"reference is {x}, which has no rows")
+    if indices.value is not None and x.shape[0] is not None:
+        _check_rows([i for i in indices.value if i is not None], x.shape[0])
+    return Spec((*indices.shape, *x.shape[1:]), x.dtype)
+
+
+def _check_rows(indices: Any, rows: int) -> None:
+    array = np.asarray(indices)
+    if array.size and (array.min() < 0 or array.max() >= rows):
+        wrong = array.ravel()[np.flatnonzero((array.ravel() < 0) | (array.ravel() >= rows))[0]]
+        raise ShapeError(f"index {wrong} is out of range for {rows} rows", function="gather")
+
+
+def _gather_numpy(out: Any, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    _check_rows(indices, x.shape[0])
+    return np.take(x, indices, axis=0, out=out, mode="raise" if out is None else "clip")
+
+
+def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) -> np.ndarray:
+    _check_rows(indices, x.shape[0])
+    total = np.zeros(x.shape, np.float32 if g.dtype == np.float16 else g.dtype)
+    np.add.at(total, indices, g)
+    return total.astype(g.dtype, copy=False)
+
+
+GATHER = structured(
+    "gather",
+    _gather_infer,
+    _gather_numpy,
+    lambda g, y, x, indices: (apply(SCATTER, g, indices, x), None),
+)
+SCATTER = structured(
+    "scatter_add",
+    _scatter_infer,
+    _scatter_numpy,
+    lambda g, y, z, indices, x: (apply(GATHER, g, indices), None, None),
+    allocates=True,
+)
+
+
+def gather(reference: Operand, indices: Operand) -> Tensor:
+    """Rows of `reference` by index.
+
+    Arguments:
+        reference: any dtype, at least one axis.
+        indices: integers of any shape.
+    Returns:
+        Tensor [*indices.shape, *reference.shape[1:]] of the dtype of `reference`.
+    Raises:
+        DtypeError: `indices` are no integers.
+        ShapeError: an index is negative or at least the number of rows, when it is known or else
+            at evaluation.
+    Gradient: to `reference`; repeated indices add up.
+
+    >>> K.eval(K.gather(K.constant([1.0, 2.0, 3.0]), [2, 0]))
+    array([3., 1.], dtype=float32)
+    """
+    rows = as_tensor(indices)
+    if rows.spec.dtype not in INTEGERS:
+        raise DtypeError(f"indices must be integers, got {rows.spec}")
+    return apply(GATHER, as_tensor(reference), rows)
+
+

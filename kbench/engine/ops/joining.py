@@ -1,0 +1,183 @@
+"""Several tensors into one: concatenate and stack."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.op import Op, apply, converted, register, shared, structured, tensors_of
+from kbench.engine.ops.shaping import stacked_spec
+from kbench.engine.spec import Spec, check_axis, promote, show
+from kbench.engine.tensor import Operand, Tensor
+
+# ------------------------------------------------------------------ concatenate
+
+
+def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
+    merged: list[int | None] = list(xs[0].shape)
+    for x in xs[1:]:
+        if x.ndim != len(merged):
+            raise ShapeError(f"shapes {show(xs[0].shape)} and {show(x.shape)} differ in rank")
+        for i, size in enumerate(x.shape):
+            if i == axis:
+                known = merged[i]
+                merged[i] = None if known is None or size is None else known + size
+            elif merged[i] is None:
+                merged[i] = size
+            elif size is not None and size != merged[i]:
+                raise ShapeError(
+                    f"shapes {show(xs[0].shape)} and {show(x.shape)} differ on axis {i}, "
+                    f"which is not the axis {axis} that is joined"
+                )
+    value = None
+    if len(merged) == 1 and all(x.value is not None for x in xs):
+        value = tuple(entry for x in xs for entry in (x.value or ()))
+    return Spec(tuple(merged), xs[0].dtype, value)
+
+
+def _concatenate_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
+    return np.concatenate(xs, axis=axis, out=out)
+
+
+def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
+    return tuple(apply(PART, g, *xs, axis=axis, index=index) for index in range(len(xs)))
+
+
+def _part_infer(g: Spec, *xs: Spec, axis: int, index: int) -> Spec:
+    return Spec(xs[index].shape, g.dtype)
+
+
+def _part_numpy(out: Any, g: np.ndarray, *xs: np.ndarray, axis: int, index: int) -> np.ndarray:
+    start = sum(x.shape[axis] for x in xs[:index])
+    return _window(g, axis, start, xs[index].shape[axis])
+
+
+def _window(g: np.ndarray, axis: int, start: int, size: int) -> np.ndarray:
+    place: list[slice] = [slice(None)] * g.ndim
+    place[axis] = slice(start, start + size)
+    return g[tuple(place)]
+
+
+def _part_gradient(
+    g: Tensor, y: Tensor, z: Tensor, *xs: Tensor, axis: int, index: int
+) -> tuple[Any, ...]:
+    pieces = [g if i == index else x * 0 for i, x in enumerate(xs)]
+    return (apply(CONCATENATE, *pieces, axis=axis),) + (None,) * len(xs)
+
+
+def _part_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+    axis, index = attrs["axis"], attrs["index"]
+    start = sum(spec.shape[axis] or 0 for spec in specs[1 : index + 1])
+    size = specs[index + 1].shape[axis]
+    return WINDOW, {"axis": axis, "start": start, "size": size}, (0,)
+
+
+CONCATENATE = structured(
+    "concatenate", _concatenate_infer, _concatenate_numpy, _concatenate_gradient
+)
+PART = register(
+    Op(
+        "concatenate_part",
+        "view",
+        _part_infer,
+        _part_numpy,
+        _part_gradient,
+        lower=_part_lower,
+        allocates=True,
+    )
+)
+WINDOW = register(
+    Op(
+        "window",
+        "view",
+        lambda g, *, axis, start, size: Spec(
+            (*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype
+        ),
+        lambda out, g, *, axis, start, size: _window(g, axis, start, size),
+        None,
+        allocates=True,
+    )
+)
+
+
+def _joined(tensors: Sequence[Operand]) -> list[Tensor]:
+    if isinstance(tensors, (Tensor, np.ndarray)) or not isinstance(tensors, (list, tuple)):
+        raise ArgumentError(f"needs a list of tensors, got {type(tensors).__name__}")
+    if not tensors:
+        raise ArgumentError("needs at least one tensor")
+    items = tensors_of(*tensors)
+    common = functools.reduce(promote, [one.spec.dtype for one in items])
+    return [converted(one, common) for one in items]
+
+
+def concatenate(tensors: Sequence[Operand], axis: int = -1) -> Tensor:
+    """Tensors of one rank joined along an existing axis.
+
+    Arguments:
+        tensors: list of at least one tensor; all sizes but that of `axis` agree.
+    Raises:
+        ShapeError: ranks or other sizes differ.
+    Gradient: to each tensor its part.
+
+    >>> K.int_shape(K.concatenate([K.zeros((2, 3)), K.zeros((2, 4))]))
+    (2, 7)
+    """
+    items = _joined(tensors)
+    if len(items) == 1:
+        check_axis(axis, items[0].ndim)
+    return apply(CONCATENATE, *items, axis=check_axis(axis, items[0].ndim))
+
+
+# ------------------------------------------------------------------ stack
+
+
+def _stack_infer(*xs: Spec, axis: int) -> Spec:
+    return stacked_spec(xs, axis)
+
+
+def _stack_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
+    return np.stack(xs, axis=axis, out=out)
+
+
+def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
+    return tuple(apply(TAKE, g, axis=axis, index=index) for index in range(len(xs)))
+
+
+def _take_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int, index: int) -> tuple[Any]:
+    parts = [apply(TAKE, x, axis=axis, index=i) for i in range(x.spec.shape[axis] or 0)]
+    return (apply(STACK, *[g if i == index else p * 0 for i, p in enumerate(parts)], axis=axis),)
+
+
+STACK = structured("stack", _stack_infer, _stack_numpy, _stack_gradient)
+TAKE = register(
+    Op(
+        "take_one",
+        "view",
+        lambda x, *, axis, index: Spec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype),
+        lambda out, x, *, axis, index: x[(slice(None),) * axis + (index,)],
+        _take_gradient,
+        allocates=True,
+    )
+)
+
+
+@shared
+def stack(x: Sequence[Operand], axis: int = 0) -> Tensor:
+    """Tensors of equal shape along a new axis.
+
+    Arguments:
+        x: list of at least one tensor.
+        axis: index of the new axis in the result; negative counts from the end.
+    Raises:
+        ShapeError: shapes differ.
+    Gradient: to each tensor its part.
+
+    >>> K.int_shape(K.stack([K.zeros((2, 3)), K.zeros((2, 3))]))
+    (2, 2, 3)
+    """
+    items = _joined(x)
+    return apply(STACK, *items, axis=check_axis(axis, items[0].ndim + 1))

@@ -1,0 +1,413 @@
+"""Reshaping and reordering: views on the same data, and repetition along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.op import Op, apply, as_tensor, register, structured, view
+from kbench.engine.ops.shaping import identity, shape_operand
+from kbench.engine.spec import Shape, Spec, check_axis, known_size, show
+from kbench.engine.tensor import Operand, Tensor
+
+__all__ = ["identity"]
+
+# ------------------------------------------------------------------ reshape
+
+
+def _fill_free_axis(x: Spec, target: Shape) -> Shape:
+    """The result shape for a target that may hold one -1 and unknown sizes."""
+    free = [i for i, size in enumerate(target) if size == -1]
+    if len(free) > 1:
+        raise ShapeError(f"shape {show(target)} has more than one -1")
+    if any(size is not None and size < -1 for size in target):
+        raise ShapeError(f"shape {show(target)} has a negative size")
+    total, rest = known_size(x.shape), known_size(tuple(s for s in target if s != -1))
+    if not free:
+        if total is not None and rest is not None and total != rest:
+            raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+        return _one_unknown(target, total)
+    if total is None or rest is None:
+        size = None
+    elif rest == 0 or total % rest:
+        if rest == 0 and total == 0:
+            size = 0
+        else:
+            raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+    else:
+        size = total // rest
+    return tuple(size if i == free[0] else s for i, s in enumerate(target))
+
+
+def _one_unknown(target: Shape, total: int | None) -> Shape:
+    """A single unknown size follows from the number of elements."""
+    if total is None or target.count(None) != 1:
+        return target
+    rest = math.prod(size for size in target if size is not None)
+    return tuple((total // rest if rest else None) if s is None else s for s in target)
+
+
+def _reshape_infer(x: Spec, target: Spec | None = None, *, shape: Shape | None = None) -> Spec:
+    if shape is None:
+        assert target is not None
+        if target.ndim != 1 or target.shape[0] is None:
+            raise ShapeError(f"shape must be an integer vector of known length, got {target}")
+        shape = target.value if target.value is not None else (None,) * target.shape[0]
+    result = _fill_free_axis(x, shape)
+    return Spec(result, x.dtype, x.value if len(result) <= 1 else None)
+
+
+def _reshape_numpy(
+    x: np.ndarray, target: np.ndarray | None = None, *, shape: Shape | None = None
+) -> np.ndarray:
+    wanted = shape if target is None else tuple(target.tolist())
+    try:
+        return x.reshape(wanted)  # type: ignore[arg-type]
+    except ValueError:
+        raise ShapeError(
+            f"x has shape {show(x.shape)} with {x.size} elements, which do not fill {wanted}"
+        ) from None
+
+
+def _reshape_gradient(
+    g: Tensor, y: Tensor, x: Tensor, target: Tensor | None = None, **_attrs: Any
+) -> tuple[Any, ...]:
+    return (reshape_like(g, x),) + (() if target is None else (None,))
+
+
+RESHAPE = view("reshape", _reshape_infer, _reshape_numpy, _reshape_gradient)
+
+
+def reshape(x: Operand, shape: Any) -> Tensor:
+    """The same elements, in row-major order, in another shape.
+
+    Arguments:
+        x: any dtype and shape.
+        shape: sizes, one of which may be -1; integers, scalar tensors, or an integer vector tensor.
+    Returns:
+        Tensor of the dtype of `x`.
+    Raises:
+        ShapeError: the number of elements differs.
+    Gradient: to `x`.
+
+    >>> K.int_shape(K.reshape(K.zeros((2, 6)), (3, -1)))
+    (3, 4)
+    """
+    tensor, sizes = as_tensor(x), shape_operand(shape, allow_free=True)
+    if isinstance(sizes, Tensor):
+        return apply(RESHAPE, tensor, sizes)
+    return apply(RESHAPE, tensor, shape=sizes)
+
+
+def _like_infer(g: Spec, x: Spec) -> Spec:
+    total, wanted = known_size(g.shape), known_size(x.shape)
+    if total is not None and wanted is not None and total != wanted:
+        raise ShapeError(f"{g} does not fill the shape of {x}")
+    return Spec(x.shape, g.dtype)
+
+
+def _like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
+    return RESHAPE, {"shape": specs[1].shape}, (0,)
+
+
+RESHAPE_LIKE = register(
+    Op(
+        "reshape_like",
+        "view",
+        _like_infer,
+        lambda out, g, x: g.reshape(x.shape),
+        lambda g, y, z, x: (reshape_like(g, z), None),
+        lower=_like_lower,
+        allocates=True,
+    )
+)
+
+
+def reshape_like(g: Tensor, x: Tensor) -> Tensor:
+    """`g` in the shape of `x`, which may be known only at evaluation."""
+    return apply(RESHAPE_LIKE, g, x)
+
+
+def flatten(x: Operand) -> Tensor:
+    """All elements in one axis, row-major. A scalar gives one element. Gradient: to `x`.
+
+    >>> K.int_shape(K.flatten(K.zeros((2, 3))))
+    (6,)
+    """
+    return reshape(x, (-1,))
+
+
+def batch_flatten(x: Operand) -> Tensor:
+    """All axes but the first in one: [n, ...] gives [n, product]. Gradient: to `x`.
+
+    >>> K.int_shape(K.batch_flatten(K.placeholder((None, 2, 3))))
+    (None, 6)
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim == 0:
+        raise ShapeError(f"x is {tensor.spec}, but at least one axis is needed")
+    rest = known_size(tensor.spec.shape[1:])
+    if rest is not None:
+        first = tensor.spec.shape[0]
+        return reshape(tensor, (-1 if first is None else first, rest))
+    if tensor.spec.shape[0] is not None:
+        return reshape(tensor, (tensor.spec.shape[0], -1))
+    from_first = as_tensor(tensor)
+    return reshape(from_first, _batch_and_rest(from_first))
+
+
+def _batch_and_rest(tensor: Tensor) -> list[Any]:
+    from kbench.engine.ops.shaping import shape as shape_of
+
+    return [shape_of(tensor)[0], -1]
+
+
+# ------------------------------------------------------------------ order and number of axes
+
+
+def _permute_infer(x: Spec, *, pattern: tuple[int, ...]) -> Spec:
+    return Spec(tuple(x.shape[axis] for axis in pattern), x.dtype)
+
+
+def _permute_gradient(g: Tensor, y: Tensor, x: Tensor, *, pattern: tuple[int, ...]) -> Any:
+    return (permute_dimensions(g, tuple(int(i) for i in np.argsort(pattern))),)
+
+
+PERMUTE = view(
+    "permute",
+    _permute_infer,
+    lambda x, *, pattern: x.transpose(pattern),
+    _permute_gradient,
+)
+
+
+def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
+    """The axes in another order: axis i of the result is axis `pattern[i]` of `x`.
+
+    Raises:
+        ShapeError: `pattern` does not name every axis once.
+    Gradient: to `x`.
+
+    >>> K.int_shape(K.permute_dimensions(K.zeros((2, 3, 4)), (2, 0, 1)))
+    (4, 2, 3)
+    """
+    tensor = as_tensor(x)
+    axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
+    if sorted(axes) != list(range(tensor.ndim)):
+        raise ShapeError(f"pattern {tuple(pattern)} does not name each axis of {tensor.spec} once")
+    return apply(PERMUTE, tensor, pattern=axes)
+
+
+def transpose(x: Operand) -> Tensor:
+    """All axes in reverse order. Gradient: to `x`.
+
+    >>> K.int_shape(K.transpose(K.zeros((2, 3))))
+    (3, 2)
+    """
+    tensor = as_tensor(x)
+    return apply(PERMUTE, tensor, pattern=tuple(range(tensor.ndim))[::-1])
+
+
+def _expand_infer(x: Spec, *, axis: int) -> Spec:
+    value = x.value if x.ndim == 0 else None
+    return Spec((*x.shape[:axis], 1, *x.shape[axis:]), x.dtype, value)
+
+
+EXPAND = view(
+    "expand_dims",
+    _expand_infer,
+    lambda x, *, axis: np.expand_dims(x, axis),
+    lambda g, y, x, *, axis: (squeeze(g, axis),),
+)
+
+
+def expand_dims(x: Operand, axis: int = -1) -> Tensor:
+    """A new axis of size 1 at index `axis` of the result. Gradient: to `x`.
+
+    >>> K.int_shape(K.expand_dims(K.zeros((2, 3)), 1))
+    (2, 1, 3)
+    """
+    tensor = as_tensor(x)
+    return apply(EXPAND, tensor, axis=check_axis(axis, tensor.ndim + 1))
+
+
+def _squeeze_infer(x: Spec, *, axis: int) -> Spec:
+    if x.shape[axis] not in (1, None):
+        raise ShapeError(f"x is {x}, so axis {axis} has size {x.shape[axis]}, not 1")
+    return Spec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype, x.value)
+
+
+SQUEEZE = view(
+    "squeeze",
+    _squeeze_infer,
+    lambda x, *, axis: np.squeeze(x, axis),
+    lambda g, y, x, *, axis: (expand_dims(g, axis),),
+)
+
+
+def squeeze(x: Operand, axis: int) -> Tensor:
+    """Without axis `axis`, which must have size 1. Gradient: to `x`.
+
+    Raises:
+        ShapeError: the axis has another size.
+    """
+    tensor = as_tensor(x)
+    return apply(SQUEEZE, tensor, axis=check_axis(axis, tensor.ndim))
+
+
+# ------------------------------------------------------------------ reverse
+
+
+REVERSE = view(
+    "reverse",
+    lambda x, *, axes: Spec(x.shape, x.dtype),
+    lambda x, *, axes: np.flip(x, axes),
+    lambda g, y, x, *, axes: (apply(REVERSE, g, axes=axes),),
+)
+
+
+def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
+    """The elements in reverse order along one or several axes. Gradient: to `x`.
+
+    >>> K.eval(K.reverse(K.constant([1.0, 2.0, 3.0]), 0))
+    array([3., 2., 1.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    items = axes if isinstance(axes, (list, tuple)) else (axes,)
+    return apply(REVERSE, tensor, axes=tuple({check_axis(one, tensor.ndim): 0 for one in items}))
+
+
+# ------------------------------------------------------------------ repetition
+
+
+def _repeat_infer(x: Spec, *, rep: int, axis: int) -> Spec:
+    size = x.shape[axis]
+    longer = None if size is None else size * rep
+    return Spec((*x.shape[:axis], longer, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, rep: int, axis: int) -> tuple[Tensor]:
+    from kbench.engine.ops.reduce import sum as total
+
+    apart = (*x.spec.shape[: axis + 1], rep, *x.spec.shape[axis + 1 :])
+    return (total(reshape(g, _dynamic(apart, x, axis)), axis + 1),)
+
+
+def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
+    """`sizes`, with the unknown ones read from `x` at evaluation; `axis + 1` is the new one."""
+    from kbench.engine.ops.shaping import shape as shape_of
+
+    if None not in sizes:
+        return list(sizes)
+    actual = shape_of(x)
+    source = [i if i <= axis else i - 1 for i in range(len(sizes))]
+    return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
+
+
+REPEAT = structured(
+    "repeat_elements",
+    _repeat_infer,
+    lambda out, x, *, rep, axis: np.repeat(x, rep, axis),
+    _repeat_gradient,
+    allocates=True,
+)
+
+
+def repeat_elements(x: Operand, rep: int, axis: int) -> Tensor:
+    """Every element `rep` times in a row along `axis`. Gradient: to `x`.
+
+    Raises:
+        ArgumentError: `rep` is not an integer of at least 1.
+
+    >>> K.eval(K.repeat_elements(K.constant([1.0, 2.0]), 2, 0))
+    array([1., 1., 2., 2.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    if isinstance(rep, bool) or not isinstance(rep, (int, np.integer)) or rep < 1:
+        raise ArgumentError(f"rep must be an integer of at least 1, got {rep!r}")
+    return apply(REPEAT, tensor, rep=int(rep), axis=check_axis(axis, tensor.ndim))
+
+
+def _tile_infer(x: Spec, counts: Spec | None = None, *, n: Shape | None = None) -> Spec:
+    if n is None:
+        assert counts is not None
+        n = counts.value if counts.value is not None else (None,) * x.ndim
+    sizes = [None if a is None or b is None else a * b for a, b in zip(x.shape, n, strict=True)]
+    return Spec(tuple(sizes), x.dtype)
+
+
+def _tile_numpy(
+    out: Any, x: np.ndarray, counts: np.ndarray | None = None, *, n: Shape | None = None
+) -> np.ndarray:
+    repeats = tuple(counts.tolist()) if counts is not None else n
+    if any(count is None or count < 0 for count in repeats or ()):
+        raise ArgumentError(f"n must not be negative, got {repeats}")
+    return np.tile(x, repeats)  # type: ignore[arg-type]
+
+
+def _tile_gradient(
+    g: Tensor, y: Tensor, x: Tensor, counts: Tensor | None = None, **_attrs: Any
+) -> tuple[Any, ...]:
+    return (apply(UNTILE, g, x),) + (() if counts is None else (None,))
+
+
+def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    apart: list[int] = []
+    for total, size in zip(g.shape, x.shape, strict=True):
+        apart += [total // size if size else 0, size]
+    return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)  # type: ignore[no-any-return]
+
+
+TILE = structured("tile", _tile_infer, _tile_numpy, _tile_gradient, allocates=True)
+UNTILE = structured(
+    "untile",
+    lambda g, x: Spec(x.shape, g.dtype),
+    _untile_numpy,
+    lambda g, y, z, x: (apply(TILE, g, _counts(z, x)), None),
+    allocates=True,
+)
+
+
+def _counts(z: Tensor, x: Tensor) -> Tensor:
+    from kbench.engine.ops.shaping import shape as shape_of
+
+    return shape_of(z) // shape_of(x)
+
+
+def tile(x: Operand, n: Any) -> Tensor:
+    """`x` repeated as a whole `n[i]` times along axis i.
+
+    Arguments:
+        n: an integer (the last axis), a list, or an integer vector tensor. A list shorter than
+            the rank is filled with 1 on the left.
+    Raises:
+        ArgumentError: more entries than axes, or a negative entry.
+    Gradient: to `x`.
+
+    >>> K.eval(K.tile(K.constant([1.0, 2.0]), 2))
+    array([1., 2., 1., 2.], dtype=float32)
+    """
+    tensor, counts = as_tensor(x), shape_operand(n, name="n")
+    if isinstance(counts, Tensor):
+        if counts.spec.shape != (tensor.ndim,):
+            raise ShapeError(f"n is {counts.spec}, but x is {tensor.spec}: one entry per axis")
+        return apply(TILE, tensor, counts)
+    if len(counts) > tensor.ndim:
+        raise ArgumentError(f"n has {len(counts)} entries, but x is {tensor.spec}")
+    return apply(TILE, tensor, n=(1,) * (tensor.ndim - len(counts)) + counts)
+
+
+def repeat(x: Operand, n: int) -> Tensor:
+    """A matrix [rows, columns] repeated `n` times: [rows, n, columns]. Gradient: to `x`.
+
+    Raises:
+        ShapeError: `x` has not two axes.
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim != 2:
+        raise ShapeError(f"x is {tensor.spec}, but two axes are needed")
+    return repeat_elements(expand_dims(tensor, 1), n, 1)

@@ -1,0 +1,396 @@
+"""Reductions over axes, running sums, and what undoes broadcasting in gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.errors import ShapeError
+from kbench.engine.op import Op, apply, as_tensor, converted, reduction, register, structured
+from kbench.engine.ops import arithmetic, compare, indexing  # noqa: F401 (indexing gives x[i])
+from kbench.engine.ops.arithmetic import cast, log, maximum, multiply, sqrt, square, where
+from kbench.engine.ops.layout import expand_dims, reshape_like
+from kbench.engine.ops.shaping import IDENTITY, shape
+from kbench.engine.spec import (
+    Axis,
+    Spec,
+    check_axes,
+    check_axis,
+    is_float,
+    known_size,
+    reduced_shape,
+)
+from kbench.engine.tensor import Operand, Tensor
+
+Axes = tuple[int, ...]
+
+# ------------------------------------------------------------------ the way back
+
+
+def _spread_infer(g: Spec, x: Spec, *, axis: Axes) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _spread_numpy(out: Any, g: np.ndarray, x: np.ndarray, *, axis: Axes) -> np.ndarray:
+    return _spread(g, x.shape, axis)
+
+
+def _spread(g: np.ndarray, target: tuple[int, ...], axis: Axes) -> np.ndarray:
+    kept = tuple(1 if i in axis else size for i, size in enumerate(target))
+    return np.broadcast_to(g.reshape(kept), target)
+
+
+def _spread_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+    return BROADCAST, {"target": specs[1].shape, "axis": attrs["axis"]}, (0,)
+
+
+def _spread_gradient(g: Tensor, y: Tensor, z: Tensor, x: Tensor, *, axis: Axes) -> Any:
+    return reshape_like(sum(g, axis), z), None
+
+
+SPREAD = register(
+    Op(
+        "spread",
+        "view",
+        _spread_infer,
+        _spread_numpy,
+        _spread_gradient,
+        lower=_spread_lower,
+        allocates=True,
+    )
+)
+BROADCAST = register(
+    Op(
+        "broadcast",
+        "view",
+        lambda g, *, target, axis: Spec(target, g.dtype),
+        lambda out, g, *, target, axis: _spread(g, target, axis),
+        None,
+        allocates=True,
+    )
+)
+
+
+def spread(g: Tensor, x: Tensor, axis: Axes) -> Tensor:
+    """`g`, reduced over `axis` of `x`, repeated along those axes to the shape of `x`."""
+    return apply(SPREAD, g, x, axis=axis)
+
+
+def _reduced_axes(g: tuple[int, ...], x: tuple[int, ...]) -> Axes:
+    """The axes of `g` over which broadcasting had repeated `x`."""
+    lead = len(g) - len(x)
+    return tuple(
+        i for i, size in enumerate(g) if i < lead or (x[i - lead] == 1 and size != 1)
+    )
+
+
+def _reduce_like_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    axes = _reduced_axes(g.shape, x.shape)
+    return np.array(g.sum(axis=axes, dtype=g.dtype)).reshape(x.shape)
+
+
+def _reduce_like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
+    g, x = specs[0].shape, specs[1].shape
+    axes = _reduced_axes(g, x)  # type: ignore[arg-type]
+    if not axes:
+        return IDENTITY, {"stop": False}, (0,)
+    if len(g) == len(x):
+        return sum.op, {"axis": axes, "keepdims": True}, (0,)  # type: ignore[attr-defined]
+    if axes == tuple(range(len(g) - len(x))):
+        return sum.op, {"axis": axes, "keepdims": False}, (0,)  # type: ignore[attr-defined]
+    return None
+
+
+def _reduce_like_infer(g: Spec, x: Spec) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+REDUCE_LIKE = register(
+    Op(
+        "reduce_like",
+        "structured",
+        _reduce_like_infer,
+        _reduce_like_numpy,
+        lambda g, y, z, x: (arithmetic.add(g, z * 0), None),
+        lower=_reduce_like_lower,
+        allocates=True,
+    )
+)
+
+
+def reduce_like(g: Tensor, x: Tensor) -> Tensor:
+    """`g` summed over the axes along which `x` was broadcast: the shape of `x`."""
+    if g.spec.shape == x.spec.shape and known_size(x.spec.shape) is not None:
+        return g
+    return apply(REDUCE_LIKE, g, x)
+
+
+# ------------------------------------------------------------------ sums and products
+
+
+def _accumulate(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+    if x.dtype == np.float16:
+        total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float32)
+        return _stored(total, out, np.float16)
+    return np.asarray(np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype, out=out))
+
+
+def _stored(value: Any, out: Any, dtype: Any) -> np.ndarray:
+    if out is None:
+        return np.asarray(value, dtype=dtype)
+    out[...] = value
+    return out  # type: ignore[no-any-return]
+
+
+@reduction(
+    "sum",
+    _accumulate,
+    "number",
+    lambda g, y, x, *, axis, keepdims: (spread(g, x, axis),),
+)
+def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sum over `axis`, or over every axis.
+
+    Arguments:
+        x: any dtype; bool counts as int32, float16 is accumulated in float32.
+        axis: integer, list of integers, or None; negative counts from the end.
+        keepdims: keep reduced axes with size 1.
+    Returns:
+        Tensor of the dtype of `x`; an empty sum is 0.
+    Raises:
+        ShapeError: no such axis.
+    Gradient: to `x`.
+
+    >>> K.eval(K.sum(K.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0))
+    array([4., 6.], dtype=float32)
+    """
+
+
+def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+    zero = compare.equal(x, 0)
+    filled = where(zero, x * 0 + 1, x)
+    others = spread(apply(prod.op, filled, axis=axis, keepdims=keepdims), x, axis)  # type: ignore[attr-defined]
+    zeros = spread(sum(cast(zero, x.spec.dtype), axis, keepdims), x, axis)
+    alone = where(zero, compare.equal(zeros, 1), compare.equal(zeros, 0))
+    return (spread(g, x, axis) * where(alone, others / filled, others * 0),)
+
+
+@reduction(
+    "prod",
+    lambda x, axis, keepdims, out: np.asarray(
+        np.multiply.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype, out=out)
+    ),
+    "number",
+    _product_gradient,
+)
+def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Product over `axis`, or over every axis; an empty product is 1.
+
+    Gradient: to `x`, right where zeros are present.
+    """
+
+
+# ------------------------------------------------------------------ extremes
+
+
+def _extreme(ufunc: np.ufunc) -> Any:
+    def run(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+        if any(x.shape[i] == 0 for i in axis):
+            lowest = _lowest(x.dtype, ufunc is np.maximum)
+            return np.asarray(ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=lowest))
+        return np.asarray(ufunc.reduce(x, axis=axis, keepdims=keepdims, out=out))
+
+    return run
+
+
+def _lowest(dtype: np.dtype[Any], lowest: bool) -> Any:
+    if dtype.kind == "f":
+        return -math.inf if lowest else math.inf
+    if dtype.kind == "b":
+        return not lowest
+    limits = np.iinfo(dtype)
+    return limits.min if lowest else limits.max
+
+
+def _extreme_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+    hit = cast(compare.equal(x, spread(y, x, axis)), x.spec.dtype)
+    return (spread(g / sum(hit, axis, keepdims), x, axis) * hit,)
+
+
+@reduction("max", _extreme(np.maximum), "same", _extreme_gradient)
+def max(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Maximum over `axis`, or over every axis; NaN propagates, no elements give the lowest value.
+
+    Gradient: to `x`, shared equally among the elements that reach the maximum.
+    """
+
+
+@reduction("min", _extreme(np.minimum), "same", _extreme_gradient)
+def min(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Minimum over `axis`, or over every axis; NaN propagates, no elements give the highest value.
+
+    Gradient: to `x`, shared equally among the elements that reach the minimum.
+    """
+
+
+def _logical(ufunc: np.ufunc) -> Any:
+    return lambda x, axis, keepdims, out: np.asarray(
+        ufunc.reduce(x, axis=axis, keepdims=keepdims, out=out)
+    )
+
+
+def _no_gradient(g: Tensor, y: Tensor, x: Tensor, **_attrs: Any) -> tuple[None]:
+    return (None,)
+
+
+@reduction("any", _logical(np.logical_or), "bool", _no_gradient)
+def any(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether an element is not 0, over `axis` or every axis; bool, False for no elements."""
+
+
+@reduction("all", _logical(np.logical_and), "bool", _no_gradient)
+def all(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether every element is not 0, over `axis` or every axis; bool, True for no elements."""
+
+
+def _arg_infer(x: Spec, *, axis: int) -> Spec:
+    if x.shape[axis] == 0:
+        raise ShapeError(f"x is {x}, and axis {axis} has no elements to choose from")
+    return Spec(reduced_shape(x.shape, (axis,), False), "int64")
+
+
+ARGMAX = structured(
+    "argmax",
+    _arg_infer,
+    lambda out, x, *, axis: np.asarray(np.argmax(x, axis, out=out)),
+    lambda g, y, x, *, axis: (None,),
+)
+ARGMIN = structured(
+    "argmin",
+    _arg_infer,
+    lambda out, x, *, axis: np.asarray(np.argmin(x, axis, out=out)),
+    lambda g, y, x, *, axis: (None,),
+)
+
+
+def argmax(x: Operand, axis: int = -1) -> Tensor:
+    """Index of the largest element along `axis`, the first at a tie; int64. No gradient.
+
+    >>> K.eval(K.argmax(K.constant([[1.0, 3.0, 2.0]])))
+    array([1])
+    """
+    tensor = as_tensor(x)
+    return apply(ARGMAX, tensor, axis=check_axis(axis, tensor.ndim))
+
+
+def argmin(x: Operand, axis: int = -1) -> Tensor:
+    """Index of the smallest element along `axis`, the first at a tie; int64. No gradient."""
+    tensor = as_tensor(x)
+    return apply(ARGMIN, tensor, axis=check_axis(axis, tensor.ndim))
+
+
+# ------------------------------------------------------------------ statistics
+
+
+def count(x: Tensor, axis: Axes, dtype: str) -> Operand:
+    """Number of elements along `axis`: a Python number, or a tensor when known only later."""
+    sizes = [x.spec.shape[i] for i in axis]
+    if None not in sizes:
+        return float(math.prod(size or 0 for size in sizes))
+    actual = shape(x)
+    total: Operand = 1
+    for i in axis:
+        total = actual[i] * total
+    return cast(total, dtype)
+
+
+def _floating(x: Operand) -> Tensor:
+    tensor = as_tensor(x)
+    return tensor if is_float(tensor.spec.dtype) else converted(tensor, config.floatx())
+
+
+def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean over `axis`, or over every axis; NaN for no elements.
+
+    bool and integers become `floatx()`; float16 is accumulated in float32. Gradient: to `x`.
+
+    >>> K.eval(K.mean(K.constant([1.0, 2.0, 6.0])))
+    array(3., dtype=float32)
+    """
+    tensor = _floating(x)
+    axes = check_axes(axis, tensor.ndim)
+    if tensor.spec.dtype == "float16":
+        wide = cast(tensor, "float32")
+        return cast(sum(wide, axes, keepdims) / count(wide, axes, "float32"), "float16")
+    return sum(tensor, axes, keepdims) / count(tensor, axes, tensor.spec.dtype)
+
+
+def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Variance over `axis`, or over every axis, divided by the number of elements.
+
+    bool and integers become `floatx()`. Gradient: to `x`.
+    """
+    tensor = _floating(x)
+    if tensor.spec.dtype == "float16":
+        return cast(var(cast(tensor, "float32"), axis, keepdims), "float16")
+    return mean(square(tensor - mean(tensor, axis, keepdims=True)), axis, keepdims)
+
+
+def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Standard deviation over `axis`, or over every axis: the square root of `var`.
+
+    Gradient: to `x`; not finite where the variance is 0.
+    """
+    return sqrt(var(x, axis, keepdims))
+
+
+def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over `axis`, or over every axis, without overflow; all -inf give -inf.
+
+    Integers become `floatx()`. Gradient: to `x`, its softmax.
+
+    >>> K.eval(K.logsumexp(K.constant([1000.0, 1000.0])))
+    array(1000.6931, dtype=float32)
+    """
+    tensor = _floating(x)
+    axes = check_axes(axis, tensor.ndim)
+    return apply(LOGSUMEXP, tensor, axis=axes, keepdims=bool(keepdims))
+
+
+def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    lowest = np.maximum.reduce(wide, axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(lowest), lowest, 0)
+    total = np.log(np.add.reduce(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
+    return _stored(total if keepdims else total.squeeze(axis), out, x.dtype)
+
+
+def _logsumexp_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+    top = spread(y, x, axis)
+    share = arithmetic.exp(x - where(compare.equal(top, -math.inf), x * 0, top))
+    return (spread(g, x, axis) * share,)
+
+
+LOGSUMEXP = register(
+    Op(
+        "logsumexp",
+        "structured",
+        lambda x, *, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), x.dtype),
+        _logsumexp_numpy,
+        _logsumexp_gradient,
+    )
+)
+
+
+def l2_normalize(x: Operand, axis: Axis = None) -> Tensor:
+    """`x` divided by its Euclidean length along `axis`; lengths below 1e-6 count as that.
+
+    Gradient: to `x`.
+    """
+    tensor = _floating(x)
+    squares = sum(square(tensor), axis, keepdims=True)
+    return multiply(tensor, 1.0 / sqrt(maximum(squares, 1e-12)))

@@ -1,0 +1,159 @@
+"""The shape of a tensor as a tensor, shapes given by the user, and the copy that changes nothing.
+
+The lowest file of `ops/` beside arithmetic: creation, layout and indexing build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.op import Op, apply, as_tensor, known_value, register, structured
+from kbench.engine.ops.arithmetic import cast
+from kbench.engine.spec import Spec, known_size, show
+from kbench.engine.tensor import Operand, Tensor, operator
+
+# ------------------------------------------------------------------ identity
+
+
+def _identity_gradient(g: Tensor, y: Tensor, x: Tensor, *, stop: bool) -> tuple[Any]:
+    return (None if stop else g,)
+
+
+IDENTITY = register(
+    Op(
+        "identity",
+        "view",
+        lambda x, *, stop: x,
+        lambda out, x, *, stop: x,
+        _identity_gradient,
+        allocates=True,
+    )
+)
+
+
+@operator("identity")
+def identity(x: Operand, name: str | None = None, *, stop: bool = False) -> Tensor:
+    """A new tensor equal to `x`. Gradient: to `x`."""
+    return apply(IDENTITY, as_tensor(x), name=name, stop=stop)
+
+
+# ------------------------------------------------------------------ shape and size
+
+
+def _shape_infer(x: Spec) -> Spec:
+    return Spec((x.ndim,), "int32", x.shape)
+
+
+def _shape_numpy(out: Any, x: np.ndarray) -> np.ndarray:
+    return np.array(x.shape, dtype=np.int32)
+
+
+SHAPE = structured("shape", _shape_infer, _shape_numpy, lambda g, y, x: (None,), allocates=True)
+
+
+def shape(x: Operand) -> Tensor:
+    """The shape at evaluation, an int32 vector with one entry for each axis. No gradient.
+
+    >>> K.eval(K.shape(K.zeros((2, 3))))
+    array([2, 3], dtype=int32)
+    """
+    return apply(SHAPE, as_tensor(x))
+
+
+SIZE = structured(
+    "size",
+    lambda x: Spec((), "int32", (known_size(x.shape),)),
+    lambda out, x: np.array(x.size, dtype=np.int32),
+    lambda g, y, x: (None,),
+    allocates=True,
+)
+
+
+def size(x: Operand, name: str | None = None) -> Tensor:
+    """The number of elements at evaluation, an int32 scalar. No gradient.
+
+    >>> K.eval(K.size(K.zeros((2, 3))))
+    array(6, dtype=int32)
+    """
+    return apply(SIZE, as_tensor(x), name=name)
+
+
+# ------------------------------------------------------------------ stacking scalars into shapes
+
+
+def stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
+    """The Spec of equal-shaped tensors stacked along a new axis."""
+    first = specs[0]
+    for spec in specs[1:]:
+        if spec.ndim != first.ndim or any(
+            a is not None and b is not None and a != b
+            for a, b in zip(first.shape, spec.shape, strict=True)
+        ):
+            raise ShapeError(f"shapes {show(first.shape)} and {show(spec.shape)} do not stack")
+    merged = tuple(
+        next((size for size in sizes if size is not None), None)
+        for sizes in zip(*[one.shape for one in specs], strict=True)
+    )
+    value = None
+    if not merged and all(one.value is not None for one in specs):
+        value = tuple((one.value or (None,))[0] for one in specs)
+    return Spec((*merged[:axis], len(specs), *merged[axis:]), first.dtype, value)
+
+
+def shape_operand(
+    shape: Any, *, allow_free: bool = False, name: str = "shape"
+) -> tuple[int, ...] | Tensor:
+    """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
+    if isinstance(shape, Tensor):
+        return _vector(shape, name)
+    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
+        shape = (shape,)
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    if not isinstance(shape, (list, tuple)):
+        raise ArgumentError(f"{name} must be integers or a tensor, got {shape!r}")
+    if any(isinstance(item, Tensor) and not _is_known(item) for item in shape):
+        return _stacked(shape)
+    return tuple(_checked_size(item, allow_free, name) for item in shape)
+
+
+def _vector(shape: Tensor, name: str) -> tuple[int, ...] | Tensor:
+    if shape.spec.dtype not in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"):
+        raise DtypeError(f"{name} must be an integer tensor, got {shape.spec}")
+    if shape.spec.ndim != 1:
+        raise ShapeError(f"{name} must be a vector, got {shape.spec}")
+    if shape.spec.known and shape.spec.value is not None:
+        return tuple(int(size) for size in shape.spec.value if size is not None)
+    return cast(shape, "int32")
+
+
+def _is_known(item: Tensor) -> bool:
+    return item.spec.known and item.spec.ndim == 0
+
+
+def _stacked(shape: Sequence[Any]) -> Tensor:
+    from kbench.engine.ops.joining import stack
+
+    items = [-1 if item is None else item for item in shape]
+    return stack([cast(as_tensor(item), "int32") for item in items])
+
+
+def _checked_size(item: Any, allow_free: bool, name: str) -> int:
+    if item is None and allow_free:
+        return -1
+    try:
+        number = int(item.__index__())
+    except (AttributeError, TypeError):
+        raise ArgumentError(f"{name} must hold integers, got {item!r}") from None
+    if number < (-1 if allow_free else 0):
+        raise ShapeError(f"{name} must not hold negative sizes, got {number}")
+    return number
+
+
+def runtime_value(array: np.ndarray) -> Spec:
+    """The Spec of a computed array, entries included where rules may need them."""
+    return Spec(array.shape, array.dtype.name, known_value(array))

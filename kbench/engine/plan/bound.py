@@ -1,0 +1,163 @@
+"""A plan bound to the shapes of one call: steps in order, buffers, and the loop that runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import cancel, trace
+from kbench.engine.errors import KbenchError, OutOfMemory
+from kbench.engine.plan.buffers import available_memory, pool
+from kbench.engine.plan.fuse import choose_steps
+from kbench.engine.plan.items import Item
+from kbench.engine.plan.schedule import ALIGN, lay_out, nbytes, writes_out
+from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded
+from kbench.engine.trace import RunRecord, StepRecord
+
+OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
+CHECK_MEMORY = 1 << 26  # bytes from which on the machine is asked what is available
+
+
+class BoundPlan:
+    """Runs one plan for one signature of shapes."""
+
+    def __init__(
+        self,
+        name: str,
+        items: list[Item],
+        needed: list[bool],
+        roots: list[int],
+        feed_slots: list[int | None],
+    ) -> None:
+        self.name = name
+        self.items = items
+        self.roots = roots
+        self.chosen = choose_steps(items, needed, roots)
+        self.layout = lay_out(items, [one.slot for one in self.chosen], roots)
+        self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
+        self._template: Values = [item.value for item in items]
+        self._variables = [
+            (item.slot, item.origin) for item in items if item.source == "variable" and needed[item.slot]
+        ]
+        self._steps: list[Step] = [
+            guarded(one.step, items[one.slot].guard) if items[one.slot].guard else one.step
+            for one in self.chosen
+        ]
+        self._views = self._copied_roots()
+        self._kept: Buffers | None = None
+        self._check_memory()
+        if self.layout.arena_bytes <= OWN_ARENA:
+            self._kept = self._arena_buffers()
+
+    def _copied_roots(self) -> frozenset[int]:
+        """Positions of results that lie in memory of something else and must be copied."""
+        copied = set()
+        seen: set[int] = set()
+        for position, root in enumerate(self.roots):
+            item = self.items[root]
+            if item.source or item.op.kind in ("view", "update") or root in seen:
+                copied.add(position)
+            seen.add(root)
+        return frozenset(copied)
+
+    # -------------------------------------------------------------- memory
+
+    def _check_memory(self) -> None:
+        needed = self.layout.peak_bytes + sum(
+            nbytes(self.items[root]) for root in self.roots if not writes_out(self.items[root])
+        )
+        if needed < CHECK_MEMORY:
+            return
+        available = available_memory()
+        if needed > available:
+            largest = max((self.items[one.slot] for one in self.chosen), key=nbytes)
+            raise OutOfMemory(
+                f"evaluating needs {needed / 1e9:,.1f} GB at its peak, and {available / 1e9:,.1f} GB "
+                f"are available; the largest result is {largest.op.name} {largest.spec}",
+                function=self.name,
+                operands=(),
+            )
+
+    def _arena_buffers(self) -> Buffers:
+        buffers: Buffers = [None] * len(self.items)
+        arena = pool.take((self.layout.arena_bytes + ALIGN,), np.uint8)
+        shift = -arena.ctypes.data % ALIGN if self.layout.offsets else 0
+        for slot, offset in self.layout.offsets.items():
+            item = self.items[slot]
+            buffers[slot] = np.ndarray(
+                item.shape, item.spec.dtype, buffer=arena, offset=offset + shift
+            )
+        return buffers
+
+    def _buffers(self) -> Buffers:
+        buffers = self._kept.copy() if self._kept is not None else self._arena_buffers()
+        for slot in self.layout.escaping:
+            item = self.items[slot]
+            buffers[slot] = pool.take(item.shape, item.spec.dtype)
+        return buffers
+
+    # -------------------------------------------------------------- running
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The values of the roots; none of them shares memory with anything that stays."""
+        values = self._template.copy()
+        for index, slot in self._feeds:
+            values[slot] = arrays[index]
+        for slot, variable in self._variables:
+            values[slot] = variable._array  # type: ignore[attr-defined]
+        buffers = self._buffers()
+        if trace.wanted():
+            self._run_recorded(values, buffers)
+        else:
+            self._run_plain(values, buffers)
+        return [
+            np.array(values[root], order="C", copy=True) if index in self._views else values[root]
+            for index, root in enumerate(self.roots)
+        ]
+
+    def _run_plain(self, values: Values, buffers: Buffers) -> None:
+        requested = cancel.requested
+        done = 0
+        try:
+            for step in self._steps:
+                step(values, buffers)
+                done += 1
+                if requested():
+                    cancel.check()
+        except KbenchError as error:
+            raise explained(error, self.items[self.chosen[done].slot], values) from None
+
+    def _run_recorded(self, values: Values, buffers: Buffers) -> None:
+        record = RunRecord(self.name, peak_bytes=self.layout.peak_bytes)
+        clock = time.perf_counter
+        start = clock()
+        for one, step in zip(self.chosen, self._steps, strict=True):
+            before = clock()
+            try:
+                step(values, buffers)
+            except KbenchError as error:
+                raise explained(error, self.items[one.slot], values) from None
+            record.steps.append(self._step_record(one, values, clock() - before))
+            cancel.check()
+        record.seconds = clock() - start
+        trace.publish(record)
+
+    def _step_record(self, one: Any, values: Values, seconds: float) -> StepRecord:
+        item = self.items[one.slot]
+        value = values[one.slot]
+        moved = sum(getattr(values[i], "nbytes", 0) for i in one.reads)
+        ran = value is not None
+        return StepRecord(
+            one.label(),
+            one.form() if ran else "not taken",
+            seconds,
+            moved + (value.nbytes if ran else 0),
+            one.flops(values) if ran else 0,
+            value.shape if ran else (),
+            item.spec.dtype,
+            item.origin.place,
+            one.source() if ran else None,
+        )

@@ -1,0 +1,159 @@
+"""A plan with concrete shapes: items in order, each with its inputs as slot numbers.
+
+`trace_items` re-runs every op's own rule on the fed shapes, replaces ops by cheaper ones where
+the shapes allow it, and drops what nothing needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import FeedError, KbenchError, make_operand
+from kbench.engine.op import Constant, Op
+from kbench.engine.ops.control import BRANCH
+from kbench.engine.spec import Spec
+from kbench.engine.tensor import Tensor
+from kbench.engine.variables import Placeholder, Variable
+
+Guard = frozenset[tuple[int, int]]
+NO_GUARD: Guard = frozenset()
+
+
+@dataclass(eq=False)
+class Item:
+    """One value of a bound plan. `source` is 'feed', 'variable', 'value' or '' for a step."""
+
+    slot: int
+    op: Op
+    attrs: dict[str, Any]
+    inputs: tuple[int, ...]
+    spec: Spec
+    origin: Tensor
+    source: str = ""
+    value: np.ndarray | None = None
+    users: list[int] = field(default_factory=list)
+    guard: Guard = NO_GUARD
+
+    @property
+    def static(self) -> bool:
+        return None not in self.spec.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        total = 1
+        for one in self.spec.shape:
+            total *= one or 0
+        return total
+
+
+def _source(node: Tensor, slot: int, feeds: dict[int, Spec]) -> Item | None:
+    fed = feeds.get(id(node))
+    if fed is not None:
+        return Item(slot, node.op, {}, (), fed, node, "feed")
+    if isinstance(node, Variable):
+        return Item(slot, node.op, {}, (), Spec(node.spec.shape, node.spec.dtype), node, "variable")
+    if isinstance(node, Constant):
+        return Item(slot, node.op, {}, (), node.spec, node, "value", node.value)
+    if isinstance(node, Placeholder):
+        if node.default is None:
+            raise missing_feed(node)
+        return Item(slot, node.op, {}, (), node.spec, node, "value", node.default)
+    return None
+
+
+def missing_feed(node: Placeholder) -> FeedError:
+    where = f", made at {node.place}," if node.place is not None else ""
+    return FeedError(
+        f"placeholder {node.name.split(':')[0]!r} {node.spec}{where} needs a value, but none is fed",
+        operands=(),
+    )
+
+
+def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec:
+    """The op's rule on concrete Specs; an error tells of the line where the node was made."""
+    try:
+        return op.infer(*specs, **attrs)
+    except KbenchError as error:
+        raise error.at(op.name, concrete_operands(node, specs), node.place) from None
+
+
+def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
+    rows = []
+    for index, (one, spec) in enumerate(zip(node.inputs, specs, strict=False)):
+        row = make_operand(f"operand {index}", one)
+        if row is not None:
+            rows.append(type(row)(row.role, str(spec), row.kind, row.name, row.place, row.ident))
+    return tuple(rows)
+
+
+def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -> Item:
+    op, attrs = node.op, node.attrs
+    specs = [items[one].spec for one in inputs]
+    spec = infer_at(node, op, specs, attrs)
+    if spec.known and op.pure and spec.value is not None and op.kind != "update":
+        value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
+        return Item(slot, op, attrs, (), spec, node, "value", value)
+    if op.lower is not None and all(None not in one.shape for one in specs):
+        lowered = op.lower(specs, attrs)
+        if lowered is not None:
+            op, attrs, positions = lowered
+            inputs = tuple(inputs[position] for position in positions)
+    return Item(slot, op, attrs, inputs, spec, node)
+
+
+def trace_items(order: Sequence[Tensor], feeds: dict[int, Spec]) -> tuple[list[Item], dict[int, int]]:
+    """Items for every node, and the slot of each node by its id."""
+    items: list[Item] = []
+    slots: dict[int, int] = {}
+    for node in order:
+        slot = len(items)
+        item = _source(node, slot, feeds)
+        if item is None:
+            item = _step(node, slot, tuple(slots[id(one)] for one in node.inputs), items)
+        slots[id(node)] = slot
+        items.append(item)
+    return items, slots
+
+
+def mark_needed(items: list[Item], roots: Sequence[int]) -> list[bool]:
+    """Which items the roots need; fills `users` of those."""
+    needed = [False] * len(items)
+    for root in roots:
+        needed[root] = True
+    for item in reversed(items):
+        if needed[item.slot]:
+            for one in item.inputs:
+                needed[one] = True
+                items[one].users.append(item.slot)
+    return needed
+
+
+def mark_guards(items: list[Item], needed: list[bool], roots: Sequence[int]) -> None:
+    """Give each item that only one side of a branch needs the condition under which it runs."""
+    if not any(item.op is BRANCH for item in items):
+        return
+    fixed = set(roots)
+    for item in reversed(items):
+        if not needed[item.slot] or item.slot in fixed:
+            continue
+        guards = [
+            _guard_of_use(items[user], position)
+            for user in set(item.users)
+            for position, one in enumerate(items[user].inputs)
+            if one == item.slot
+        ]
+        item.guard = frozenset.intersection(*guards) if guards else NO_GUARD
+
+
+def _guard_of_use(user: Item, position: int) -> Guard:
+    if user.op is BRANCH and position in (1, 2):
+        return user.guard | {(user.inputs[0], position)}
+    return user.guard

@@ -1,0 +1,125 @@
+"""The passes over a graph before shapes are known: walk, fold constants, share equal nodes.
+
+Every pass takes the roots and returns new ones; nodes are never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.op import Constant, constant_node
+from kbench.engine.tensor import Tensor
+
+Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]
+FOLD_LIMIT = 1 << 20  # elements of a constant that is computed while planning
+
+
+def walk(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """Every node the roots need, inputs before users and in the order of inputs.
+
+    Nodes whose id is in `stop` are taken as given: what they need is left out.
+    """
+    done: set[int] = set()
+    order: list[Tensor] = []
+    stack: list[Tensor | None] = list(reversed(roots))
+    pending: list[Tensor] = []
+    while stack:
+        node = stack.pop()
+        if node is None:
+            order.append(pending.pop())
+            continue
+        if id(node) in done:
+            continue
+        done.add(id(node))
+        if id(node) in stop or not node.inputs:
+            order.append(node)
+            continue
+        pending.append(node)
+        stack.append(None)
+        stack.extend(one for one in reversed(node.inputs) if id(one) not in done)
+    return order
+
+
+def rebuild(roots: Sequence[Tensor], stop: set[int], visit: Visit) -> list[Tensor]:
+    """Replace nodes bottom-up: `visit(node, new_inputs)` returns what stands for a node."""
+    new: dict[int, Tensor] = {}
+    for node in walk(roots, stop):
+        if id(node) in stop or not node.inputs:
+            new[id(node)] = node
+        else:
+            new[id(node)] = visit(node, tuple(new[id(one)] for one in node.inputs))
+    return [new[id(root)] for root in roots]
+
+
+def with_inputs(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+    """`node` on other inputs; itself when nothing changed."""
+    if inputs == node.inputs:
+        return node
+    return Tensor.derived(node.op, inputs, node.attrs, node.spec, node)
+
+
+def _constant(value: np.ndarray, origin: Tensor) -> Tensor:
+    node = constant_node(np.array(value), origin.name.split(":")[0], origin.place)
+    node.name = origin.name
+    return node
+
+
+def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """What depends on constants alone is a constant."""
+
+    def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        if not node.op.pure or node.op.kind == "update":
+            return with_inputs(node, inputs)
+        if node.spec.known and node.spec.value is not None:
+            value = np.array(node.spec.value, dtype=node.spec.dtype).reshape(
+                tuple(size or 0 for size in node.spec.shape)
+            )
+            return _constant(value, node)
+        if all(isinstance(one, Constant) for one in inputs) and _foldable(node):
+            arrays = [one.attrs["value"] for one in inputs]
+            return _constant(np.asarray(node.op.numpy(None, *arrays, **node.attrs)), node)
+        return with_inputs(node, inputs)
+
+    return rebuild(roots, stop, visit)
+
+
+def _foldable(node: Tensor) -> bool:
+    size = node.shape.num_elements()
+    return size is not None and size <= FOLD_LIMIT
+
+
+def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+    entries = tuple(sorted(node.attrs.items(), key=lambda entry: entry[0]))
+    key = (node.op, tuple(id(one) for one in inputs), entries)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return (key, repr(entries))
+
+
+def share_equal(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """Equal operations on the same inputs are computed once."""
+    seen: dict[Any, Tensor] = {}
+
+    def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        inputs = tuple(_shared_constant(one, seen) for one in inputs)
+        key = _key(node, inputs) if node.op.pure else None
+        if key is not None and key in seen:
+            return seen[key]
+        result = with_inputs(node, inputs)
+        if key is not None:
+            seen[key] = result
+        return result
+
+    return rebuild(roots, stop, visit)
+
+
+def _shared_constant(node: Tensor, seen: dict[Any, Tensor]) -> Tensor:
+    if not isinstance(node, Constant) or node.value.size > 16:
+        return node
+    key = (node.value.dtype.str, node.value.shape, node.value.tobytes())
+    return seen.setdefault(key, node)

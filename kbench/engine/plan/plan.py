@@ -1,0 +1,49 @@
+"""Plans: the list of passes, and the binding of the result to the shapes of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.engine.plan.bound import BoundPlan
+from kbench.engine.plan.items import mark_guards, mark_needed, trace_items
+from kbench.engine.plan.passes import fold_constants, share_equal, walk
+from kbench.engine.plan.simplify import simplify
+from kbench.engine.spec import Spec
+from kbench.engine.tensor import Tensor
+
+PASSES = (fold_constants, simplify, share_equal)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compute, in order, before shapes are known."""
+
+    name: str
+    feeds: tuple[Tensor, ...]
+    roots: tuple[Tensor, ...]
+    order: tuple[Tensor, ...]
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
+        """The plan for the shapes of `arrays`, one for each feed."""
+        feeds = {
+            id(node): Spec(array.shape, array.dtype.name)
+            for node, array in zip(self.feeds, arrays, strict=True)
+        }
+        items, slots = trace_items(self.order, feeds)
+        roots = [slots[id(root)] for root in self.roots]
+        needed = mark_needed(items, roots)
+        mark_guards(items, needed, roots)
+        feed_slots = [slots.get(id(node)) for node in self.feeds]
+        return BoundPlan(self.name, items, needed, roots, feed_slots)
+
+
+def make_plan(name: str, roots: Sequence[Tensor], feeds: Sequence[Tensor]) -> Plan:
+    """Run every pass over the graph of `roots`; `feeds` are given from outside."""
+    stop = {id(one) for one in feeds}
+    current = list(roots)
+    for one_pass in PASSES:
+        current = one_pass(current, stop)
+    return Plan(name, tuple(feeds), tuple(current), tuple(walk(current, stop)))

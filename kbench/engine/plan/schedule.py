@@ -1,0 +1,109 @@
+"""Which step writes to which buffer: liveness over the schedule, and reuse of freed buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.engine.plan.items import Item
+
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offsets into one arena for the slots of intermediate results, and its size in bytes."""
+
+    offsets: dict[int, int]
+    arena_bytes: int
+    escaping: frozenset[int]
+    escaping_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.arena_bytes + self.escaping_bytes
+
+
+def nbytes(item: Item) -> int:
+    """Bytes of an item's value; 0 while its shape is unknown."""
+    return item.size * np.dtype(item.spec.dtype).itemsize if item.static else 0
+
+
+def _owners(items: Sequence[Item]) -> list[frozenset[int]]:
+    """For each item the slots whose memory its value may lie in."""
+    owners: list[frozenset[int]] = []
+    for item in items:
+        if item.op.kind in ("view", "update") and item.inputs and not item.source:
+            owners.append(frozenset().union(*(owners[one] for one in item.inputs)))
+        else:
+            owners.append(frozenset((item.slot,)))
+    return owners
+
+
+def writes_out(item: Item) -> bool:
+    """True when the step fills a buffer that the plan provides."""
+    return not item.source and item.static and not item.op.allocates
+
+
+def lay_out(items: Sequence[Item], steps: Sequence[int], roots: Sequence[int]) -> Layout:
+    """Assign arena offsets to every provided buffer; results of the call get their own memory."""
+    owners = _owners(items)
+    position = {slot: index for index, slot in enumerate(steps)}
+    last_use = dict.fromkeys(range(len(items)), -1)
+    for index, slot in enumerate(steps):
+        for one in items[slot].inputs:
+            for owner in owners[one]:
+                last_use[owner] = index
+    escaping = frozenset(root for root in roots if writes_out(items[root]))
+    for root in roots:
+        for owner in owners[root]:
+            last_use[owner] = len(steps)
+    arena = _Arena()
+    ending: dict[int, list[int]] = {}
+    for index, slot in enumerate(steps):
+        if writes_out(items[slot]) and slot not in escaping:
+            arena.take(slot, nbytes(items[slot]))
+            ending.setdefault(max(last_use[slot], position[slot]), []).append(slot)
+        for freed in ending.pop(index, ()):
+            arena.give_back(freed)
+    fresh = sum(nbytes(items[root]) for root in escaping)
+    return Layout(arena.offsets, arena.size, escaping, fresh)
+
+
+class _Arena:
+    """First-fit allocation in a line of bytes that grows at its end."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
+        self.size = 0
+        self._sizes: dict[int, int] = {}
+        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
+
+    def take(self, slot: int, size: int) -> None:
+        size = -(-max(size, 1) // ALIGN) * ALIGN + 2 * ALIGN
+        self._sizes[slot] = size
+        for index, (offset, room) in enumerate(self._free):
+            if room >= size:
+                self.offsets[slot] = offset
+                rest = (offset + size, room - size)
+                self._free[index : index + 1] = [rest] if rest[1] else []
+                return
+        if self._free and sum(self._free[-1]) == self.size:
+            offset = self._free.pop()[0]
+        else:
+            offset = self.size
+        self.offsets[slot] = offset
+        self.size = offset + size
+
+    def give_back(self, slot: int) -> None:
+        self._free.append((self.offsets[slot], self._sizes[slot]))
+        self._free.sort()
+        merged: list[tuple[int, int]] = []
+        for offset, size in self._free:
+            if merged and sum(merged[-1]) == offset:
+                merged[-1] = (merged[-1][0], merged[-1][1] + size)
+            else:
+                merged.append((offset, size))
+        self._free = merged

@@ -1,0 +1,133 @@
+"""Local laws that hold for every value, NaN and signed zeros included. One function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kbench.engine.op import Constant, Op
+from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, square, subtract
+from kbench.engine.ops.arithmetic import _power as power
+from kbench.engine.ops.layout import PERMUTE, RESHAPE
+from kbench.engine.ops.shaping import IDENTITY
+from kbench.engine.plan.passes import rebuild, with_inputs
+from kbench.engine.spec import is_float
+from kbench.engine.tensor import Tensor
+
+Rule = Callable[[Tensor], Tensor | None]
+
+
+def _is_number(node: Tensor, number: float) -> bool:
+    return isinstance(node, Constant) and node.value.size == 1 and bool(np.all(node.value == number))
+
+
+def _same_spec(node: Tensor, by: Tensor) -> bool:
+    return node.spec.dtype == by.spec.dtype and node.spec.shape == by.spec.shape
+
+
+def drop_identity(node: Tensor) -> Tensor | None:
+    """identity(x) = x"""
+    return node.inputs[0] if node.op is IDENTITY else None
+
+
+def drop_neutral_factor(node: Tensor) -> Tensor | None:
+    """x * 1 = 1 * x = x"""
+    if node.op is not multiply.op:  # type: ignore[attr-defined]
+        return None
+    for factor, other in (node.inputs, node.inputs[::-1]):
+        if _is_number(factor, 1) and factor.ndim <= other.ndim and _same_spec(node, other):
+            return other
+    return None
+
+
+def drop_neutral_operand(node: Tensor) -> Tensor | None:
+    """x / 1 = x - 0 = x"""
+    neutral = {divide.op: 1, subtract.op: 0}.get(node.op)  # type: ignore[attr-defined]
+    if neutral is None or not _is_number(node.inputs[1], neutral):
+        return None
+    if neutral == 0 and np.signbit(node.inputs[1].attrs["value"]).any():
+        return None
+    return node.inputs[0] if _same_spec(node, node.inputs[0]) else None
+
+
+def drop_double_negation(node: Tensor) -> Tensor | None:
+    """-(-x) = x"""
+    op: Op = negative.op  # type: ignore[attr-defined]
+    inner = node.inputs[0]
+    return inner.inputs[0] if node.op is op and inner.op is op else None
+
+
+def square_of_power(node: Tensor) -> Tensor | None:
+    """x ** 2 = square(x), x ** 1 = x"""
+    if node.op is not power.op or not _same_spec(node, node.inputs[0]):  # type: ignore[attr-defined]
+        return None
+    if _is_number(node.inputs[1], 1):
+        return node.inputs[0]
+    if _is_number(node.inputs[1], 2):
+        return Tensor.derived(square.op, node.inputs[:1], {}, node.spec, node)  # type: ignore[attr-defined]
+    return None
+
+
+def merge_permutations(node: Tensor) -> Tensor | None:
+    """permute(permute(x, p), q) = permute(x, p[q]); the identical permutation = x"""
+    if node.op is not PERMUTE:
+        return None
+    pattern, source = node.attrs["pattern"], node.inputs[0]
+    if source.op is PERMUTE:
+        pattern = tuple(source.attrs["pattern"][axis] for axis in pattern)
+        source = source.inputs[0]
+    elif pattern != tuple(range(node.ndim)):
+        return None
+    if pattern == tuple(range(node.ndim)):
+        return source
+    return Tensor.derived(PERMUTE, (source,), {"pattern": pattern}, node.spec, node)
+
+
+def merge_reshapes(node: Tensor) -> Tensor | None:
+    """reshape(reshape(x, a), b) = reshape(x, b)"""
+    source = node.inputs[0]
+    if node.op is not RESHAPE or source.op is not RESHAPE or len(node.inputs) > 1:
+        return None
+    return Tensor.derived(RESHAPE, (source.inputs[0],), node.attrs, node.spec, node)
+
+
+def drop_widening_cast(node: Tensor) -> Tensor | None:
+    """cast(cast(x, wider float), dtype of x) = x"""
+    source = node.inputs[0]
+    if node.op is not CAST or source.op is not CAST:
+        return None
+    first, middle = source.inputs[0].spec.dtype, source.spec.dtype
+    if node.spec.dtype != first or not (is_float(first) and is_float(middle)):
+        return None
+    return source.inputs[0] if np.promote_types(first, middle).name == middle else None
+
+
+RULES: tuple[Rule, ...] = (
+    drop_identity,
+    drop_neutral_factor,
+    drop_neutral_operand,
+    drop_double_negation,
+    square_of_power,
+    merge_permutations,
+    merge_reshapes,
+    drop_widening_cast,
+)
+
+
+def simplify(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """Apply every rule to every node, inputs first, until none applies."""
+
+    def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        result = with_inputs(node, inputs)
+        changed = True
+        while changed and result.inputs:
+            changed = False
+            for rule in RULES:
+                replacement = rule(result)
+                if replacement is not None:
+                    result, changed = replacement, True
+                    break
+        return result
+
+    return rebuild(roots, stop, visit)

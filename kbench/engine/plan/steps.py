@@ -1,0 +1,87 @@
+"""Steps: small callables that take the values of a run, by slot, and add one more.
+
+A step is chosen once, at binding; running it does no lookup and no check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import KbenchError, make_operand
+from kbench.engine.ops.shaping import runtime_value
+from kbench.engine.plan.items import Guard, Item, infer_at
+
+Values = list[Any]
+Buffers = list[Any]
+Step = Callable[[Values, Buffers], None]
+
+
+def _bound(item: Item) -> Callable[..., Any]:
+    return partial(item.op.numpy, **item.attrs) if item.attrs else item.op.numpy
+
+
+def numpy_step(item: Item) -> Step:
+    """A step that fills the buffer of its slot with the op's NumPy form."""
+    run, slot, inputs = _bound(item), item.slot, item.inputs
+    if len(inputs) == 1:
+        (first,) = inputs
+
+        def one(v: Values, b: Buffers) -> None:
+            v[slot] = run(b[slot], v[first])
+
+        return one
+    if len(inputs) == 2:
+        left, right = inputs
+
+        def two(v: Values, b: Buffers) -> None:
+            v[slot] = run(b[slot], v[left], v[right])
+
+        return two
+
+    def many(v: Values, b: Buffers) -> None:
+        v[slot] = run(b[slot], *[v[i] for i in inputs])
+
+    return many
+
+
+def dynamic_step(item: Item) -> Step:
+    """A step whose shape is known only now: the rule is checked on the computed operands."""
+    run, slot, inputs, node = _bound(item), item.slot, item.inputs, item.origin
+
+    def step(v: Values, b: Buffers) -> None:
+        arrays = [v[i] for i in inputs]
+        infer_at(node, item.op, [runtime_value(one) for one in arrays], item.attrs)
+        v[slot] = run(None, *arrays)
+
+    return step
+
+
+def guarded(step: Step, guard: Guard) -> Step:
+    """A step that runs only when each condition of its branches is as needed."""
+    conditions = tuple((slot, side == 1) for slot, side in guard)
+
+    def maybe(v: Values, b: Buffers) -> None:
+        for slot, wanted in conditions:
+            if bool(v[slot]) is not wanted:
+                return
+        step(v, b)
+
+    return maybe
+
+
+def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
+    """An error of a kernel, told about the node that ran."""
+    if error.operands and error.place is not None:
+        return error
+    rows = []
+    for index, (node, slot) in enumerate(zip(item.origin.inputs, item.inputs, strict=False)):
+        row = make_operand(f"operand {index}", node)
+        array = values[slot]
+        if row is not None and isinstance(array, np.ndarray):
+            spec = str(runtime_value(array))
+            rows.append(type(row)(row.role, spec, row.kind, row.name, row.place, row.ident))
+    return error.at(error.function or item.op.name, tuple(rows), item.origin.place)

@@ -1,0 +1,133 @@
+"""Graph-wide state: unique names, name scopes, uids, the generation of the graph, the session.
+
+Imports no Tensor; what needs one (`run`) is given in by `function.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kbench.engine.errors import ArgumentError
+
+_lock = threading.RLock()
+_uids: dict[str, int] = defaultdict(int)
+_names: dict[str, int] = {}
+_local = threading.local()
+_generation = 0
+_manual_initialization = False
+_on_clear: list[Callable[[], None]] = []
+
+
+# ------------------------------------------------------------------ names
+
+
+def scope() -> str:
+    """The current name scope, '' or 'outer/inner/'."""
+    return getattr(_local, "scope", "")
+
+
+@contextmanager
+def name_scope(name: str) -> Iterator[str]:
+    """Prefix the names of tensors made inside the block; scopes nest.
+
+    >>> with K.name_scope("block"):
+    ...     K.placeholder((2,), name="x").name
+    'block/x:0'
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"name must be a string, got {name!r}")
+    before = scope()
+    _local.scope = f"{before}{name}/" if name else before
+    try:
+        yield _local.scope
+    finally:
+        _local.scope = before
+
+
+def unique_name(base: str) -> str:
+    """`scope/base:0`, with _1, _2 ... after the base when it is taken."""
+    full = scope() + base
+    with _lock:
+        count = _names.get(full)
+        if count is None:
+            _names[full] = 0
+            return f"{full}:0"
+        while True:
+            count += 1
+            candidate = f"{full}_{count}"
+            if candidate not in _names:
+                break
+        _names[full] = count
+        _names[candidate] = 0
+    return f"{candidate}:0"
+
+
+def get_uid(prefix: str = "") -> int:
+    """A counter for each prefix: 1 at the first call, then 2, 3 ...
+
+    >>> K.reset_uids(); K.get_uid("dense"), K.get_uid("dense")
+    (1, 2)
+    """
+    with _lock:
+        _uids[prefix] += 1
+        return _uids[prefix]
+
+
+def reset_uids() -> None:
+    """Start every counter of `get_uid` at 1 again."""
+    with _lock:
+        _uids.clear()
+
+
+# ------------------------------------------------------------------ the graph's generation
+
+
+def generation() -> int:
+    """How often the session was cleared; tensors of an earlier generation are not evaluated."""
+    return _generation
+
+
+def on_clear(action: Callable[[], None]) -> None:
+    """Call `action()` at each `clear_session`; for the engine's own modules."""
+    _on_clear.append(action)
+
+
+def clear_session() -> None:
+    """Forget names, uids, the learning phase and the session; graphs built before are void.
+
+    Variables keep their values, and functions made before keep working.
+    """
+    global _generation
+    with _lock:
+        _generation += 1
+        _names.clear()
+        _uids.clear()
+    for action in _on_clear:
+        action()
+
+
+# ------------------------------------------------------------------ flags and decorators of Keras
+
+
+def manual_variable_initialization(value: bool) -> None:
+    """Store Keras' flag; variables always hold their initial value here."""
+    global _manual_initialization
+    _manual_initialization = bool(value)
+
+
+def v1_variable_initialization() -> None:
+    """Nothing to do: variables are initialised when they are made."""
+
+
+def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `func` unchanged; everything is symbolic here."""
+    return func
+
+
+def eager(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `func` unchanged; evaluate its tensors with `eval`."""
+    return func

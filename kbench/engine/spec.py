@@ -1,0 +1,201 @@
+"""What is known of a tensor before it has a value: shape with None for unknown, dtype.
+
+A small integer tensor (rank 0 or 1) may also carry `value`, its known entries, so that shapes
+computed from `shape(x)` stay static where they can be.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+
+Dim = int | None
+Shape = tuple[Dim, ...]
+Axis = int | Sequence[int] | None
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES = ("bool", *INTEGERS, *FLOATS)
+SMALL = 32  # entries of an integer tensor that are followed as known values
+
+
+class DType(str):
+    """The name of a dtype that also answers as the dtype objects of other libraries do."""
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    @property
+    def base_dtype(self) -> DType:
+        return self
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        return np.dtype(str(self)).type
+
+    @property
+    def is_floating(self) -> bool:
+        return self in FLOATS
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(str(self)).itemsize
+
+
+class TensorShape(tuple[Dim, ...]):
+    """A static shape: a tuple with None for unknown sizes, and the field's usual accessors."""
+
+    def as_list(self) -> list[Dim]:
+        return builtins.list(self)
+
+    @property
+    def ndims(self) -> int:
+        return len(self)
+
+    rank = ndims
+
+    def is_fully_defined(self) -> bool:
+        return None not in self
+
+    def num_elements(self) -> int | None:
+        return known_size(self)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Static shape, dtype name and, for small integer tensors, the entries that are known."""
+
+    shape: Shape
+    dtype: str
+    value: tuple[int | None, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def known(self) -> bool:
+        """True when every entry is known, so that the tensor is a constant."""
+        return self.value is not None and None not in self.value
+
+    def with_dtype(self, dtype: str) -> Spec:
+        return Spec(self.shape, dtype)
+
+
+def known_size(shape: Shape) -> int | None:
+    """Number of elements, or None when a size is unknown."""
+    if None in shape:
+        return None
+    return math.prod(size for size in shape if size is not None)
+
+
+def dtype_name(dtype: object) -> str:
+    """Canonical name of anything that names a dtype; DtypeError when kbench does not have it."""
+    if type(dtype) is str and dtype in DTYPES:
+        return dtype
+    candidate = getattr(dtype, "name", dtype)
+    if isinstance(candidate, str) and candidate.endswith("_ref"):
+        candidate = candidate[:-4]
+    try:
+        name = np.dtype(candidate).name  # type: ignore[call-overload]
+    except TypeError:
+        name = str(candidate)
+    if name not in DTYPES:
+        raise DtypeError(f"unknown dtype {dtype!r}; kbench has {', '.join(DTYPES)}")
+    return name
+
+
+def is_float(dtype: str) -> bool:
+    return dtype in FLOATS
+
+
+def promote(first: str, second: str) -> str:
+    """Common dtype of two tensors: bool < integers < float16 < float32 < float64."""
+    if first == second:
+        return first
+    if first == "bool" or second == "bool":
+        return second if first == "bool" else first
+    if is_float(first) != is_float(second):
+        return first if is_float(first) else second
+    return np.promote_types(first, second).name if not is_float(first) else max(
+        first, second, key=FLOATS.index
+    )
+
+
+def broadcast_dim(first: Dim, second: Dim) -> Dim:
+    """Common size of two axes; -1 when they can never match."""
+    if first == second or second == 1:
+        return first
+    if first == 1 or first is None:
+        return second
+    if second is None:
+        return first
+    return -1
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """NumPy's broadcasting over static shapes; an unknown size fits every other."""
+    result: Shape = shapes[0]
+    for shape in shapes[1:]:
+        if shape == result:
+            continue
+        short, long = sorted((result, shape), key=len)
+        padded = (1,) * (len(long) - len(short)) + short
+        dims = [broadcast_dim(a, b) for a, b in zip(padded, long, strict=True)]
+        if -1 in dims:
+            axis = dims.index(-1) - len(dims)
+            raise ShapeError(
+                f"shapes {show(shapes[0])} and {show(shape)} do not broadcast: "
+                f"axis {axis} is {padded[axis]} against {long[axis]}"
+                if len(shapes) == 2
+                else f"shapes {', '.join(map(show, shapes))} do not broadcast: axis {axis} differs"
+            )
+        result = tuple(dims)
+    return result
+
+
+def show(shape: Iterable[Dim]) -> str:
+    """A shape as text, with ? for unknown sizes."""
+    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def check_axis(axis: object, ndim: int) -> int:
+    """A single axis made non-negative; ArgumentError when it is no integer or out of range."""
+    try:
+        index = int(axis.__index__())  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        raise ArgumentError(f"axis must be an integer, got {axis!r}") from None
+    if not -ndim <= index < ndim:
+        raise ShapeError(
+            f"axis {index} is out of range for rank {ndim}"
+            + (f" (allowed: {-ndim} to {ndim - 1})" if ndim else ", a scalar has no axes")
+        )
+    return index % ndim
+
+
+def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Sorted, non-negative, distinct axes; None means all of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    items = axis if isinstance(axis, (list, tuple, np.ndarray)) else (axis,)
+    axes = sorted(check_axis(item, ndim) for item in items)
+    if len(set(axes)) != len(axes):
+        raise ArgumentError(f"axis {axis!r} names the same axis twice")
+    return tuple(axes)
+
+
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape after reducing over `axes`."""
+    if keepdims:
+        return tuple(1 if i in axes else size for i, size in enumerate(shape))
+    return tuple(size for i, size in enumerate(shape) if i not in axes)

@@ -1,0 +1,221 @@
+"""Tensor, the one graph class: an operation, its inputs and attributes, and what is known of it.
+
+Knows nothing of single operations. Python's operators are looked up in `OPERATORS`, which the
+files of `ops/` fill through `@operator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbench.engine import session
+from kbench.engine.errors import ArgumentError, Place, user_place
+from kbench.engine.spec import DType, Spec, TensorShape
+
+if TYPE_CHECKING:
+    from kbench.engine.op import Op
+
+Operand = Any  # a Tensor, an array, a list or a Python number
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+_rich_repr: Callable[[Any], dict[str, Any]] | None = None
+_evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
+
+
+def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function under the names of the operators that it implements."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            OPERATORS[name] = function
+        return function
+
+    return register
+
+
+def set_rich_repr(function: Callable[[Any], dict[str, Any]] | None) -> None:
+    """Choose what a notebook shows of a tensor: a function from tensor to MIME bundle."""
+    global _rich_repr
+    _rich_repr = function
+
+
+def set_evaluator(function: Callable[[Any, dict[Any, Any] | None], Any]) -> None:
+    """Give `.eval()` its implementation; called once by `function.py`."""
+    global _evaluate
+    _evaluate = function
+
+
+@dataclass(frozen=True)
+class Last:
+    """What the last run saw of a tensor: its shape, and the value when it is small."""
+
+    shape: tuple[int, ...]
+    value: np.ndarray | None
+
+
+class Tensor:
+    """A symbolic value. Nothing is computed until it is evaluated.
+
+    Members: `shape`, `dtype`, `ndim`, `name`, `op`, `inputs`, `attrs`, `eval(session, feed_dict)`,
+    Python's operators with NumPy broadcasting, and indexing. `==` is identity; use `K.equal`.
+    """
+
+    __array_ufunc__ = None  # `array + tensor` is the tensor's business
+    __array_priority__ = 1000.0
+    kind = "tensor"
+    last: Last | None = None
+    _phase_flag: bool | None = None
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Tensor, ...],
+        attrs: dict[str, Any],
+        spec: Spec,
+        name: str | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.spec = spec
+        self.name = session.unique_name(name or op.name)
+        self.place = place if place is not None else user_place(2)
+        self.generation = session.generation()
+        self.controls: tuple[Tensor, ...] = getattr(session._local, "controls", ())
+
+    @staticmethod
+    def derived(
+        op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec, origin: Tensor
+    ) -> Tensor:
+        """A node that a plan makes while rewriting; it answers for `origin` in every report."""
+        node = Tensor.__new__(Tensor)
+        node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
+        node.name, node.place = origin.name, origin.place
+        node.generation, node.controls = origin.generation, ()
+        return node
+
+    # -------------------------------------------------------------- what is known
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.spec.shape)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Accept a static shape from outside, as code for TensorFlow does; it must agree."""
+        given = tuple(shape)
+        if len(given) != self.ndim or any(
+            a is not None and b is not None and a != b
+            for a, b in zip(given, self.spec.shape, strict=True)
+        ):
+            raise ArgumentError(f"shape {given} does not agree with {self.spec}")
+
+    @property
+    def dtype(self) -> DType:
+        return DType(self.spec.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.shape)
+
+    @property
+    def graph(self) -> int:
+        return self.generation
+
+    @property
+    def _uses_learning_phase(self) -> bool:
+        if self._phase_flag is None:
+            self._phase_flag = _reaches_phase(self)
+        return self._phase_flag
+
+    @_uses_learning_phase.setter
+    def _uses_learning_phase(self, value: bool) -> None:
+        self._phase_flag = bool(value)
+
+    # -------------------------------------------------------------- Python's protocols
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r} {self.op.name} {self.spec}>"
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
+        return _rich_repr(self) if _rich_repr is not None else {"text/plain": repr(self)}
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"tensor {self.name!r} {self.spec} is symbolic and has no truth value; "
+            "evaluate it with K.eval, or choose with K.switch"
+        )
+
+    def __len__(self) -> int:
+        if not self.spec.shape or self.spec.shape[0] is None:
+            raise TypeError(f"tensor {self.name!r} {self.spec} has no known length")
+        return self.spec.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.spec.shape or self.spec.shape[0] is None:
+            raise TypeError(f"tensor {self.name!r} {self.spec} cannot be iterated over")
+        return (self[index] for index in range(self.spec.shape[0]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError(
+            f"tensor {self.name!r} {self.spec} is symbolic; K.eval computes its value"
+        )
+
+    def __index__(self) -> int:
+        if self.spec.shape == () and self.spec.known and self.spec.value is not None:
+            return int(self.spec.value[0])  # type: ignore[arg-type]
+        raise TypeError(f"tensor {self.name!r} {self.spec} is no known integer")
+
+    def eval(self, session: Any = None, feed_dict: dict[Any, Any] | None = None) -> Any:
+        """The value as a NumPy array; `feed_dict` maps placeholders (or any tensor) to values."""
+        assert _evaluate is not None
+        return _evaluate(self, feed_dict)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *arguments: Any) -> Any:
+        return OPERATORS[name](self, *arguments)
+
+    method.__name__ = name
+    return method
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return OPERATORS[name](other, self)
+
+    method.__name__ = f"__r{name.strip('_')}__"
+    return method
+
+
+_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
+for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
+    setattr(Tensor, f"__{_name}__", _forward(f"__{_name}__"))
+for _name in _BINARY:
+    setattr(Tensor, f"__r{_name}__", _reflected(f"__{_name}__"))
+
+
+def _reaches_phase(root: Tensor) -> bool:
+    """Whether the learning phase decides a part of `root`; flags everything on the way."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node._phase_flag is not None:
+            stack.pop()
+            continue
+        waiting = [one for one in node.inputs if one._phase_flag is None]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        node._phase_flag = any(one._phase_flag for one in node.inputs)
+        stack.pop()
+    return bool(root._phase_flag)

@@ -1,0 +1,79 @@
+"""Run records: what a call ran, in which form, how long. Costs nothing while nobody listens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kbench.engine.errors import Place
+from kbench.engine.signal import Signal
+
+ran = Signal("trace.ran")
+_local = threading.local()
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a run. `form` is numpy, library, fused, blas or view; `bytes` read + written."""
+
+    label: str
+    form: str
+    seconds: float
+    bytes: int
+    flops: int
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place | None = None
+    source: str | None = None
+
+    @property
+    def bandwidth(self) -> float:
+        """GB/s."""
+        return self.bytes / self.seconds / 1e9 if self.seconds > 0 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """GFLOP/s."""
+        return self.flops / self.seconds / 1e9 if self.seconds > 0 else 0.0
+
+
+@dataclass
+class RunRecord:
+    """One call of a function."""
+
+    function: str
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    steps: list[StepRecord] = field(default_factory=list)
+
+
+def wanted() -> bool:
+    """True when a run should be recorded."""
+    return bool(ran) or getattr(_local, "sinks", None) is not None
+
+
+def publish(record: RunRecord) -> None:
+    """Hand a finished record to the recordings of this thread and to every listener."""
+    for sink in getattr(_local, "sinks", None) or ():
+        sink.append(record)
+    ran.emit(record)
+
+
+@contextmanager
+def record() -> Iterator[list[RunRecord]]:
+    """Collect the records of the calls made inside the block, by this thread.
+
+    >>> with K.record() as runs:
+    ...     _ = K.eval(K.constant(1.0) + K.variable(2.0))
+    >>> len(runs)
+    1
+    """
+    before = getattr(_local, "sinks", None)
+    runs: list[RunRecord] = []
+    _local.sinks = [*(before or []), runs]
+    try:
+        yield runs
+    finally:
+        _local.sinks = before

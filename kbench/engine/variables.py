@@ -1,0 +1,432 @@
+"""Variables, placeholders and update ops: what holds values, what is fed, what stores.
+
+Update ops are pairs (variable, new value); storing is the function's business, after every
+output has been computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config, session
+from kbench.engine.errors import ArgumentError, DtypeError, FeedError, ShapeError
+from kbench.engine.op import (
+    Op,
+    Constant,
+    _no_infer,
+    _no_numpy,
+    apply,
+    as_tensor,
+    constant_node,
+    converted,
+    dtype_or_floatx,
+    known_value,
+    register,
+    to_array,
+)
+from kbench.engine.signal import Signal
+from kbench.engine.spec import Shape, Spec, dtype_name, is_float, show
+from kbench.engine.tensor import OPERATORS, Operand, Tensor, _evaluate, operator
+
+changed = Signal("variables.changed")
+_store_lock = threading.RLock()
+
+VARIABLE = register(Op("variable", "source", _no_infer, _no_numpy, None))
+PLACEHOLDER = register(Op("placeholder", "source", _no_infer, _no_numpy, None))
+
+
+class Variable(Tensor):
+    """A tensor with a value that stays between evaluations; `version` counts its changes.
+
+    Members besides those of Tensor: `get_value`, `set_value`, `value`, `read_value`, `assign`,
+    `assign_add`, `assign_sub`, `numpy`, `initializer`, `constraint`, `trainable`, `peek`.
+    """
+
+    kind = "variable"
+    _phase_flag = False
+
+    def __init__(self, value: np.ndarray, name: str | None, constraint: Any = None) -> None:
+        super().__init__(VARIABLE, (), {}, Spec(value.shape, value.dtype.name), name)
+        self._array = value
+        self.version = 0
+        self.constraint = constraint
+        self.trainable = True
+        self._keras_shape = value.shape
+
+    def peek(self) -> np.ndarray:
+        """The value without a copy, read-only; it may change when the variable does."""
+        window = self._array.view()
+        window.flags.writeable = False
+        return window
+
+    def store(self, array: np.ndarray) -> None:
+        """Make `array` the value; the caller hands it over and has checked shape and dtype."""
+        with _store_lock:
+            self._array = array
+            self.version += 1
+        if changed:
+            changed.emit(self)
+
+    def get_value(self, borrow: bool = False) -> np.ndarray:
+        """A copy of the value."""
+        return self._array.copy()
+
+    numpy = get_value
+
+    def set_value(self, value: Any, borrow: bool = False) -> None:
+        """Store `value`, cast to the variable's dtype; ShapeError when the shape differs."""
+        array = value if isinstance(value, np.ndarray) else to_array(value)
+        if array.dtype.kind not in "biuf":
+            raise DtypeError(f"{array.dtype} is no dtype of kbench")
+        if array.shape != self.spec.shape:
+            raise ShapeError(
+                f"variable {self.name!r} is {self.spec}, but the value has shape {show(array.shape)}"
+            )
+        with np.errstate(all="ignore"):
+            self.store(np.array(array, dtype=self.spec.dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array, dtype=dtype)
+
+    def value(self) -> Tensor:
+        """A tensor that reads the variable."""
+        return OPERATORS["identity"](self)  # type: ignore[no-any-return]
+
+    read_value = value
+
+    def assign(self, value: Operand) -> Tensor:
+        return update(self, value)
+
+    def assign_add(self, value: Operand) -> Tensor:
+        return update_add(self, value)
+
+    def assign_sub(self, value: Operand) -> Tensor:
+        return update_sub(self, value)
+
+    @property
+    def initializer(self) -> Tensor:
+        """A tensor without effect: variables hold their initial value from the start."""
+        return self.value()
+
+
+class Placeholder(Tensor):
+    """A tensor whose value is fed at evaluation."""
+
+    kind = "placeholder"
+    _phase_flag = False
+
+    def __init__(
+        self, spec: Spec, name: str | None, default: np.ndarray | None = None
+    ) -> None:
+        super().__init__(PLACEHOLDER, (), {}, spec, name)
+        self.default = default
+        self._keras_shape = spec.shape
+
+
+# ------------------------------------------------------------------ making them
+
+
+def variable(
+    value: Any, dtype: str | None = None, name: str | None = None, constraint: Any = None
+) -> Variable:
+    """A variable that starts with a copy of `value`.
+
+    Arguments:
+        value: array, nested list, number, or a tensor, which is evaluated once.
+        dtype: None means `floatx()`, whatever the dtype of `value`.
+        constraint: kept as the attribute `constraint`, for optimizers.
+    Raises:
+        DtypeError: a value or dtype that is not numeric.
+
+    >>> K.eval(K.variable([[1, 2], [3, 4]]))
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    wanted = dtype_or_floatx(dtype)
+    if isinstance(value, Tensor):
+        value = value.eval()
+    array = to_array(value)
+    with np.errstate(all="ignore"):
+        return Variable(np.array(array, dtype=wanted, order="C"), name, constraint)
+
+
+def constant(
+    value: Any, dtype: str | None = None, shape: Any = None, name: str | None = None
+) -> Tensor:
+    """An immutable tensor.
+
+    Arguments:
+        dtype: None means `floatx()`.
+        shape: a number is repeated to this shape; an array of as many elements is reshaped.
+    Raises:
+        ShapeError: `value` has another number of elements than `shape`.
+
+    >>> K.eval(K.constant(2, shape=(2, 2)))
+    array([[2., 2.],
+           [2., 2.]], dtype=float32)
+    """
+    wanted = dtype_or_floatx(dtype)
+    if isinstance(value, Tensor):
+        return converted(value, wanted)
+    with np.errstate(all="ignore"):
+        array = np.array(to_array(value), dtype=wanted)
+    if shape is not None:
+        target = checked_shape(shape)
+        if None in target:
+            raise ShapeError(f"shape must be known, got {show(target)}")
+        sizes = tuple(size or 0 for size in target)
+        if array.size == 1:
+            array = np.full(sizes, array.reshape(()), dtype=wanted)
+        elif array.size == np.prod(sizes, dtype=np.int64):
+            array = array.reshape(sizes)
+        else:
+            raise ShapeError(f"value has shape {show(array.shape)}, which does not fill {show(target)}")
+    return constant_node(array, name)
+
+
+def checked_shape(shape: Any, name: str = "shape") -> Shape:
+    """A static shape given by the user: a tuple of None and non-negative integers."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    result: list[int | None] = []
+    for size in shape:
+        if size is None:
+            result.append(None)
+            continue
+        try:
+            number = int(size.__index__())
+        except (AttributeError, TypeError):
+            raise ArgumentError(f"{name} must hold integers or None, got {size!r}") from None
+        if number < 0:
+            raise ArgumentError(f"{name} must not be negative, got {number}")
+        result.append(number)
+    return tuple(result)
+
+
+def placeholder(
+    shape: Any = None,
+    ndim: int | None = None,
+    dtype: str | None = None,
+    sparse: bool = False,
+    name: str | None = None,
+) -> Placeholder:
+    """A tensor that is fed at evaluation.
+
+    Arguments:
+        shape: sizes, None for those that are known only when fed; or else
+        ndim: the number of axes, all of unknown size.
+        dtype: None means `floatx()`.
+    Raises:
+        ArgumentError: neither `shape` nor `ndim`, or no valid sizes.
+
+    >>> K.int_shape(K.placeholder((None, 3)))
+    (None, 3)
+    """
+    if sparse:
+        raise ArgumentError("sparse placeholders are not available; feed a dense array")
+    if shape is None and ndim is None:
+        raise ArgumentError("needs shape or ndim")
+    if shape is not None:
+        sizes = checked_shape(shape)
+    else:
+        if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)) or ndim < 0:
+            raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
+        sizes = (None,) * int(ndim)
+    return Placeholder(Spec(sizes, dtype_or_floatx(dtype)), name)
+
+
+# ------------------------------------------------------------------ questions about them
+
+
+def is_variable(x: Any) -> bool:
+    """True for what `variable`, `zeros`, `ones` and the like made."""
+    return isinstance(x, Variable)
+
+
+def is_placeholder(x: Any) -> bool:
+    """True for what `placeholder` made; never raises."""
+    return isinstance(x, Placeholder)
+
+
+def is_tensor(x: Any) -> bool:
+    """True for every tensor, variables and placeholders included; never raises."""
+    return isinstance(x, Tensor)
+
+
+def is_symbolic(x: Any) -> bool:
+    """True for every tensor of a graph."""
+    return isinstance(x, Tensor)
+
+
+def is_keras_tensor(x: Any) -> bool:
+    """True for the output of a Keras layer: a tensor that carries `_keras_history`.
+
+    Raises:
+        ArgumentError: `x` is no tensor.
+    """
+    if not isinstance(x, Tensor):
+        raise ArgumentError(f"needs a tensor, got {type(x).__name__}")
+    return hasattr(x, "_keras_history")
+
+
+def is_sparse(tensor: Any) -> bool:
+    """True for sparse tensors."""
+    return bool(getattr(tensor, "is_sparse", False))
+
+
+def to_dense(tensor: Tensor) -> Tensor:
+    """A dense tensor of the same shape and dtype; a dense one is returned as it is."""
+    return tensor
+
+
+def int_shape(x: Any) -> Shape | None:
+    """The static shape as a tuple, None for sizes that are not known before evaluation.
+
+    >>> K.int_shape(K.placeholder((None, 4, 5)))
+    (None, 4, 5)
+    """
+    if isinstance(x, Tensor):
+        return tuple(x.spec.shape)
+    return tuple(np.shape(x))
+
+
+def get_variable_shape(x: Any) -> Shape | None:
+    """The static shape, as `int_shape`."""
+    return int_shape(x)
+
+
+def ndim(x: Any) -> int:
+    """The number of axes, a Python int.
+
+    >>> K.ndim(K.zeros((2, 3)))
+    2
+    """
+    return x.ndim if isinstance(x, Tensor) else np.ndim(x)
+
+
+def dtype(x: Any) -> str:
+    """The name of the dtype.
+
+    >>> K.dtype(K.zeros((2, 3)))
+    'float32'
+    """
+    return str(x.spec.dtype) if isinstance(x, Tensor) else dtype_name(np.asarray(x).dtype)
+
+
+def count_params(x: Any) -> int:
+    """The number of elements, from the static shape.
+
+    Raises:
+        TypeError: a size is unknown.
+    """
+    shape = int_shape(x) or ()
+    if None in shape:
+        raise TypeError(f"count_params: {x!r} has a size that is known only when fed")
+    return int(np.prod([size or 0 for size in shape], dtype=np.int64)) if shape else 1
+
+
+# ------------------------------------------------------------------ values
+
+
+def get_value(x: Any) -> Any:
+    """A copy of a variable's value; other tensors are evaluated, other things returned."""
+    if isinstance(x, Variable):
+        return x.get_value()
+    return x.eval() if isinstance(x, Tensor) else x
+
+
+def set_value(x: Variable, value: Any) -> None:
+    """Store `value` in a variable, cast to its dtype, at once.
+
+    Raises:
+        ShapeError: the shape differs from the variable's.
+    """
+    _needs_variable(x).set_value(value)
+
+
+def batch_get_value(ops: Iterable[Any]) -> list[Any]:
+    """The values of several variables, as a list."""
+    return [get_value(one) for one in ops]
+
+
+def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
+    """Store several values: an iterable of (variable, value); all of them or, on an error, none."""
+    pairs = []
+    for target, value in tuples:
+        array = to_array(value)
+        if array.shape != _needs_variable(target).spec.shape:
+            raise ShapeError(
+                f"variable {target.name!r} is {target.spec}, but the value has shape "
+                f"{show(array.shape)}"
+            )
+        pairs.append((target, array))
+    for target, array in pairs:
+        target.set_value(array)
+
+
+def _needs_variable(x: Any) -> Variable:
+    if not isinstance(x, Variable):
+        raise ArgumentError(f"needs a variable, got {x!r}" if not isinstance(x, np.ndarray) else "needs a variable, got an array")
+    return x
+
+
+# ------------------------------------------------------------------ updates
+
+
+def _update_infer(target: Spec, value: Spec) -> Spec:
+    if len(target.shape) != len(value.shape) or any(
+        a is not None and b is not None and a != b
+        for a, b in zip(target.shape, value.shape, strict=True)
+    ):
+        raise ShapeError(f"the variable is {target}, but its new value is {value}")
+    return Spec(target.shape, target.dtype)
+
+
+def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return value
+
+
+UPDATE = register(
+    Op("update", "update", _update_infer, _update_numpy, None, pure=False, allocates=True)
+)
+
+
+class Update(Tensor):
+    """An update op: evaluating it stores `inputs[1]` in the variable `inputs[0]`."""
+
+    kind = "update"
+
+    @property
+    def target(self) -> Variable:
+        return self.inputs[0]  # type: ignore[return-value]
+
+
+def update(x: Variable, new_x: Operand) -> Update:
+    """An op that stores `new_x` in `x` when it is evaluated or listed in `function(updates=)`.
+
+    All new values of a call are computed from the state before it, then stored together.
+    """
+    target = _needs_variable(x)
+    value = converted(as_tensor(new_x, like=target.spec.dtype), target.spec.dtype)
+    spec = _update_infer(target.spec, value.spec)
+    return Update(UPDATE, (target, value), {}, spec, f"{target.name.split(':')[0]}/update")
+
+
+def update_add(x: Variable, increment: Operand) -> Update:
+    """An update of `x` to `x + increment`; each evaluation adds again."""
+    return update(x, _needs_variable(x) + increment)
+
+
+def update_sub(x: Variable, decrement: Operand) -> Update:
+    """An update of `x` to `x - decrement`; each evaluation subtracts again."""
+    return update(x, _needs_variable(x) - decrement)
+
+
+def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
+    """An update of `x` to `x * momentum + value * (1 - momentum)`."""
+    target = _needs_variable(x)
+    return update(target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum))
