@@ -62,3 +62,7 @@ def main() -> int:
     from kbench.cli import main as command
 
     return command(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

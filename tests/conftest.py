@@ -1,0 +1,92 @@
+"""What every test gets: folders of its own, settings as they were, and a way to run commands."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Before anything of kbench is imported, and once for all workers of a parallel run, which inherit
+# it: no test reads or writes the user's settings, history, progress or kernel cache.
+if "KBENCH_TEST_HOME" not in os.environ:
+    home = tempfile.mkdtemp(prefix="kbench-tests-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["KBENCH_TEST_HOME"] = home
+    folders = {
+        "KBENCH_CACHE_DIR": "cache",
+        "KBENCH_STATE_DIR": "state",
+        "KERAS_HOME": "keras",
+        "IPYTHONDIR": "ipython",
+        "JUPYTER_CONFIG_DIR": "jupyter",
+        "MPLCONFIGDIR": "matplotlib",
+    }
+    for variable, folder in folders.items():
+        os.environ[variable] = os.path.join(home, folder)
+for variable in ("KBENCH_JIT", "KBENCH_NUM_THREADS", "KERAS_BACKEND", "NO_COLOR", "PYTHONSTARTUP"):
+    os.environ.pop(variable, None)
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def settings_as_before() -> Iterator[None]:
+    """Put back every setting that a test changes."""
+    from kbench.engine import config
+
+    before = config.snapshot()
+    yield
+    for name, value in before.items():
+        if config.snapshot()[name] != value:
+            config.assign(name, value)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The clone's top folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def run_python() -> Run:
+    """Run a fresh interpreter on the clone: `run_python(*arguments, stdin=..., env=..., cwd=...)`."""
+
+    def run(
+        *arguments: str,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        environment = {key: value for key, value in environment.items() if value != "unset"}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=cwd or ROOT,
+            timeout=timeout,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_kbench(run_python: Run) -> Run:
+    """Run the `kbench` command with standard input and output as pipes."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        return run_python("-m", "kbench_launcher", *arguments, **options)
+
+    return run
