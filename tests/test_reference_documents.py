@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from reference_documents import DOCUMENTS, Cell, cells
 
 PRELUDE = """
@@ -69,9 +71,8 @@ def test_as_a_script(document: str, home: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_as_a_notebook(document: str, home: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
     book = notebook(cells(document))
-    nbclient.NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(home))
+    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(home))
     complaints = [
         cell.complaint(shown_text(entry))
         for cell, entry in zip(cells(document), _documents_cells(book), strict=True)
@@ -87,8 +88,6 @@ def test_as_a_notebook(document: str, home: Path) -> None:
 
 def notebook(document: list[Cell]) -> Any:
     """The document as a notebook; after a cell with `confirm`, one that shows whether it holds."""
-    import nbformat
-
     book = nbformat.v4.new_notebook()
     for cell in document:
         tags = ["raises-exception"] if cell.raises else []

@@ -12,7 +12,7 @@ _FUNCTION = ("kbench.engine.function", "Function")
 _loaded: dict[int, dict[str, dict[str, Any]]] = {}
 
 
-def load(shell: Any) -> None:
+def load_ipython_extension(shell: Any) -> None:
     """Add the magics and the HTML of functions to a shell, remembering what was there before."""
     if id(shell) in _loaded:
         return
@@ -25,7 +25,7 @@ def load(shell: Any) -> None:
     _formatter(shell).for_type_by_name(*_FUNCTION, html.bundle)
 
 
-def unload(shell: Any) -> None:
+def unload_ipython_extension(shell: Any) -> None:
     """Put back every magic that was there before, remove the others, forget the formatter."""
     before = _loaded.pop(id(shell), None)
     if before is None:

@@ -1,4 +1,4 @@
-"""`%load_ext kbench`: magics, and HTML for tensors and functions. `%unload_ext kbench` undoes it all.
+"""`%load_ext kbench`: magics, HTML of tensors and functions. `%unload_ext kbench` undoes it.
 
 %kb                          engine, settings and what was made
 %vars [glob]                 the table of names
@@ -63,7 +63,8 @@ class KbenchMagics(Magics):
     @line_magic
     def config_k(self, line: str) -> Any:
         """Without arguments the settings; `%config_k floatx=float64 epsilon=1e-5` sets some."""
-        pairs = [_assignment(word) for word in line.split()]
+        # The learning phase goes last: once set it cannot be made symbolic again.
+        pairs = sorted(map(_assignment, line.split()), key=lambda pair: pair[0] == "learning_phase")
         before = config.snapshot()
         done: list[str] = []
         try:
@@ -148,7 +149,7 @@ class KbenchMagics(Magics):
 
 
 def _told(action: Any, line: str, *arguments: Any) -> Any:
-    """Call a method of the coach on the exercise named in `line`; its complaint is a usage error."""
+    """Call a method of the coach on the exercise named in `line`; complaints are usage errors."""
     try:
         return action(line.strip() or None, *arguments)
     except LessonError as error:
@@ -160,7 +161,7 @@ def _settings() -> list[tuple[str, str]]:
 
 
 def _put_back(name: str, before: dict[str, Any]) -> None:
-    """Restore a setting; a learning phase that was symbolic cannot be, and stays as set."""
+    """Restore a setting that was changed before a later one was refused."""
     if before[name] is not None:
         config.assign(name, before[name])
 

@@ -1,0 +1,251 @@
+"""The lessons: what their author must hold to, and what a learner meets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from kbench import backend as K
+from kbench.engine import config
+from kbench.workbench import lesson_author, lessons
+from kbench.workbench.lesson_checks import Unmet, judge
+from kbench.workbench.lesson_coach import Coach
+from kbench.workbench.lesson_progress import Progress
+from kbench.workbench.lessons import Exercise, Lesson, LessonError
+
+LESSONS = lessons.catalogue()
+NAMES = [lesson.name for lesson in LESSONS]
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A state folder of its own and the default settings, before and after."""
+    monkeypatch.setenv("KBENCH_STATE_DIR", str(tmp_path))
+    yield
+    for name, value in (("epsilon", 1e-7), ("floatx", "float32")):
+        config.assign(name, value)
+    K.set_image_data_format("channels_last")
+    K.clear_session()
+
+
+def test_lessons_are_numbered_from_one() -> None:
+    assert [lesson.number for lesson in LESSONS] == list(range(1, len(LESSONS) + 1))
+    assert len(LESSONS) >= 2
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+def test_author_rules(lesson: Lesson) -> None:
+    assert lesson_author.faults(lesson) == []
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+def test_notebook_is_valid(lesson: Lesson) -> None:
+    nbformat.validate(nbformat.read(lesson.path, as_version=4))
+
+
+@pytest.mark.parametrize("solved", [True, False], ids=["solutions", "starters"])
+@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+def test_in_a_notebook(lesson: Lesson, solved: bool, tmp_path: Path) -> None:
+    book = nbformat.read(lesson.path, as_version=4)
+    checked = {}
+    for cell in book.cells:
+        facts = cell.metadata["kbench"]
+        if solved and facts["role"] in ("exercise", "predict"):
+            cell.source = lesson.exercises[facts["id"]].solution
+            cell.metadata["tags"] = []
+        if facts["role"] == "check":
+            checked[facts["of"]] = cell
+    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
+    assert sorted(checked) == sorted(lesson.exercises)
+    for name, cell in checked.items():
+        text = cell.outputs[-1]["data"]["text/plain"]
+        assert text.startswith(f"{name}: {'passed' if solved else 'not yet'}"), text
+        assert "text/html" in cell.outputs[-1]["data"]
+
+
+# ------------------------------------------------------------------ checks
+
+
+def outcome(check: str, **names: Any) -> str:
+    """The message of a check on some names; empty when it passes."""
+    verdict = judge(Exercise("e", (), "", check), names)
+    return "" if verdict.passed else f"{verdict.stage}: {verdict.message}"
+
+
+@pytest.mark.parametrize(
+    "check, message",
+    [
+        ("expect('z')", "exists: `z` does not exist yet"),
+        ("expect('x').kind('variable')", "kind: `x` is a placeholder; it should be a variable"),
+        ("expect('y').shape(3)", "shape: `y` has 2 axes, (None, 2); it should have 1"),
+        ("expect('y').shape(None, 3)", "(None, 2): axis 1 is 2, it should be 3"),
+        ("expect('y').shape(4, 2)", "axis 0 is open (None), it should be 4"),
+        ("expect('y').dtype('float64')", "dtype: `y` is float32; it should be float64"),
+        ("expect('y').close(lambda x, w: x @ w + 1)", "values: `y` is "),
+        ("expect('y').close(lambda x, w: x[:1] @ w)", "it should give (1, 2)"),
+        ("expect('f').returns(lambda x, w: x @ w * 2)", "values: `f` is "),
+        ("expect('f').returns(lambda w: w)", "takes other inputs than the exercise asks for"),
+        ("expect('x').returns(lambda x: x)", "it should be made by K.function"),
+        ("expect('n').shape(1)", "is a number; it should be a tensor"),
+        ("expect('n').equals(4)", "is not what comes out"),
+        ("expect('n').equals(3.0)", "is not what comes out"),
+        ("expect('w').holds([[1., 2.], [3., 5.]])", "is 4 at index (1, 1) where 5 is right"),
+        ("require(False, 'no')", "values: no"),
+        ("expect('y').close(lambda x, w: x / 0 @ [w])", "values: running it raised"),
+    ],
+)
+def test_first_unmet_demand(check: str, message: str) -> None:
+    x = K.placeholder((None, 2), name="x")
+    w = K.variable([[1.0, 2.0], [3.0, 4.0]])
+    y = K.dot(x, w)
+    assert message in outcome(check, x=x, w=w, y=y, f=K.function([x], [y]), n=3)
+
+
+def test_met_demands() -> None:
+    x = K.placeholder((None, 2))
+    w = K.variable([[1.0, 2.0], [3.0, 4.0]])
+    y, total = K.dot(x, w), K.variable(0.0)
+    names = {"x": x, "w": w, "y": y, "total": total, "f": K.function([x], [y])}
+    names["step"] = K.function([x], [], updates=[K.update_add(total, K.sum(x))])
+    for check in (
+        "expect('y').kind('tensor').shape(None, 2).dtype('float32').close(lambda x, w: x @ w)",
+        "expect('f').kind('function').returns(lambda x, w: x @ w)",
+        "expect('step').changes('total', lambda x, total: total + x.sum())",
+        "expect('w').holds([[1., 2.], [3., 4.]])",
+    ):
+        assert outcome(check, **names) == "", check
+    assert K.get_value(w).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert K.get_value(total) == 0.0
+
+
+def test_answer_written_in_by_hand_does_not_pass() -> None:
+    x = K.placeholder((None,))
+    w = K.variable([1.0, 2.0])
+    cheat = K.constant([2.0, 4.0]) + 0 * K.sum(x)
+    assert outcome("expect('y').close(lambda x, w: w * 2)", x=x, w=w, y=cheat) != ""
+
+
+def test_demands_out_of_order_are_the_authors_fault() -> None:
+    with pytest.raises(LessonError, match="asks for shape after values"):
+        outcome("expect('n').equals(3).shape()", n=3)
+
+
+def test_unmet_names_its_stage() -> None:
+    assert Unmet("shape", "no").stage == "shape"
+
+
+# ------------------------------------------------------------------ the coach and the progress
+
+
+def test_coach_walks_through_a_lesson() -> None:
+    lesson, names = lessons.load(2), {}
+    exec("import numpy as np\nfrom kbench import backend as K", names)
+    coach = Coach(lesson, names)
+    assert coach.current == "set-value"
+    verdict = coach.check()
+    assert not verdict.passed and verdict.stage == "exists"
+    assert "0 failed" not in coach.solution() and "1 failed" in coach.solution()
+    assert coach.hint() != coach.hint() == coach.hint()
+    coach.check()
+    assert coach.solution() == lesson.exercises["set-value"].solution
+    names["guess"] = (None,)
+    assert coach.check("guess-shape").message.endswith("5 left in this lesson.")
+    assert coach.skip() == lesson.exercises["set-value"].solution
+    assert coach.current == "feed"
+    assert "[x] guess-shape" in Coach(lessons.load(2), {}).overview()
+    with pytest.raises(LessonError, match="no exercise 'nope'; it has: set-value"):
+        coach.check("nope")
+
+
+def test_reset_forgets_one_lesson() -> None:
+    progress, (first, second) = Progress(), LESSONS[:2]
+    for lesson in (first, second):
+        progress.record_pass(lesson, next(iter(lesson.exercises)))
+        progress.record_step(lesson, 3)
+    progress.reset(first)
+    assert (progress.passed(first), progress.step(first)) == (set(), 0)
+    assert len(Progress().passed(second)) == 1 and progress.step(second) == 3
+    progress.reset()
+    assert progress.passed(second) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 99}',
+        '{"format": 1, "lessons": {"a": 3}}',
+        '{"format": 1, "lessons": {"a": {"failures": {"b": "c"}}}}',
+        "\x00\xff",
+    ],
+)
+def test_broken_progress_is_put_aside(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "lessons.json"
+    path.write_text(text, encoding="latin-1")
+    progress = Progress()
+    assert progress.passed(LESSONS[0]) == set()
+    progress.record_failure(LESSONS[0], "row-means")
+    assert json.loads(path.read_text(encoding="utf-8"))["format"] == 1
+    assert (tmp_path / "lessons.broken.json").read_text(encoding="latin-1") == text
+
+
+def test_unwritable_progress_stays_in_memory(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("", encoding="utf-8")
+    progress = Progress(blocked / "lessons.json")
+    progress.record_pass(LESSONS[0], "row-means")
+    assert progress.passed(LESSONS[0]) == {"row-means"}
+    assert "this session only" in str(progress.note)
+
+
+# ------------------------------------------------------------------ reading lessons
+
+
+def test_unknown_lesson_lists_the_known() -> None:
+    with pytest.raises(LessonError, match="no lesson 99; there are: 1, 2"):
+        lessons.load(99)
+
+
+@pytest.mark.parametrize(
+    "notebook, sidecar, message",
+    [
+        ("{", "", "01-x.ipynb or its sidecar is broken"),
+        ('{"cells": 3}', "", "is broken"),
+        ('{"cells": []}', "exercise = 3", "is broken"),
+        ('{"cells": []}', "", "does not begin with a heading"),
+        (
+            '{"cells": [{"cell_type": "markdown", "source": "# 1. T", "metadata": {}}]}',
+            '[exercise.a]\nhints=[]\nsolution=""\ncheck=""',
+            "shows the exercises",
+        ),
+    ],
+)
+def test_broken_lessons_say_so(
+    notebook: str, sidecar: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "01-x.ipynb"
+    path.write_text(notebook, encoding="utf-8")
+    path.with_suffix(".toml").write_text(sidecar, encoding="utf-8")
+    with pytest.raises(LessonError, match=message):
+        lessons.read(path)
+
+
+def test_missing_sidecar_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "01-x.ipynb"
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(LessonError, match=r"01-x\.toml"):
+        lessons.read(path)
+
+
+def test_magics_are_left_out_of_plain_code() -> None:
+    setup = next(step for step in LESSONS[0].steps if step.role == "setup")
+    assert "%lesson 1" in setup.text
+    assert "%" not in setup.plain and "import numpy as np" in setup.plain
