@@ -176,17 +176,22 @@ def _check_call(node: ast.Call, expr: str) -> None:
         np.dtype(target.value)
 
 
+@functools.cache
+def _scope() -> dict[str, Any]:
+    """The names that generated NumPy forms see."""
+    scope: dict[str, Any] = {f"_{name}": row.numpy for name, row in SCALARS.items()}
+    scope |= {f"_{ufunc.__name__}": ufunc for _, ufunc in (*BINARY.values(), *COMPARE.values())}
+    scope |= {"_copyto": np.copyto, "_negative": np.negative, "__builtins__": {"float": float}}
+    return scope | CONSTANTS
+
+
 @functools.lru_cache(maxsize=4096)
 def _numpy_form(expr: str, names: tuple[str, ...], dtype: str) -> Form:
     tree = parse(expr, names)
     source = (
         f"lambda out, {', '.join(names)}: {_top(tree)}" if names else f"lambda out: {_top(tree)}"
     )
-    scope: dict[str, Any] = {f"_{name}": row.numpy for name, row in SCALARS.items()}
-    scope |= {f"_{ufunc.__name__}": ufunc for _, ufunc in (*BINARY.values(), *COMPARE.values())}
-    scope |= {"_copyto": np.copyto, "_negative": np.negative, "__builtins__": {"float": float}}
-    scope |= CONSTANTS
-    run = eval(compile(source, "<kbench numpy form>", "eval"), scope)
+    run = eval(compile(source, "<kbench numpy form>", "eval"), _scope())
     single = sum(isinstance(n, ast.BinOp | ast.Compare | ast.Call) for n in ast.walk(tree)) <= 1
     return _wrap(run, single and not _composed(tree), dtype)
 
@@ -218,7 +223,7 @@ def _top(node: ast.expr) -> str:
     if isinstance(node, ast.Compare):
         name = COMPARE[type(node.ops[0])][1].__name__
         return f"_{name}({_inner(node.left)}, {_inner(node.comparators[0])}, out=out)"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not _literal(node):
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not is_literal(node):
         return f"_negative({_inner(node.operand)}, out=out)"
     return f"_copyto(out, {_inner(node)})"
 
@@ -226,7 +231,7 @@ def _top(node: ast.expr) -> str:
 def _inner(node: ast.expr) -> str:
     """Source of an inner value. Operators keep Python numbers weak, so float32 stays float32."""
     if isinstance(node, ast.Call):
-        return f"float({_call(node)})" if _literal(node) else _call(node)
+        return f"float({_call(node)})" if is_literal(node) else _call(node)
     if isinstance(node, ast.BinOp):
         return f"({_inner(node.left)} {BINARY[type(node.op)][0]} {_inner(node.right)})"
     if isinstance(node, ast.Compare):
@@ -245,15 +250,21 @@ def _call(node: ast.Call) -> str:
     return f"_{_called(node)}({', '.join(_inner(argument) for argument in node.args)})"
 
 
-def _literal(node: ast.AST) -> bool:
-    """Whether a value is made of numbers only. A cast gives a dtype, so it is not."""
-    if isinstance(node, ast.Call) and _called(node) == "cast":
-        return False
-    functions = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    return not any(
-        isinstance(n, ast.Name) and n.id not in CONSTANTS and id(n) not in functions
-        for n in ast.walk(node)
-    )
+def is_literal(node: ast.AST) -> bool:
+    """Whether a value is made of Python numbers only. A cast gives a dtype, so it is not."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and _called(part) == "cast":
+            return False
+        if isinstance(part, ast.Name) and part.id not in CONSTANTS and part.id not in SCALARS:
+            return False
+    return True
+
+
+def literal_value(node: ast.expr) -> bool | int | float:
+    """The Python number that a literal expression comes to."""
+    with np.errstate(all="ignore"):
+        value = eval(compile(_inner(node), "<kbench literal>", "eval"), _scope())
+    return value if isinstance(value, bool | int) else float(value)
 
 
 def _wrap(run: Form, single: bool, dtype: str) -> Form:

@@ -1,0 +1,65 @@
+"""The only `import numba`: what the compiled side of the engine is written with.
+
+Modules that import this one are loaded by the background thread alone, never by `import kbench`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as binding
+from llvmlite import ir
+from numba import cfunc, njit, prange, types
+from numba.extending import intrinsic
+
+from kbench.engine.kernels import store
+
+__all__ = [
+    "binding",
+    "inline",
+    "intrinsic",
+    "ir",
+    "kernel",
+    "njit",
+    "prange",
+    "range_kernel",
+    "types",
+]
+
+RANGE = types.void(types.intp, types.intp, types.intp)
+"""Signature of every range kernel: address of the parameter block, first item, end item."""
+
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """A scalar helper that is merged into its callers, so that their loops become SIMD.
+
+    `forceinline` matters: long polynomials exceed LLVM's limit, and a call blocks vectorising.
+    """
+    return njit(forceinline=True, **_OPTIONS)(function)
+
+
+def any_order(function: Callable[..., Any]) -> Any:
+    """A helper whose additions may be regrouped: the step of a fold, and nothing else.
+
+    Only this step, so that `(x + y) - y` in a user's expression stays what it is.
+    """
+    flags = {"reassoc", "contract", "nsz"}
+    return njit(forceinline=True, error_model="numpy", fastmath=flags)(function)
+
+
+def range_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel over a range of items, reached by its address through the one driver."""
+    return cfunc(RANGE, cache=store.cacheable(), **_OPTIONS)(function)
+
+
+def kernel(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any):
+    """A nogil function called from Python; `parallel=True` makes its `prange` parallel."""
+
+    def build(body: Callable[..., Any]) -> Any:
+        merged = {**_OPTIONS, "nogil": True, "cache": store.cacheable(), **options}
+        return njit(signature, **merged)(body) if signature else njit(**merged)(body)
+
+    return build if function is None else build(function)

@@ -1,0 +1,114 @@
+"""What a fused loop computes: inputs, statements, outputs and a fold, as plain frozen data."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
+
+DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
+
+
+@dataclass(frozen=True)
+class Input:
+    """An array by dtype and pattern: for each loop dim, whether it varies there or broadcasts."""
+
+    dtype: str
+    pattern: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`t<number> = expr` as `dtype`, over inputs a0, a1, ... and earlier statements t0, t1, ..."""
+
+    expr: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Reduces the last statement over the loop dims `start` to `stop` (end excluded)."""
+
+    kind: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A fused loop nest. `outputs` are statements stored whole; the fold's result comes last."""
+
+    inputs: tuple[Input, ...]
+    statements: tuple[Statement, ...]
+    outputs: tuple[int, ...]
+    fold: Fold | None = None
+
+    def __post_init__(self) -> None:
+        ranks = {len(one.pattern) for one in self.inputs}
+        if len(ranks) > 1:
+            raise ValueError(f"inputs have patterns of several lengths: {sorted(ranks)}")
+        for dtype in (one.dtype for one in (*self.inputs, *self.statements)):
+            if dtype not in DTYPES:
+                raise ValueError(f"no kernel for dtype {dtype!r}")
+        if not self.statements or not (self.outputs or self.fold):
+            raise ValueError("a program needs a statement and an output")
+        if any(not 0 <= output < len(self.statements) for output in self.outputs):
+            raise ValueError(f"outputs {self.outputs} are not all statements")
+        if self.fold is not None:
+            self._check_fold(self.fold)
+
+    def _check_fold(self, fold: Fold) -> None:
+        if fold.kind not in FOLDS:
+            raise ValueError(f"fold must be one of {', '.join(FOLDS)}, got {fold.kind!r}")
+        if not 0 <= fold.start < fold.stop <= self.rank:
+            raise ValueError(f"fold over dims {fold.start}:{fold.stop} of {self.rank}")
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of loop dims; at least 1."""
+        return max(1, len(self.inputs[0].pattern)) if self.inputs else 1
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[bool, ...], ...]:
+        """The inputs' patterns, with a rank of 0 read as one loop dim."""
+        return tuple(one.pattern or (False,) for one in self.inputs)
+
+    @cached_property
+    def name(self) -> str:
+        """A name that says the kind and is unique to the program."""
+        text = repr((self.inputs, self.statements, self.outputs, self.fold))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"{self.fold.kind if self.fold else 'fused'}_{digest}"
+
+    @property
+    def value_dtype(self) -> str:
+        """Dtype of the folded value."""
+        return self.statements[-1].dtype
+
+    @property
+    def partial_dtype(self) -> str:
+        """Dtype in which the fold's partial results are kept."""
+        assert self.fold is not None
+        kind, dtype = self.fold.kind, np.dtype(self.value_dtype)
+        if kind in ("any", "all") or dtype.kind == "b" and kind in ("max", "min"):
+            return "uint8"
+        if kind in ("sum", "mean", "prod"):
+            return {"f": "float64", "u": "uint64"}.get(dtype.kind, "int64")
+        return "float32" if dtype == np.float16 else dtype.name
+
+
+def field_names(program: Program) -> list[str]:
+    """The integers of a kernel's parameter block, in order."""
+    rank = program.rank
+    names = [f"y{n}" for n in range(len(program.outputs))]
+    names += ["partials"] if program.fold else []
+    names += [f"x{n}" for n in range(len(program.inputs))]
+    names += [f"n{d}" for d in range(rank)]
+    names += ["width", "blocks", "rows", "pieces"]
+    for number, pattern in enumerate(program.patterns):
+        names += [f"s{number}_{d}" for d in range(rank - 1) if pattern[d]]
+    return names
