@@ -7,10 +7,8 @@ does not begin with a colon is Python and runs, so the learner may try things at
 from __future__ import annotations
 
 import argparse
-import code
 import contextlib
 import sys
-import warnings
 from types import ModuleType
 from typing import Any
 
@@ -28,40 +26,33 @@ HELP = """:next      go on           :back   the step before
 Anything else is Python, and K is the backend. Enter alone runs the code shown and goes on."""
 
 
-class Lines(code.InteractiveConsole):
-    """A Python prompt whose errors are folded and whose values are shown as summaries."""
+def _make_shell() -> Any:
+    """IPython in this process, with K and the magics that lessons use; errors are folded."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
-    def showtraceback(self) -> None:
-        """Write the error being handled, in the learner's frames only."""
-        error = sys.exc_info()[1]
-        if error is not None:
-            self.write(cli_run.fold(error))
+    import kbench
+    from kbench.cli_plain import fold_errors
 
-    def write(self, data: str) -> None:
-        """Errors are part of the lesson's conversation: they go where the results go."""
-        print(data, end="" if data.endswith("\n") else "\n", flush=True)
-
-    def show(self, value: Any) -> None:
-        """The display hook of the lesson."""
-        if value is not None:
-            print(cli_run.echo(value, sys.stdout))
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "nocolor"
+    module = ModuleType("__main__")
+    module.__dict__.update(__builtins__=__builtins__, K=kbench)
+    sys.modules["__main__"] = module
+    shell = InteractiveShell.instance(config=settings, user_module=module)
+    fold_errors(shell)
+    return shell
 
 
 class Walk:
     """One learner's way through one lesson."""
 
     def __init__(self, lesson: Lesson, progress: Progress) -> None:
-        import kbench
-
-        module = ModuleType("__main__")
-        module.__dict__.update(__builtins__=__builtins__, K=kbench)
-        sys.modules["__main__"] = module
+        self.shell = _make_shell()
         self.lesson = lesson
-        self.names = module.__dict__
-        self.console = Lines(self.names, filename="<lesson>")
-        self.coach = Coach(lesson, self.names, progress)
+        self.coach = Coach(lesson, self.shell.user_ns, progress)
         self.index = max(progress.step(lesson), 0)
-        self.shown = True
 
     @property
     def step(self) -> Step:
@@ -75,7 +66,7 @@ class Walk:
         self._show()
         while True:
             try:
-                line = self.console.raw_input(self._prompt())
+                line = input(self._prompt())
             except EOFError:
                 print()
                 return cli_run.OK
@@ -106,26 +97,8 @@ class Walk:
             self._python(self.lesson.exercise(step.name).solution)
 
     def _python(self, source: str) -> None:
-        before, sys.displayhook = sys.displayhook, self.console.show
-        try:
-            with warnings.catch_warnings():
-                self._execute(source)
-        finally:
-            sys.displayhook = before
-
-    def _execute(self, source: str) -> None:
         """Run a cell; the value of its last expression is shown, as in a notebook."""
-        try:
-            program, last = cli_run.compile_source(source, "<lesson>")
-            exec(program, self.names)
-            if last is not None:
-                self.console.show(eval(last, self.names))
-        except SystemExit:
-            print("(:quit leaves the lesson)")
-        except KeyboardInterrupt:
-            print("interrupted")
-        except BaseException:
-            self.console.showtraceback()
+        self.shell.run_cell(source, store_history=True)
 
     def _show(self) -> None:
         step = self.step
@@ -140,18 +113,15 @@ class Walk:
         print()
 
     def _read_more(self, line: str) -> str | None:
-        """The whole of a statement that began with `line`; None when it was given up."""
+        """The whole of the input that began with `line`; None when it was given up."""
         source = line
-        while True:
+        while self.shell.check_complete(source)[0] == "incomplete":
             try:
-                if self.console.compile(source, "<lesson>", "single") is not None:
-                    return source
-                source += "\n" + self.console.raw_input("  ... ")
-            except (OverflowError, SyntaxError, ValueError):
-                return source
+                source += "\n" + input("  ... ")
             except (EOFError, KeyboardInterrupt):
                 print()
                 return None
+        return source
 
     def _answer(self, line: str) -> bool:
         """Do what one line asks for; False to leave."""

@@ -66,6 +66,20 @@ class Announcer:
         self._known = state
 
 
+def fold_errors(shell: Any) -> None:
+    """Let a shell show errors as scripts do: the user's frames, and what the engine has to say."""
+    import IPython
+
+    from kbench import cli_run
+
+    own = os.path.dirname(IPython.__file__) + os.sep
+
+    def show(shell: Any, kind: type, error: BaseException, trace: object, **_: object) -> None:
+        print(cli_run.fold(error, more=own), end="", flush=True)
+
+    shell.set_custom_exc((Exception,), show)
+
+
 def _settings() -> Any:
     """IPython's settings: the simple prompt wherever redrawing a line would be noise."""
     from traitlets.config import Config
@@ -97,6 +111,7 @@ def run() -> int:
     application.initialize(argv=[])
     shell = application.shell
     shell.run_line_magic("load_ext", "kbench")
+    fold_errors(shell)
     announcer = Announcer(shell.user_ns, print)
     shell.events.register("post_run_cell", announcer.announce)
     print(f"kbench {__version__}, plain prompt. K is the backend; %vars lists what there is,")

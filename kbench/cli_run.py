@@ -303,11 +303,11 @@ def _is_users(frame: traceback.FrameSummary) -> bool:
     return not frame.filename.startswith(_RUNNERS)
 
 
-def fold(error: BaseException, *, full: bool = False) -> str:
-    """The traceback as text, in the user's frames only unless `full`."""
+def fold(error: BaseException, *, full: bool = False, more: str | None = None) -> str:
+    """The traceback as text, the user's frames only unless `full`; `more`: a folder to drop too."""
     report = traceback.TracebackException.from_exception(error)
     if not full:
-        _drop_own_frames(report)
+        _drop_own_frames(report, (*_RUNNERS, more) if more else _RUNNERS)
     if full or not hasattr(error, "operands"):
         return "".join(report.format())
     stack = "".join(report.stack.format())
@@ -315,7 +315,11 @@ def fold(error: BaseException, *, full: bool = False) -> str:
     return f"{head}{type(error).__name__}: {_message(error)}\n"
 
 
-def _drop_own_frames(report: traceback.TracebackException) -> None:
+def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...]) -> None:
+    def users(stack: traceback.StackSummary) -> traceback.StackSummary:
+        kept = [frame for frame in stack if not frame.filename.startswith(own)]
+        return traceback.StackSummary.from_list(kept)
+
     seen: set[int] = set()
     waiting: list[traceback.TracebackException | None] = [report]
     while waiting:
@@ -323,8 +327,8 @@ def _drop_own_frames(report: traceback.TracebackException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        one.stack = traceback.StackSummary.from_list([f for f in one.stack if _is_users(f)])
+        one.stack = users(one.stack)
         inner = one.__context__
-        if inner is not None and inner.stack and not any(map(_is_users, inner.stack)):
+        if inner is not None and inner.stack and not users(inner.stack):
             one.__context__ = None  # an engine's inner step: nothing in it is the user's
         waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]

@@ -107,7 +107,7 @@ def _cache() -> Facts:
     folder = store.folder()
     files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else []
     sources = [one for one in files if one.suffix == ".py"]
-    stats = background.SERVICE.stats()
+    stats = background.service.stats()
     found: Facts = {
         "folder": str(folder),
         "kernels": len(sources),

@@ -57,7 +57,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def run_python() -> Run:
-    """Run a fresh interpreter on the clone: `run_python(*arguments, stdin=..., env=..., cwd=...)`."""
+    """Run a fresh interpreter on the clone; `stdin`, `env` and `cwd` as wanted."""
 
     def run(
         *arguments: str,

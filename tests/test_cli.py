@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
-from kbench import cli, cli_run
+from kbench import cli
 from kbench.version import __version__
 
 ESCAPE = "\x1b"
@@ -35,7 +33,11 @@ ESCAPE = "\x1b"
         (["-m", "mod", "--help"], ["-m", "mod"], ["--help"]),
         (["f.py", "--json", "-"], ["f.py"], ["--json", "-"]),
         (["-", "--version"], ["-"], ["--version"]),
-        (["--screenshot", "o.svg", "--size", "80x24"], ["--screenshot", "o.svg", "--size", "80x24"], []),
+        (
+            ["--screenshot", "o.svg", "--size", "80x24"],
+            ["--screenshot", "o.svg", "--size", "80x24"],
+            [],
+        ),
         (["doctor", "--json"], ["doctor"], ["--json"]),
         (["-c"], ["-c"], []),
     ],
@@ -75,7 +77,11 @@ def test_wrong_usage_says_what_is_wrong_and_gives_2(arguments, message, capsys):
 
 def test_version_and_help_go_to_standard_output(run_kbench):
     version = run_kbench("--version")
-    assert (version.returncode, version.stdout, version.stderr) == (0, f"kbench {__version__}\n", "")
+    assert (version.returncode, version.stdout, version.stderr) == (
+        0,
+        f"kbench {__version__}\n",
+        "",
+    )
     help_text = run_kbench("--help")
     assert help_text.returncode == 0 and help_text.stderr == ""
     for word in ("-c CODE", "--plain", "--json", "--screenshot", *cli.COMMANDS, "130"):
@@ -148,7 +154,9 @@ def test_run(run_kbench, arguments, stdin, code, out, err):
 
 
 def test_an_engine_error_shows_the_users_line_and_the_operands(run_kbench):
-    code = "x = K.placeholder((None, 3), name='x')\nw = K.variable([[1., 2.]], name='w')\nK.dot(x, w)"
+    code = (
+        "x = K.placeholder((None, 3), name='x')\nw = K.variable([[1., 2.]], name='w')\nK.dot(x, w)"
+    )
     done = run_kbench("-c", code)
     assert done.returncode == 1 and done.stdout == ""
     assert '  File "<string>", line 3' in done.stderr
@@ -180,7 +188,9 @@ def test_a_script_runs_as_under_python(run_kbench, run_python, tmp_path):
 
 def test_a_failing_script_shows_its_own_frames(run_kbench, tmp_path):
     script = tmp_path / "fails.py"
-    script.write_text("import kbench as K\ndef build():\n    return K.reshape(K.zeros((4,)), (3,))\nbuild()\n")
+    script.write_text(
+        "import kbench as K\ndef build():\n    return K.reshape(K.zeros((4,)), (3,))\nbuild()\n"
+    )
     done = run_kbench(str(script))
     files = re.findall(r'File "([^"]+)", line (\d+)', done.stderr)
     assert done.returncode == 1
@@ -276,7 +286,8 @@ def test_json_tells_errors_in_fields(run_kbench):
 
 
 @pytest.mark.parametrize(
-    ("code", "exit_code"), [("raise SystemExit(4)", 4), ("raise KeyboardInterrupt", 130), ("1 +", 1)]
+    ("code", "exit_code"),
+    [("raise SystemExit(4)", 4), ("raise KeyboardInterrupt", 130), ("1 +", 1)],
 )
 def test_json_is_written_however_the_program_ends(run_kbench, code, exit_code):
     done = run_kbench("--json", "-c", code)
@@ -332,7 +343,9 @@ def test_config_set_keeps_unknown_fields_and_is_read_back(run_kbench, tmp_path):
     path = tmp_path / "keras.json"
     path.write_text('{"mine": [1], "epsilon": 1e-06}')
     assert run_kbench("config", "get", "epsilon", env=home).stdout == "1e-06\n"
-    assert run_kbench("config", "set", "image_data_format", "channels_first", env=home).returncode == 0
+    assert (
+        run_kbench("config", "set", "image_data_format", "channels_first", env=home).returncode == 0
+    )
     kept = json.loads(path.read_text())
     assert kept["mine"] == [1] and kept["image_data_format"] == "channels_first"
     shown = json.loads(run_kbench("config", "--json", env=home).stdout)
@@ -424,7 +437,9 @@ def _on_terminal(*arguments: str, typed: str, environment: dict[str, str]) -> tu
         for line in typed.splitlines():
             child.sendline(line)
             child.expect([r"In \[\d+\]: ", pexpect.EOF])
-            shown = (child.before or "") if not hasattr(child, "shown") else child.shown + child.before
+            shown = (
+                (child.before or "") if not hasattr(child, "shown") else child.shown + child.before
+            )
             child.shown = shown
         child.close()
         return child.exitstatus or 0, child.shown
@@ -441,4 +456,6 @@ def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments
     )
     assert code == 0 and ESCAPE not in shown
     assert "setting epsilon is now 0.001" in shown
-    assert re.search(r"w: variable .*\[1, 2\]", shown) and re.search(r"w: variable .*\[3, 4\]", shown)
+    assert re.search(r"w: variable .*\[1, 2\]", shown) and re.search(
+        r"w: variable .*\[3, 4\]", shown
+    )

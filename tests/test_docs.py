@@ -1,0 +1,96 @@
+"""What the documents say holds: README's code runs, docstring examples give what they show, links
+lead somewhere, and the commands that are named exist."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kbench as K
+from kbench import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_readme_code_prints_what_it_says(run_python):
+    (code,) = _blocks("README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 11
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert f"It prints `{done.stdout.strip()}`" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_readme_holds_the_two_commands():
+    done = subprocess.run(
+        [sys.executable, ".ci/commands.py", "README.md"], cwd=ROOT, capture_output=True, text=True
+    )
+    commands = done.stdout.splitlines()
+    assert [line.rpartition(".venv/bin/")[2] for line in commands] == ["kbench", "python -m pytest"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page):
+    text = (ROOT / page).read_text("utf-8")
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_exist(page):
+    """Paths in `code` with a folder in them; `NN` and the like stand for any."""
+    text = (ROOT / page).read_text("utf-8")
+    named = re.findall(r"`((?:kbench|tests|benchmarks|docs|tutorials|\.ci)/[\w./-]*)`", text)
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_commands_that_are_named_exist():
+    text = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
+    named = set(re.findall(r"`kbench ([a-z]+)\b", text))
+    assert named and named <= set(cli.COMMANDS)
+    options = set(re.findall(r"`kbench (--[a-z-]+)", text))
+    help_text = cli.make_parser().format_help()
+    assert options and all(option in help_text for option in options)
+
+
+def _public() -> list[str]:
+    return sorted(
+        name
+        for name in K.backend.__all__
+        if inspect.isfunction(getattr(K, name)) and getattr(K, name).__doc__
+    )
+
+
+@pytest.mark.parametrize("name", _public())
+def test_docstring_examples(name):
+    function = getattr(K, name)
+    finder = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    names = {"K": K, "np": importlib.import_module("numpy")}
+    report: list[str] = []
+    for test in finder.find(function, f"K.{name}", module=False, globs=names):
+        runner.run(test, out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def test_every_public_function_has_a_docstring():
+    bare = [
+        name
+        for name in K.backend.__all__
+        if inspect.isfunction(getattr(K, name)) and not (getattr(K, name).__doc__ or "").strip()
+    ]
+    assert not bare

@@ -1,0 +1,144 @@
+"""What may import what, what a fresh process loads, how long it takes, and how big files may be."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "kbench"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+INTERFACES = ["textual", "rich", "IPython", "ipykernel", "ipywidgets", "jupyter_client"]
+HEAVY = ["numba", "llvmlite", "scipy", "matplotlib", "pandas"]
+
+
+def test_import_contracts_hold():
+    """The contracts are in pyproject.toml; the same command runs in .ci/run."""
+    command = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert command is not None, "import-linter is not installed; pip install -e '.[test]'"
+    done = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+# ------------------------------------------------------------------ what a fresh process loads
+
+LAUNCH = "import sys; from kbench_launcher import main; sys.argv = ['kbench', {}]\n"
+REPORT = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules}))))
+"""
+# (what is run, top-level packages that it must not have loaded when it ends)
+LOADS = {
+    "import": ("import kbench", [*INTERFACES, *HEAVY]),
+    "backend": ("from kbench import backend as K; K.floatx()", [*INTERFACES, *HEAVY]),
+    "build": (
+        "import kbench as K; x = K.placeholder((None, 3)); K.gradients(K.sum(K.exp(x)), [x])",
+        [*INTERFACES, *HEAVY],
+    ),
+    "small eval": ("import kbench as K; K.eval(K.tanh(K.ones((3,))))", [*INTERFACES, "matplotlib"]),
+    "repr": ("import kbench as K; repr(K.ones((3,)))", [*INTERFACES, *HEAVY]),
+    "inspector": ("import kbench.workbench.inspector", ["textual", "rich", *HEAVY]),
+    "--version": (LAUNCH.format("'--version'") + "main()", ["numpy", *INTERFACES, *HEAVY]),
+    "--help": (LAUNCH.format("'--help'") + "main()", ["numpy", *INTERFACES, *HEAVY]),
+    "-c": (LAUNCH.format("'-c', 'K.floatx()'") + "main()", [*INTERFACES, *HEAVY]),
+    "-c array": (
+        LAUNCH.format("'-c', 'K.eval(K.ones((3,)))'") + "main()",
+        [*INTERFACES, "matplotlib"],
+    ),
+    "config": (LAUNCH.format("'config'") + "main()", [*INTERFACES, *HEAVY]),
+    "terminal": ("import kbench.tui.app", ["ipywidgets", "ipykernel", "IPython", *HEAVY]),
+    "notebook": ("import kbench.notebook.html", ["textual", "ipywidgets", *HEAVY]),
+}
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_a_fresh_process_loads_only_what_it_needs(name, run_python):
+    code, forbidden = LOADS[name]
+    done = run_python("-c", REPORT + code)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "kbench" in loaded, done.stderr
+    assert loaded.isdisjoint(forbidden), sorted(loaded & set(forbidden))
+
+
+# ------------------------------------------------------------------ start-up budgets
+
+TIMED = "import time; a = time.perf_counter(); import {}; print(time.perf_counter() - a)"
+
+
+def test_version_answers_within_150_ms(run_python):
+    """Best of five whole processes: what the machine's other work adds is not ours."""
+    code = (
+        "import subprocess, sys, time\n"
+        "best = 9.\n"
+        "for _ in range(5):\n"
+        "    a = time.perf_counter()\n"
+        "    subprocess.run([sys.executable, '-m', 'kbench_launcher', '--version'], check=True)\n"
+        "    best = min(best, time.perf_counter() - a)\n"
+        "print(best)"
+    )
+    done = run_python("-c", code)
+    assert float(done.stdout.splitlines()[-1]) < 0.15
+
+
+def test_importing_kbench_adds_at_most_150_ms_to_numpy(run_python):
+    """Best of five each, in turn, so that both meet the same machine."""
+    best = {"numpy": 9.0, "kbench": 9.0}
+    for _ in range(5):
+        for name in best:
+            best[name] = min(best[name], float(run_python("-c", TIMED.format(name)).stdout))
+    assert best["kbench"] - best["numpy"] < 0.15
+
+
+# ------------------------------------------------------------------ rules about the sources
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Dotted attribute chains that a file mentions, such as os.environ."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id}.{node.attr}")
+    return found
+
+
+# Beside config: threads sets how idle threads wait, the command line asks what the terminal is,
+# the launch of a kernel hands the environment on.
+ENVIRONMENT = {
+    "engine/config.py",
+    "engine/threads.py",
+    "cli.py",
+    "cli_plain.py",
+    "doctor.py",
+    "workbench/launch.py",
+}
+
+
+def test_only_config_reads_the_environment():
+    readers = {
+        str(path.relative_to(PACKAGE))
+        for path in SOURCES
+        if _names(ast.parse(path.read_text("utf-8"))) & {"os.environ", "os.getenv"}
+    }
+    assert readers <= ENVIRONMENT, sorted(readers - ENVIRONMENT)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_sizes(path):
+    """A file has at most 500 lines (split it from 400), a function at most 60."""
+    text = path.read_text("utf-8")
+    assert text.count("\n") <= 500
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno - node.lineno < 60, f"{node.name} at line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_is_for(path):
+    text = path.read_text("utf-8")
+    assert not text.strip() or ast.get_docstring(ast.parse(text)), "no module docstring"
