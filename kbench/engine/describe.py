@@ -382,7 +382,7 @@ def _step(position: int, step: Any) -> dict[str, Any]:
     seconds, moved, flops = float(step.seconds), int(step.bytes or 0), int(step.flops or 0)
     return {
         "step": position,
-        "op": printable(step.op),
+        "op": printable(step.label),
         "form": str(step.form),
         "seconds": seconds,
         "bytes": moved,

@@ -1,0 +1,164 @@
+"""The session interface that front ends program against, and the state that every kind shares.
+
+A session runs cells in order, one at a time, tells what happens through `events`, and keeps a
+journal of it. The two kinds are KernelSession (a process of its own) and LocalSession.
+"""
+
+from __future__ import annotations
+
+import abc
+import codeop
+import itertools
+import warnings
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.engine.signal import Signal
+from kbench.workbench.journal import Journal
+
+Reply = dict[str, Any]
+
+
+@dataclass
+class Cell:
+    """One piece of code and what became of it: queued, running, ok, error, interrupted, lost."""
+
+    ident: int
+    code: str
+    status: str = "queued"
+    count: int | None = None
+    seconds: float = 0.0
+    replay_of: int | None = None
+    outputs: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Texts that may replace `start` to `end` of the code; `kinds` says what each is, or ''."""
+
+    matches: list[str]
+    start: int
+    end: int
+    kinds: list[str]
+
+
+class Session(abc.ABC):
+    """Runs cells and answers questions about their names. Every method is thread-safe.
+
+    `execute` and `request` return at once; `ask`, `complete` and `inspect_object` wait for the
+    answer up to a timeout, so a user interface calls them from a worker thread.
+    """
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.events = Signal("session.events")
+        self.journal = journal or Journal.create()
+        self.cells: dict[int, Cell] = {}
+        self._numbers = itertools.count(1)
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Begin; returns at once. `Started` is emitted when cells can run."""
+
+    @abc.abstractmethod
+    def ready(self, timeout: float | None = None) -> bool:
+        """Wait until `Started`; False when it did not come in time."""
+
+    @abc.abstractmethod
+    def execute(self, code: str) -> int:
+        """Queue a cell and return its number; it runs after those queued before it."""
+
+    @abc.abstractmethod
+    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+        """Ask the inspector; the future's reply is as protocol.py describes and never an error."""
+
+    @abc.abstractmethod
+    def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
+        """What could stand at `position`; nothing when the kernel does not answer in time."""
+
+    @abc.abstractmethod
+    def answer(self, text: str) -> None:
+        """The line that a cell's `input` waits for."""
+
+    @abc.abstractmethod
+    def interrupt(self) -> None:
+        """Stop the running cell: the engine's cancel flag and a KeyboardInterrupt."""
+
+    @abc.abstractmethod
+    def restart(self, replay: bool = True) -> None:
+        """Begin anew with an empty namespace; `replay` runs the finished cells again."""
+
+    @abc.abstractmethod
+    def shutdown(self) -> None:
+        """End; waits until it is done."""
+
+    def ask(self, verb: str, timeout: float = 5.0, **arguments: Any) -> Reply:
+        """Ask the inspector and wait; a reply with ok False when no answer comes in time."""
+        try:
+            return self.request(verb, **arguments).result(timeout)
+        except TimeoutError:
+            return failed_reply(verb, "timeout", f"no answer within {timeout:g} s")
+
+    def inspect_object(self, code: str, position: int) -> str:
+        """Signature and first words of documentation of the call around `position`."""
+        reply = self.ask("help", timeout=1.0, code=code, position=position)
+        return str(reply["data"]["text"]) if reply.get("ok") else ""
+
+    def is_complete(self, code: str) -> tuple[str, str]:
+        """Whether Enter should run `code`: 'complete', 'incomplete' or 'invalid', and an indent.
+
+        Decided here, so that it costs no round trip and works while the kernel starts.
+        """
+        return completeness(code)
+
+    def queued(self) -> list[Cell]:
+        """Cells that wait for their turn."""
+        return [one for one in self.cells.values() if one.status == "queued"]
+
+    def running(self) -> Cell | None:
+        """The cell that runs now."""
+        return next((one for one in self.cells.values() if one.status == "running"), None)
+
+    def replayable(self) -> list[Cell]:
+        """Cells that a restart runs again: those that ended by themselves, in order."""
+        return [one for one in self.cells.values() if one.status in ("ok", "error")]
+
+    def _new_cell(self, code: str, replay_of: int | None = None) -> Cell:
+        cell = Cell(next(self._numbers), code, replay_of=replay_of)
+        self.cells[cell.ident] = cell
+        return cell
+
+    def _emit(self, event: Any) -> None:
+        self.journal.record(event)
+        self.events.emit(event)
+
+
+def failed_reply(verb: str, kind: str, reason: str) -> Reply:
+    """The reply to a request that never reached an inspector."""
+    return {"verb": verb, "ok": False, "error": {"kind": kind, "reason": reason}}
+
+
+def completeness(code: str) -> tuple[str, str]:
+    """'complete', 'incomplete' or 'invalid' and the indent of the next line.
+
+    A block ends with a blank line, as at Python's own prompt. Lines of the shell's own syntax
+    (%magic, !command, name?) are complete; a %%cell ends with a blank line.
+    """
+    lines = code.splitlines() or [""]
+    first, last = lines[0].strip(), lines[-1]
+    if first.startswith("%%"):
+        return ("complete", "") if len(lines) > 1 and not last.strip() else ("incomplete", "")
+    if first.startswith(("%", "!", "?")) or first.endswith("?"):
+        return "complete", ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = codeop.compile_command(code, "<prompt>", "exec")
+    except (SyntaxError, ValueError, OverflowError):
+        return "invalid", ""
+    block = len(lines) > 1 and last[:1] in (" ", "\t") and bool(last.strip())
+    if compiled is not None and not block and not code.endswith("\\"):
+        return "complete", ""
+    indent = last[: len(last) - len(last.lstrip())]
+    opens = last.split("#")[0].rstrip().endswith(":")
+    return "incomplete", indent + "    " if opens else indent

@@ -1,0 +1,148 @@
+"""What a session tells its front end: one frozen dataclass per event, emitted on `session.events`.
+
+Handlers are called from the session's own thread; a front end hands them to its event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Started:
+    """The kernel answers and the inspector's greeting is `hello`; queued cells begin to run."""
+
+    hello: dict[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CellStarted:
+    """A cell began to run; `replay_of` is the cell that it repeats after a restart."""
+
+    cell: int
+    code: str
+    replay_of: int | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Printed text. `name` is 'stdout', 'stderr', or 'notice' for a word of the session itself."""
+
+    cell: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The value of a cell (`count` set) or something displayed in between (`count` None)."""
+
+    cell: int
+    text: str
+    data: dict[str, Any]
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class ClearOutput:
+    """The cell asked to remove what it has shown; `wait`: only when something new comes."""
+
+    cell: int
+    wait: bool
+
+
+@dataclass(frozen=True)
+class Error:
+    """An exception. `detail` is empty, or what `errors.detail` says of a KbenchError."""
+
+    cell: int
+    name: str
+    value: str
+    traceback: list[str]
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellDone:
+    """A cell ended. `status`: 'ok', 'error', 'interrupted', or 'lost' with its kernel."""
+
+    cell: int
+    count: int | None
+    ok: bool
+    seconds: float
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Names whose row is no longer current, the settings, and the inspector's epoch."""
+
+    names: list[str]
+    config: dict[str, Any]
+    epoch: int
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long evaluation has come, as the engine's trace tells it."""
+
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class InputRequested:
+    """The running cell called `input`; answer with `session.answer(text)`."""
+
+    cell: int
+    prompt: str
+    password: bool
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The kernel works."""
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The kernel waits; `seconds` is what the last cell took."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """An interrupt was asked for `seconds` ago and the cell still runs: offer a restart."""
+
+    seconds: float
+    cell: int
+
+
+@dataclass(frozen=True)
+class Died:
+    """The kernel process ended by itself. `code` is negative for a signal, as in subprocess."""
+
+    code: int | None
+    log: str
+    cell: int | None
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A new kernel process was started; `replayed` cells are queued again."""
+
+    replayed: int
+
+
+@dataclass(frozen=True)
+class ExitAsked:
+    """The cell called `exit` or `quit`: the front end decides."""
+
+
+Event = (
+    Started | CellStarted | Stream | Result | ClearOutput | Error | CellDone | Changed | Progress
+    | InputRequested | Busy | Idle | Stuck | Died | Restarted | ExitAsked
+)

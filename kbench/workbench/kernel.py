@@ -1,0 +1,118 @@
+"""What runs inside the kernel: loaded as an IPython extension before the first cell.
+
+It names K, shows places as 'In [3]', reports KbenchErrors with their operands in the user's
+expression, and opens the inspector to any front end that asks for it by its comm target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import kbench
+from kbench.engine import errors as engine_errors
+from kbench.workbench import errors, protocol
+from kbench.workbench.inspector import Inspector
+
+_ATTRIBUTE = "_kbench_channel"
+
+
+class Channel:
+    """The inspector of a kernel, and the comms through which front ends reach it."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._comms: dict[str, Any] = {}
+        self.inspector = Inspector(
+            shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden
+        )
+
+    def open(self, comm: Any, message: dict[str, Any]) -> None:
+        """A front end opens the target; its first request may come with that."""
+        self._comms[comm.comm_id] = comm
+        comm.on_msg(lambda received: self._serve(comm, received))
+        comm.on_close(lambda _closed: self._comms.pop(comm.comm_id, None))
+        if message["content"].get("data"):
+            self._serve(comm, message)
+
+    def _serve(self, comm: Any, message: dict[str, Any]) -> None:
+        self._send(comm, self.inspector.handle(message["content"].get("data")))
+
+    def publish(self, data: dict[str, Any]) -> None:
+        """Tell every front end."""
+        for comm in list(self._comms.values()):
+            self._send(comm, data)
+
+    def _send(self, comm: Any, data: dict[str, Any]) -> None:
+        # Not comm.send: ipykernel 7 would then route the front end's next request to the thread
+        # that sent last, which for a push is the main one, and no longer to the subshell.
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is None or kernel.session is None:
+            comm.send(data)
+            return
+        content = {"comm_id": comm.comm_id, "data": data}
+        with contextlib.suppress(OSError, RuntimeError):  # the kernel is going down
+            kernel.session.send(
+                kernel.iopub_socket, "comm_msg", content, parent={}, ident=comm.topic
+            )
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Set the kernel up; a second time changes nothing."""
+    if getattr(shell, _ATTRIBUTE, None) is not None:
+        return
+    prepare(shell)
+    channel = Channel(shell)
+    setattr(shell, _ATTRIBUTE, channel)
+    shell.events.register("pre_execute", channel.inspector.began)
+    shell.events.register("post_execute", channel.inspector.ended)
+    shell.set_custom_exc((engine_errors.KbenchError,), _reporter(channel))
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+    threading.Thread(target=_prefetch, name="kbench-prefetch", daemon=True).start()
+
+
+def prepare(shell: Any) -> None:
+    """What every shell of kbench has: K, hidden from the list of names, and named places."""
+    if "K" not in shell.user_ns:
+        shell.user_ns["K"] = kbench
+        shell.user_ns_hidden["K"] = kbench
+    engine_errors.set_place_namer(lambda file, line: _place_name(shell, file, line))
+
+
+def _place_name(shell: Any, file: str, line: int) -> str:
+    """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, else 'file.py:12'."""
+    names = getattr(shell.compile, "_filename_map", {})
+    if file not in names:
+        short = file.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{short}:{line}"
+    import linecache
+
+    label = f"In [{names[file]}]"
+    return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
+
+
+def _reporter(channel: Channel) -> Any:
+    """The shell's handler of KbenchErrors: send the detail, then show the user's frames."""
+
+    def report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+        try:
+            channel.publish(protocol.push("error", errors.detail(error)))
+        except Exception:  # the report of an error must not replace it
+            shell.log.debug("no detail of the error", exc_info=True)
+        offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
+        lines = shell.InteractiveTB.structured_traceback(kind, error, traceback, offset)
+        shell._showtraceback(kind, error, lines)
+        return lines
+
+    return report
+
+
+def _prefetch() -> None:
+    """Load Numba while the user types; without it the first parallel kernel would wait."""
+    with contextlib.suppress(Exception):
+        from kbench.engine.kernels import prefetch
+
+        prefetch()

@@ -1,0 +1,222 @@
+"""LocalSession: cells run in this process and in the caller's thread, behind the same interface.
+
+For scripts, plain line mode and unit tests. It cannot survive what kills its process, and a cell
+that runs holds up its caller; in return it starts in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import io
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from kbench.engine import cancel
+from kbench.workbench import errors, events
+from kbench.workbench.base import Completion, Reply, Session, failed_reply
+from kbench.workbench.inspector import Inspector
+from kbench.workbench.journal import Journal
+from kbench.workbench.output import Output
+
+
+class LocalSession(Session):
+    """A session whose `execute` returns when the cell has run."""
+
+    def __init__(
+        self, journal: Journal | None = None, namespace: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(journal)
+        self._given = namespace
+        self._lock = threading.RLock()
+        self._output = Output(self._emit, self.journal.folder)
+        self._shell: Any = None
+        self._inspector: Inspector | None = None
+        self._runner: int | None = None
+        self._answers: list[str] = []
+
+    def start(self) -> None:
+        began = time.monotonic()
+        with self._lock:
+            self._shell = _make_shell(self, self._given)
+            namespace = self._shell.user_ns
+            hidden = self._shell.user_ns_hidden
+            self._inspector = Inspector(namespace, publish=self._published, hidden=hidden)
+            hello = self._inspector.handle({"id": 0, "verb": "hello", "push": True})
+        self._emit(events.Started(hello.get("data", {}), time.monotonic() - began))
+
+    def ready(self, timeout: float | None = None) -> bool:
+        return self._shell is not None
+
+    def execute(self, code: str) -> int:
+        cell = self._new_cell(code)
+        with self._lock:
+            self._run(cell.ident)
+        return cell.ident
+
+    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+        future: Future[Reply] = Future()
+        if self._inspector is None:
+            future.set_result(failed_reply(verb, "inspector", "the session has not started"))
+        else:
+            future.set_result(self._inspector.handle({"id": 1, "verb": verb, **arguments}))
+        return future
+
+    def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
+        from IPython.core.completer import provisionalcompleter
+
+        with provisionalcompleter(), self._lock:
+            found = list(self._shell.Completer.completions(code, position))
+        if not found:
+            return Completion([], position, position, [])
+        matches, kinds = [one.text for one in found], [one.type or "" for one in found]
+        return Completion(matches, found[0].start, found[0].end, kinds)
+
+    def answer(self, text: str) -> None:
+        """Give the next `input` of a cell its line, before the cell is executed."""
+        self._answers.append(text)
+
+    def interrupt(self) -> None:
+        if self._runner is None:
+            return
+        cancel.request()
+        if self._runner == threading.main_thread().ident:
+            _thread.interrupt_main()
+
+    def restart(self, replay: bool = True) -> None:
+        with self._lock:
+            again = self.replayable()
+            for one in again:
+                one.status = "past"
+            self._given = None
+            self.start()
+            copies = [self._new_cell(one.code, one.ident) for one in again] if replay else []
+            self._emit(events.Restarted(len(copies)))
+            for copy in copies:
+                self._run(copy.ident)
+
+    def shutdown(self) -> None:
+        with self._lock:
+            if self._inspector is not None:
+                self._inspector.close()
+            self._shell = self._inspector = None
+            self.journal.close()
+
+    # ------------------------------------------------------------------ running
+
+    def _run(self, ident: int) -> None:
+        cell = self.cells[ident]
+        shell, inspector = self._shell, self._inspector
+        assert shell is not None and inspector is not None, "start the session first"
+        cell.status, shell.cell = "running", ident
+        self._emit(events.CellStarted(ident, cell.code, cell.replay_of))
+        began = time.monotonic()
+        self._runner = threading.get_ident()
+        inspector.began()
+        try:
+            with self._redirected(ident):
+                result = shell.run_cell(cell.code, store_history=True)
+            error = result.error_before_exec or result.error_in_exec
+        except KeyboardInterrupt as raised:
+            error = raised
+        finally:
+            self._runner = None
+        inspector.ended()
+        cell.status = "ok" if error is None else "error"
+        if isinstance(error, KeyboardInterrupt):
+            cell.status = "interrupted"
+        cell.count, cell.seconds = shell.execution_count - 1, time.monotonic() - began
+        self._output.close(ident)
+        done = events.CellDone(ident, cell.count, error is None, cell.seconds, cell.status)
+        self._emit(done)
+
+    @contextlib.contextmanager
+    def _redirected(self, ident: int) -> Iterator[None]:
+        out, err = _Writer(self._output, ident, "stdout"), _Writer(self._output, ident, "stderr")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+
+    def show(self, cell: int, data: dict[str, Any], count: int | None) -> None:
+        """A value or display of the running cell; called by the shell."""
+        self._output.flush()
+        self._emit(events.Result(cell, str(data.get("text/plain", "")), data, count))
+
+    def fail(self, cell: int, error: BaseException, traceback: list[str]) -> None:
+        """An exception of the running cell; called by the shell."""
+        self._output.flush()
+        name, value = type(error).__name__, errors.safe_text(error)
+        self._emit(events.Error(cell, name, value, traceback, errors.detail(error)))
+
+    def next_answer(self, prompt: str = "") -> str:
+        """What a cell's `input` gets."""
+        if not self._answers:
+            raise EOFError("no input in this session")
+        return self._answers.pop(0)
+
+    def _published(self, message: dict[str, Any]) -> None:
+        data = message["data"]
+        if message.get("push") == "changed":
+            refused = data.get("refused", {})
+            self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
+
+
+class _Writer(io.TextIOBase):
+    """Standard output of a cell."""
+
+    encoding = "utf-8"
+
+    def __init__(self, output: Output, cell: int, name: str) -> None:
+        self._to = output
+        self._cell = cell
+        self._name = name
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._to.add(self._cell, self._name, text)
+        return len(text)
+
+
+def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
+    """An IPython shell that hands results, displays and errors to the session."""
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from kbench.workbench.kernel import prepare
+
+    class Hook(DisplayHook):  # type: ignore[misc]
+        def start_displayhook(self) -> None: ...
+        def write_output_prompt(self) -> None: ...
+        def finish_displayhook(self) -> None: ...
+
+        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+            session.show(self.shell.cell, format_dict, self.prompt_count)
+
+    class Publisher(DisplayPublisher):  # type: ignore[misc]
+        def publish(self, data: Any, *args: Any, **kwargs: Any) -> None:
+            session.show(self.shell.cell, data, None)
+
+    class Shell(InteractiveShell):  # type: ignore[misc]
+        displayhook_class = Hook
+        display_pub_class = Publisher
+        cell = 0
+
+        def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+            session.fail(self.cell, evalue, list(stb))
+
+        def enable_gui(self, gui: Any = None) -> None: ...
+
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "nocolor"
+    shell = Shell(user_ns=namespace, config=settings)
+    prepare(shell)
+    shell.user_ns.setdefault("input", session.next_answer)
+    shell.user_ns_hidden["input"] = session.next_answer
+    return shell

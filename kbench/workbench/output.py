@@ -1,0 +1,119 @@
+"""Printed text on its way to a front end: gathered to 30 pieces a second, and capped per cell.
+
+What exceeds the cap goes to a file, and the front end is told which; a runaway loop can fill
+neither the screen's memory nor, beyond `SPILL_LIMIT`, the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from kbench.workbench.events import Stream
+
+INTERVAL = 1 / 30
+LINE_LIMIT = 10_000
+CHARACTER_LIMIT = 2_000_000
+SPILL_LIMIT = 256_000_000
+
+
+@dataclass
+class _Shown:
+    lines: int = 0
+    characters: int = 0
+    spilled: int = 0
+    path: Path | None = None
+    file: IO[str] | None = None
+
+
+class Output:
+    """Collects the printed text of cells; the owner calls `flush` when `due` says so."""
+
+    def __init__(self, emit: Callable[[Stream], None], folder: Path | None) -> None:
+        self._emit = emit
+        self._folder = folder
+        self._pending: list[tuple[int, str, list[str]]] = []
+        self._last_flush = 0.0
+        self._shown: dict[int, _Shown] = {}
+
+    def add(self, cell: int, name: str, text: str) -> None:
+        """Take printed text; it is emitted at once if nothing was within the last interval."""
+        shown = self._shown.setdefault(cell, _Shown())
+        kept = "" if shown.spilled else _head(text, shown)
+        if kept:
+            shown.lines += kept.count("\n")
+            shown.characters += len(kept)
+            self._gather(cell, name, kept)
+        if len(kept) < len(text):
+            if not shown.spilled:
+                self._open_spill(cell, shown)
+                where = f"; the rest goes to {shown.path}" if shown.path is not None else ""
+                notice = f"\noutput cut after {shown.lines:,} lines{where}\n"
+                self._gather(cell, "notice", notice)
+            self._spill(shown, text[len(kept) :])
+        if self.due() == 0.0:
+            self.flush()
+
+    def _gather(self, cell: int, name: str, text: str) -> None:
+        if self._pending and self._pending[-1][:2] == (cell, name):
+            self._pending[-1][2].append(text)
+        else:
+            self._pending.append((cell, name, [text]))
+
+    def due(self) -> float | None:
+        """Seconds until `flush` should be called, None when nothing waits."""
+        if not self._pending:
+            return None
+        return max(0.0, self._last_flush + INTERVAL - time.monotonic())
+
+    def flush(self) -> None:
+        """Emit what was gathered."""
+        pending, self._pending = self._pending, []
+        self._last_flush = time.monotonic()
+        for cell, name, parts in pending:
+            self._emit(Stream(cell, name, "".join(parts)))
+
+    def close(self, cell: int) -> None:
+        """Emit the rest of a cell and say how much of it went elsewhere."""
+        self.flush()
+        shown = self._shown.pop(cell, None)
+        if shown is None or not shown.spilled:
+            return
+        if shown.file is not None:
+            shown.file.close()
+        kept = min(shown.spilled, SPILL_LIMIT)
+        where = f"in {shown.path}" if shown.path is not None else "not kept"
+        lost = f"; only {kept:,} of them" if kept < shown.spilled and shown.path else ""
+        self._emit(Stream(cell, "notice", f"{shown.spilled:,} more characters {where}{lost}\n"))
+
+    def _open_spill(self, cell: int, shown: _Shown) -> None:
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            shown.path = self._folder / f"{stamp}-cell-{cell}.txt"
+            shown.file = open(shown.path, "a", encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            shown.path = shown.file = None
+
+    def _spill(self, shown: _Shown, text: str) -> None:
+        room = SPILL_LIMIT - shown.spilled
+        shown.spilled += len(text)
+        if shown.file is not None and room > 0:
+            try:
+                shown.file.write(text[:room])
+            except OSError:
+                shown.file = None
+
+
+def _head(text: str, shown: _Shown) -> str:
+    """The part of a text that still fits under the cell's cap."""
+    kept = text[: CHARACTER_LIMIT - shown.characters]
+    lines = LINE_LIMIT - shown.lines
+    if kept.count("\n") <= lines:
+        return kept
+    return "".join(f"{one}\n" for one in kept.split("\n", lines)[:lines])

@@ -1,0 +1,158 @@
+"""What a front end and the inspector say to each other: verbs, requests, replies; JSON, capped.
+
+A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`, or with
+ok False `{"error": {"kind", "reason"}}`. What the inspector says unasked is `{"v", "push", "data"}`.
+No message exceeds `LIMIT` bytes: rows are left out then, and `truncated` says how many there were.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+TARGET = "kbench.inspect.v1"
+LIMIT = 64 * 1024
+_ERROR_LIMIT = 2_000
+
+# verb -> argument -> types it accepts; every argument may be left out unless in _NEEDED.
+VERBS: dict[str, dict[str, tuple[type, ...]]] = {
+    "hello": {"push": (bool,), "record": (bool,)},
+    "push": {"on": (bool,)},
+    "changes": {"since": (int,)},
+    "summary": {"names": (list,), "statistics": (bool,), "pattern": (str,)},
+    "window": {
+        "name": (str,),
+        "index": (list,),
+        "rows": (list,),
+        "cols": (list,),
+        "row_axis": (int, type(None)),
+        "col_axis": (int, type(None)),
+        "limits": (list,),
+    },
+    "stats": {"name": (str,), "exact": (bool,)},
+    "find": {"name": (str,), "what": (str,), "after": (list,)},
+    "graph": {"name": (str,), "limit": (int,)},
+    "config": {"set": (dict,)},
+    "plan": {"function": (str,), "record": (bool,)},
+    "help": {"code": (str,), "position": (int,)},
+    "cancel": {},
+    "trace": {"on": (bool,)},
+}
+_NEEDED = {
+    "window": ("name",),
+    "stats": ("name",),
+    "find": ("name",),
+    "graph": ("name",),
+    "help": ("code", "position"),
+}
+
+
+class ProtocolError(Exception):
+    """A request that the inspector does not understand, or cannot serve; `kind` is for programs."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that has been checked against `VERBS`."""
+
+    ident: int | str | None
+    verb: str
+    arguments: dict[str, Any]
+
+
+def parse(raw: object) -> Request:
+    """Check a request; ProtocolError names what is wrong with it."""
+    if not isinstance(raw, dict):
+        raise ProtocolError("request", "a request is a JSON object")
+    verb = raw.get("verb")
+    if not isinstance(verb, str) or verb not in VERBS:
+        raise ProtocolError("verb", f"unknown verb {str(verb)[:40]!r}")
+    known = VERBS[verb]
+    arguments = {key: value for key, value in raw.items() if key not in ("id", "verb", "v")}
+    for key, value in arguments.items():
+        if key not in known:
+            raise ProtocolError("argument", f"{verb} has no argument {str(key)[:40]!r}")
+        if not _fits(value, known[key]):
+            names = " or ".join(one.__name__ for one in known[key])
+            raise ProtocolError("argument", f"{verb}: {key} must be {names}")
+    for key in _NEEDED.get(verb, ()):
+        if key not in arguments:
+            raise ProtocolError("argument", f"{verb} needs {key}")
+    return Request(raw.get("id"), verb, arguments)
+
+
+def _fits(value: object, kinds: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in kinds
+    return isinstance(value, kinds)
+
+
+def reply(request: Request, data: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request, within the limit."""
+    head = {"v": VERSION, "id": request.ident, "verb": request.verb, "ok": True}
+    return capped({**head, "data": data})
+
+
+def refusal(raw: object, error: ProtocolError) -> dict[str, Any]:
+    """The answer to a request that was not served."""
+    ident, verb = (raw.get("id"), raw.get("verb")) if isinstance(raw, dict) else (None, None)
+    if not isinstance(ident, (int, str)):
+        ident = None
+    return {
+        "v": VERSION,
+        "id": ident if not isinstance(ident, str) else ident[:80],
+        "verb": str(verb)[:40],
+        "ok": False,
+        "error": {"kind": error.kind, "reason": error.reason[:_ERROR_LIMIT]},
+    }
+
+
+def push(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """A message that nobody asked for, within the limit."""
+    return capped({"v": VERSION, "push": kind, "data": data})
+
+
+def size(message: dict[str, Any]) -> int:
+    """Bytes of a message as it crosses the wire."""
+    return len(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def capped(message: dict[str, Any]) -> dict[str, Any]:
+    """The message as plain JSON values, its longest lists halved until it fits the limit."""
+    message = plain(message)
+    while size(message) > LIMIT:
+        data = message["data"]
+        lists = {key: value for key, value in data.items() if isinstance(value, list) and value}
+        if not lists:
+            raise ProtocolError("size", f"the answer exceeds {LIMIT} bytes")
+        key = max(lists, key=lambda one: len(json.dumps(lists[one])))
+        truncated = data.setdefault("truncated", {})
+        truncated.setdefault(key, {"of": len(data[key])})
+        data[key] = data[key][: len(data[key]) // 2]
+        truncated[key]["kept"] = len(data[key])
+    return message
+
+
+def plain(value: Any) -> Any:
+    """Only what JSON has: NaN and infinities become their names, numpy's scalars Python's."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if hasattr(value, "item"):
+        return plain(value.item())
+    raise ProtocolError("json", f"{type(value).__name__} is no JSON value")

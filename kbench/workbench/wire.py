@@ -1,0 +1,58 @@
+"""The sockets to one kernel: signed messages out, messages in. Used by the session thread only."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import zmq
+from jupyter_client.connect import ConnectionFileMixin
+
+Message = dict[str, Any]
+CHANNELS = ("iopub", "shell", "control", "stdin")
+_BATCH = 100
+
+
+class Wire:
+    """The four channels of a kernel whose connection information is given."""
+
+    def __init__(self, connection: dict[str, Any]) -> None:
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._context.setsockopt(zmq.RCVHWM, 0)  # a slow front end must not lose output
+        self._file = ConnectionFileMixin(context=self._context)
+        self._file.load_connection_info(dict(connection))
+        self._session = self._file.session
+        identity = self._session.bsession
+        self.sockets: dict[str, zmq.Socket[bytes]] = {
+            "shell": self._file.connect_shell(identity=identity),
+            "iopub": self._file.connect_iopub(),
+            "control": self._file.connect_control(identity=identity),
+            "stdin": self._file.connect_stdin(identity=identity),
+        }
+
+    def send(
+        self, channel: str, kind: str, content: dict[str, Any], subshell: str | None = None
+    ) -> str:
+        """Send a message and return its id; `subshell` names the subshell that answers it."""
+        message = self._session.msg(kind, content)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self._session.send(self.sockets[channel], message)
+        return str(message["header"]["msg_id"])
+
+    def receive(self, channel: str) -> list[Message]:
+        """The messages that wait on a channel, at most a batch of them."""
+        found: list[Message] = []
+        for _ in range(_BATCH):
+            try:
+                frames = self.sockets[channel].recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            with contextlib.suppress(ValueError, IndexError, TypeError):  # not signed by our key
+                _, parts = self._session.feed_identities(frames)
+                found.append(self._session.deserialize(parts))
+        return found
+
+    def close(self) -> None:
+        """Close every socket; what was not sent is dropped."""
+        self._context.destroy(linger=0)
