@@ -16,7 +16,24 @@ from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
-_OPERATOR_NAMES = {"__truediv__": "/", "__floordiv__": "//", "__getitem__": "x[...]"}
+_OPERATOR_NAMES = {
+    "__add__": "+",
+    "__sub__": "-",
+    "__mul__": "*",
+    "__truediv__": "/",
+    "__floordiv__": "//",
+    "__mod__": "%",
+    "__pow__": "**",
+    "__matmul__": "@",
+    "__lt__": "<",
+    "__le__": "<=",
+    "__gt__": ">",
+    "__ge__": ">=",
+    "__and__": "&",
+    "__or__": "|",
+    "__xor__": "^",
+    "__getitem__": "x[...]",
+}
 
 
 @dataclass(frozen=True)
@@ -91,12 +108,25 @@ def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | No
     if text is None:
         return None
     kind = getattr(value, "kind", "array")
-    name = str(getattr(value, "name", "")) if kind != "array" else ""
+    name = str(getattr(value, "name", "")).split(":")[0] if kind != "array" else ""
     return Operand(role, text, str(kind), name, getattr(value, "place", None), id(value), axis)
 
 
 def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    code = frame.f_code
+    code, variables = frame.f_code, frame.f_locals
+    if code.co_name == "method" and "name" in variables:  # an operator of Tensor
+        others = [variables.get("other"), *(variables.get("arguments") or ())]
+        values = [variables.get("self"), *(one for one in others if one is not None)]
+        if variables["name"].startswith("__") and code.co_varnames[1:2] == ("other",):
+            values.reverse()
+        yield from zip("xyz", values, strict=False)
+        return
+    declared = variables.get("public") or variables.get("function")
+    if callable(declared) and "operands" in variables:  # an elementwise function
+        names = code_names(declared)
+        yield from zip(names, variables["operands"], strict=False)
+        yield from (variables.get("keywords") or {}).items()
+        return
     count = code.co_argcount + code.co_kwonlyargcount
     if code.co_flags & 4:
         count += 1
@@ -108,6 +138,13 @@ def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
                 yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
         else:
             yield name, value
+
+
+def code_names(function: Any) -> tuple[str, ...]:
+    """Names of the parameters of a function, seen through its wrappers."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
 
 
 def _entry_frame(frame: FrameType | None) -> FrameType | None:
@@ -174,13 +211,15 @@ class KbenchError(Exception):
 def _function_name(entry: FrameType | None) -> str:
     if entry is None:
         return ""
-    name = entry.f_code.co_name
-    if name in _OPERATOR_NAMES:
-        return _OPERATOR_NAMES[name]
-    override = entry.f_locals.get("_public_name")
-    if isinstance(override, str):
-        return override
-    return name.strip("_").removeprefix("r") if name.startswith("__r") else name.strip("_")
+    name, variables = entry.f_code.co_name, entry.f_locals
+    if name == "method" and isinstance(variables.get("name"), str):
+        return _OPERATOR_NAMES.get(variables["name"], variables["name"].strip("_"))
+    if name in ("call", "public"):
+        declared = variables.get("public")
+        name = getattr(declared, "__name__", None) or getattr(variables.get("op"), "name", name)
+    elif name == "__call__":
+        return str(getattr(variables.get("self"), "name", "function"))
+    return name.strip("_")
 
 
 class ShapeError(KbenchError, ValueError):

@@ -42,7 +42,8 @@ class Op:
     `infer(*specs, **attrs)` gives the Spec of the result or raises; `numpy(out, *arrays, **attrs)`
     fills `out`, or allocates when it is None, and returns the result; `gradient(g, y, *inputs,
     **attrs)` gives one entry for each input. `lower(specs, attrs)` may name a cheaper operation
-    once every shape is known. An op that is not `pure` is never folded, shared or dropped.
+    once every shape is known. `names` are the operands' names in `expr`; `tier` is what
+    the plan view calls its NumPy form. An op that is not `pure` is never folded, shared or dropped.
     """
 
     name: str
@@ -55,7 +56,8 @@ class Op:
     lower: Callable[..., tuple[Op, dict[str, Any]] | None] | None = None
     pure: bool = True
     allocates: bool = False
-    differentiable: tuple[bool, ...] | None = None
+    names: tuple[str, ...] = ("x",)
+    tier: str = "numpy"
 
     @property
     def type(self) -> str:
@@ -262,7 +264,7 @@ def elementwise(
             result = "bool" if dtype in ("compare", "bool") else specs[-1].dtype
             return Spec(shape, result, _elementwise_value(op, specs, result))
 
-        op = register(Op(function.__name__, "elementwise", infer, run, gradient, expr))
+        op = register(Op(function.__name__, "elementwise", infer, run, gradient, expr, names=names))
 
         @functools.wraps(function)
         def public(*operands: Operand) -> Tensor:

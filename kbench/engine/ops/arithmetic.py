@@ -116,7 +116,9 @@ def _no_zero_division(run: Any) -> Any:
 
 def _integer_division(name: str, expr: str, gradient: Any) -> Op:
     run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
-    return register(Op(name, "elementwise", _division_infer, run, gradient, expr))
+    return register(
+        Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y"))
+    )
 
 
 def _division_infer(x: Spec, y: Spec) -> Spec:
@@ -141,6 +143,7 @@ MOD = register(
         _no_zero_division(allocating("mod(x, y)", ("x", "y"), boolean=False)),
         lambda g, y_, x, y: (g, -g * floor_divide(x, y)),
         "mod(x, y)",
+        names=("x", "y"),
     )
 )
 
@@ -197,7 +200,7 @@ def abs(x: Operand) -> Tensor:
     """
 
 
-@elementwise("sign(x)", "number", lambda g, y, x: (None,))
+@elementwise("sign(x)", "number", lambda g, y, x: (_zeros(x),))
 def sign(x: Operand) -> Tensor:
     """-1, 0 or 1 in the dtype of `x`; NaN stays NaN. Gradient: zero everywhere."""
 
@@ -212,10 +215,10 @@ def square(x: Operand) -> Tensor:
 
 
 def _sqrt_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-    return (where(as_tensor(0.0, like=x.spec.dtype) <= x, g * 0.5 / y, g * 0),)
+    return (where(x < 0, 0.0, g * 0.5 / y),)
 
 
-@elementwise("where(x < 0, x * 0, sqrt(maximum(x, 0)))", "float", _sqrt_gradient)
+@elementwise("sqrt(where(x < 0, 0, x))", "float", _sqrt_gradient)
 def sqrt(x: Operand) -> Tensor:
     """Square root; negative values give 0, NaN stays NaN.
 
@@ -255,10 +258,16 @@ def round(x: Operand) -> Tensor:
     """
 
 
+def _zeros(x: Tensor) -> Tensor:
+    from kbench.engine.ops.create import zeros_like
+
+    return zeros_like(x)
+
+
 def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     to_base = g * y * _power(x, y - 1)
     positive = x > 0
-    return to_base, where(positive, g * y_ * log(where(positive, x, x * 0 + 1)), g * 0)
+    return to_base, where(positive, g * y_ * log(where(positive, x, 1.0)), 0.0)
 
 
 @elementwise("pow(x, y)", "number", _power_gradient)
@@ -287,12 +296,12 @@ def pow(x: Operand, a: Operand) -> Tensor:
 
 def _maximum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     first = x >= y
-    return where(first, g, g * 0), where(first, g * 0, g)
+    return where(first, g, 0.0), where(first, 0.0, g)
 
 
 def _minimum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     first = x <= y
-    return where(first, g, g * 0), where(first, g * 0, g)
+    return where(first, g, 0.0), where(first, 0.0, g)
 
 
 @elementwise("maximum(x, y)", "same", _maximum_gradient)
@@ -340,7 +349,7 @@ def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
 
 
 def _where_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
-    return None, where(condition, g, g * 0), where(condition, g * 0, g)
+    return None, where(condition, g, 0.0), where(condition, 0.0, g)
 
 
 WHERE = register(
@@ -351,6 +360,7 @@ WHERE = register(
         allocating("where(c, x, y)", ("c", "x", "y"), boolean=False),
         _where_gradient,
         "where(c, x, y)",
+        names=("c", "x", "y"),
     )
 )
 

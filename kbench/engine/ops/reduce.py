@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -199,7 +200,7 @@ def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def _extreme(ufunc: np.ufunc) -> Any:
     def run(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
-        if any(x.shape[i] == 0 for i in axis):
+        if 0 in [x.shape[i] for i in axis]:
             lowest = _lowest(x.dtype, ufunc is np.maximum)
             return np.asarray(ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=lowest))
         return np.asarray(ufunc.reduce(x, axis=axis, keepdims=keepdims, out=out))

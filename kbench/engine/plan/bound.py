@@ -151,7 +151,7 @@ class BoundPlan:
         moved = sum(getattr(values[i], "nbytes", 0) for i in one.reads)
         ran = value is not None
         return StepRecord(
-            one.label(),
+            one.label,
             one.form() if ran else "not taken",
             seconds,
             moved + (value.nbytes if ran else 0),

@@ -1,19 +1,24 @@
-"""Which steps a bound plan runs: elementwise chains grouped into one step, the rest as they are."""
+"""Which steps a bound plan runs: groups as one loop, everything else as it is.
+
+A group runs its compiled loop once that is ready, and until then the same statements on NumPy,
+block by block.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from kbench.engine import cancel
+from kbench.engine.kernels import loops
+from kbench.engine.plan.blocked import BlockedForm
+from kbench.engine.plan.buffers import pool
+from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
-from kbench.engine.plan.schedule import writes_out
-from kbench.engine.plan.steps import Step, Values, dynamic_step, numpy_step
-
-
-def _numpy_form() -> str:
-    return "numpy"
+from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
 
 
 def _no_source() -> str | None:
@@ -27,28 +32,118 @@ class Chosen:
     slot: int
     step: Step
     reads: tuple[int, ...]
-    name: str
-    form: Callable[[], str] = _numpy_form
+    label: str
+    form: Callable[[], str]
     source: Callable[[], str | None] = _no_source
-    work: float = 1.0  # FLOP for each element of the result
-    members: tuple[int, ...] = field(default=())
-
-    def label(self) -> str:
-        return self.name
+    work: int = 1  # FLOP for each element that is looked at
+    elements: int = 0
 
     def flops(self, values: Values) -> int:
-        return int(self.work * np.size(values[self.slot]))
+        return self.work * (self.elements or np.size(values[self.slot]))
 
 
 def choose_steps(
     items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
 ) -> list[Chosen]:
-    """The steps to run, in order."""
-    return [single(item) for item in items if needed[item.slot] and not item.source]
+    """The steps to run, in order; what only fused steps had needed is left out."""
+    groups = {group.slot: group for group in find_groups(items, needed, roots)}
+    covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
+    chosen: list[Chosen] = []
+    wanted = set(roots)
+    for item in reversed(items):
+        if not needed[item.slot] or item.source or item.slot in covered:
+            continue
+        if item.slot not in wanted:
+            continue
+        group = groups.get(item.slot)
+        step = GroupStep(group, items).chosen() if group is not None else single(item)
+        wanted.update(step.reads)
+        wanted.update(slot for slot, _ in item.guard)
+        chosen.append(step)
+    return chosen[::-1]
 
 
 def single(item: Item) -> Chosen:
     """One op as a step of its own."""
-    step = numpy_step(item) if writes_out(item) or item.static else dynamic_step(item)
-    form = "view" if item.op.kind in ("view", "update") else "numpy"
+    step = numpy_step(item) if item.static else dynamic_step(item)
+    form = "view" if item.op.kind in ("view", "update") else item.op.tier
     return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form)
+
+
+class GroupStep:
+    """Runs a group: compiled when it can, on NumPy otherwise."""
+
+    def __init__(self, group: Group, items: Sequence[Item]) -> None:
+        self.group = group
+        self.dims, patterns, folded = collapse(group)
+        self.blocked = BlockedForm(group.statements, patterns, self.dims)
+        self.program = self._program(patterns, folded)
+        self.kernel: loops.Kernel | None = None
+        self._sources = [
+            (one.slot, number_array(one) if one.number is not None else None)
+            for one in group.sources
+        ]
+        self._guard = items[group.slot].guard
+
+    def _program(
+        self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
+    ) -> loops.Program | None:
+        group = self.group
+        statements = tuple(loops.Statement(expr, dtype) for expr, dtype in group.statements)
+        inputs = tuple(
+            loops.Input(one.dtype, pattern)
+            for one, pattern in zip(group.sources, patterns, strict=True)
+        )
+        if group.fold is None:
+            return loops.Program(inputs, statements, (len(statements) - 1,))
+        if folded.count(True) != 1:
+            return None
+        start = folded.index(True)
+        fold = loops.Fold(group.fold.op.fold or "", start, start + 1)
+        return loops.Program(inputs, statements, (), fold)
+
+    def chosen(self) -> Chosen:
+        """The step, with its description."""
+        elements = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
+        return Chosen(
+            self.group.slot,
+            self.run,
+            tuple(slot for slot, number in self._sources if number is None),
+            self.group.label,
+            lambda: "fused" if self.kernel is not None else "numpy",
+            lambda: self.kernel.source if self.kernel is not None else None,
+            len(self.group.statements),
+            elements,
+        )
+
+    def run(self, v: Values, b: Buffers) -> None:
+        slot = self.group.slot
+        out = b[slot]
+        arrays = [v[one] if number is None else number for one, number in self._sources]
+        if self.kernel is None and self.program is not None:
+            self.kernel = loops.request(self.program)
+        if self.kernel is not None:
+            self.kernel.run([out], arrays, self.dims, cancel.check)
+        else:
+            self._on_numpy(out, arrays)
+        v[slot] = out
+
+    def _on_numpy(self, out: Any, arrays: list[np.ndarray]) -> None:
+        fold = self.group.fold
+        if fold is None:
+            self.blocked.run(out, arrays)
+            return
+        if self.group.members:
+            whole = pool.take(self.group.shape, self.group.dtype)
+            self.blocked.run(whole, arrays)
+        else:
+            whole = np.broadcast_to(
+                arrays[0].reshape(_kept_shape(self.group)), self.group.shape
+            )
+        fold.op.numpy(out, whole, **fold.attrs)
+
+
+def _kept_shape(group: Group) -> tuple[int, ...]:
+    varies = group.sources[0].varies
+    return tuple(size if one else 1 for size, one in zip(group.shape, varies, strict=True))
+
