@@ -11,10 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Started:
-    """The kernel answers and the inspector's greeting is `hello`; queued cells begin to run."""
+    """The kernel answers and queued cells begin to run. `hello` is the inspector's greeting.
+
+    Without an inspector `hello` is empty and `problem` says why.
+    """
 
     hello: dict[str, Any]
     seconds: float
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,6 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a long evaluation has come, as the engine's trace tells it."""
-
-    detail: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class InputRequested:
     """The running cell called `input`; answer with `session.answer(text)`."""
 
@@ -143,6 +140,6 @@ class ExitAsked:
 
 
 Event = (
-    Started | CellStarted | Stream | Result | ClearOutput | Error | CellDone | Changed | Progress
+    Started | CellStarted | Stream | Result | ClearOutput | Error | CellDone | Changed
     | InputRequested | Busy | Idle | Stuck | Died | Restarted | ExitAsked
 )

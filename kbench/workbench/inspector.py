@@ -34,7 +34,7 @@ class Inspector:
     ) -> None:
         self._view = namespace.View(names, hidden)
         self._publish = publish
-        self._recorder = recorder.Recorder(self._progress)
+        self._recorder = recorder.Recorder()
         self._busy = False
         self._queued_config: dict[str, Any] = {}
         self._refused: dict[str, str] = {}
@@ -201,14 +201,8 @@ class Inspector:
         self._wake.set()
 
     def _on_variable(self, _variable: object) -> None:
-        if self._pushing and self._busy:  # after the cell, `ended` looks at every name anyway
+        if self._pushing:
             self._wake.set()
-        elif self._pushing:
-            self._wake.set()
-
-    def _progress(self, detail: Data) -> None:
-        if self._pushing and self._publish is not None:
-            self._publish(protocol.push("progress", detail))
 
     def _push_loop(self) -> None:
         while not self._closed:

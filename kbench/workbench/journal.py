@@ -20,7 +20,7 @@ from kbench.engine import config
 
 KEPT = 200  # journals kept on disk; older ones are removed when a session starts
 _BOUNDARIES = ("CellStarted", "CellDone", "Died")
-_SILENT = ("Changed", "Progress", "Busy", "Idle", "Stuck")
+_SILENT = ("Changed", "Busy", "Idle", "Stuck")
 _TEXT_LIMIT = 100_000
 
 
@@ -102,8 +102,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 def _storable(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _TEXT_LIMIT:
         return value[:_TEXT_LIMIT] + f"… ({len(value)} characters)"
-    if isinstance(value, dict):  # of a MIME bundle the text is kept, pictures are not
-        return {key: one for key, one in value.items() if not str(key).startswith("image/")}
+    if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle only the text
+        return {"text/plain": value["text/plain"]}
     return value
 
 

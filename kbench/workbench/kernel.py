@@ -7,11 +7,11 @@ expression, and opens the inspector to any front end that asks for it by its com
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import Any
 
 import kbench
 from kbench.engine import errors as engine_errors
+from kbench.engine.kernels import prefetch
 from kbench.workbench import errors, protocol
 from kbench.workbench.inspector import Inspector
 
@@ -71,7 +71,7 @@ def load_ipython_extension(shell: Any) -> None:
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
-    threading.Thread(target=_prefetch, name="kbench-prefetch", daemon=True).start()
+    prefetch()  # loads Numba beside what the user types
 
 
 def prepare(shell: Any) -> None:
@@ -108,11 +108,3 @@ def _reporter(channel: Channel) -> Any:
         return lines
 
     return report
-
-
-def _prefetch() -> None:
-    """Load Numba while the user types; without it the first parallel kernel would wait."""
-    with contextlib.suppress(Exception):
-        from kbench.engine.kernels import prefetch
-
-        prefetch()

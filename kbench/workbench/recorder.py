@@ -13,8 +13,7 @@ KEPT = 16
 class Recorder:
     """Listens to the engine's trace while it is on."""
 
-    def __init__(self, progress: Callable[[dict[str, Any]], None]) -> None:
-        self._progress = progress
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: OrderedDict[str, Any] = OrderedDict()
         self._stops: list[Callable[[], None]] = []
@@ -28,10 +27,7 @@ class Recorder:
         from kbench.engine import trace
 
         if not self._stops:
-            self._stops = [
-                trace.ran.subscribe(self._on_run),
-                trace.progress.subscribe(self._on_progress),
-            ]
+            self._stops = [trace.ran.subscribe(self._on_run)]
 
     def stop(self) -> None:
         """Stop listening; what was recorded stays."""
@@ -46,10 +42,6 @@ class Recorder:
             self._runs.move_to_end(name)
             while len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
-
-    def _on_progress(self, detail: Any) -> None:
-        if isinstance(detail, dict):
-            self._progress(detail)
 
     def functions(self) -> list[str]:
         """Names with a record, the latest last."""

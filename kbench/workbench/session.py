@@ -255,12 +255,14 @@ class KernelSession(Session):
     def _on_hello(self, reply: Reply) -> None:
         if self._phase != "opening":
             return
+        problem = ""
         if not reply["ok"]:
             self._comm = None
+            problem = reply["error"]["reason"]
         self._phase = "ready"
         self._ready.set()
         seconds = time.monotonic() - self._began
-        self._emit(events.Started(reply.get("data", {}), seconds))
+        self._emit(events.Started(reply.get("data", {}), seconds, problem))
         self._pump()
 
     # ------------------------------------------------------------------ cells
@@ -403,8 +405,6 @@ class KernelSession(Session):
             self._emit(changed)
         elif kind == "error":
             self._detail = data
-        elif kind == "progress":
-            self._emit(events.Progress(data))
 
     # ------------------------------------------------------------------ questions
 
