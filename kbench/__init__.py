@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbench.engine import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
 from kbench import backend
 from kbench.backend import *  # noqa: F403
 from kbench.engine import config as _config

@@ -3,8 +3,7 @@
 Nothing heavy is imported here: `--version` and `--help` answer at once, a run of code loads no
 terminal interface, and the terminal is looked at before Textual is, which does not look itself.
 
-Exit codes: 0 success, 1 the user's code failed, 2 wrong usage or configuration, 3 the kernel could
-not be started, 130 interrupted. Results go to standard output, everything else to standard error.
+Results go to standard output, everything else to standard error; exit codes are `cli_base`'s.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE, terminal_refusal
 from kbench.version import __version__
-
-OK, FAILED, USAGE, NO_KERNEL, INTERRUPTED = 0, 1, 2, 3, 130
 
 COMMANDS = {
     "config": "show the settings, or read or write one",
@@ -115,20 +113,6 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(arguments[:index]), list(arguments[index:])
 
 
-def terminal_refusal() -> str | None:
-    """Why the full-screen workbench cannot open here, or None when it can.
-
-    Textual does not check this: it would write escape codes into a pipe and never end.
-    """
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-        return "standard input and output are not both a terminal"
-    if os.environ.get("TERM", "") in ("", "dumb") and sys.platform != "win32":
-        return "TERM is unset or dumb"
-    if os.environ.get("CI"):
-        return "CI is set"
-    return None
-
-
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     runs = options.code is not None or options.module is not None or options.target is not None
     command = options.target in COMMANDS
@@ -204,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser()
     try:
         code = _dispatch(parser, sys.argv[1:] if arguments is None else arguments)
-        if sys.stdout is not None:
+        if sys.stdout is not None and not sys.stdout.closed:  # by the program that ran
             sys.stdout.flush()
         return code
     except KeyboardInterrupt:

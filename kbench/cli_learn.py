@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kbench import cli_run
+from kbench.cli_base import OK, USAGE
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lesson_progress import Progress
 from kbench.workbench.lessons import Lesson, LessonError, Step, catalogue, load
@@ -69,12 +69,12 @@ class Walk:
                 line = input(self._prompt())
             except EOFError:
                 print()
-                return cli_run.OK
+                return OK
             except KeyboardInterrupt:
                 print("\n(:quit leaves)")
                 continue
             if not self._answer(line):
-                return cli_run.OK
+                return OK
 
     def _prompt(self) -> str:
         return f"[{self.index + 1}/{len(self.lesson.steps)}] "
@@ -220,10 +220,10 @@ def main(arguments: list[str]) -> int:
             progress.reset(lesson)
         if lesson is None:
             print(_listing(progress))
-            return cli_run.OK
+            return OK
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  line editing for input()
         return Walk(lesson, progress).run()
     except LessonError as error:
         print(f"kbench: {error}", file=sys.stderr)
-        return cli_run.USAGE
+        return USAGE

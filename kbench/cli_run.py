@@ -25,8 +25,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import kbench_launcher
+from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _MANY = 32
 _RUNNERS = (_PACKAGE, os.path.abspath(kbench_launcher.__file__), runpy.__file__, "<frozen ")

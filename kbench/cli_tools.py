@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-OK, FAILED, USAGE = 0, 1, 2
-
+from kbench.cli_base import OK, USAGE
 
 # ------------------------------------------------------------------ config
 

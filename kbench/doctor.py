@@ -17,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kbench.cli_base import OK, terminal_refusal
+from kbench.cli_base import USAGE as PROBLEMS
 from kbench.version import __version__
 
 Facts = dict[str, Any]
-OK, PROBLEMS = 0, 2
 
 
 def _machine() -> Facts:
@@ -131,8 +132,6 @@ def _limits() -> Facts:
 
 
 def _terminal() -> Facts:
-    from kbench.cli import terminal_refusal
-
     refusal = terminal_refusal()
     return {
         "workbench": "can open" if refusal is None else f"plain prompt only: {refusal}",

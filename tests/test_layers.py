@@ -112,7 +112,7 @@ def _names(tree: ast.AST) -> set[str]:
 ENVIRONMENT = {
     "engine/config.py",
     "engine/threads.py",
-    "cli.py",
+    "cli_base.py",
     "cli_plain.py",
     "doctor.py",
     "workbench/launch.py",

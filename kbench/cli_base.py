@@ -1,0 +1,26 @@
+"""What every command shares: its exit codes, and whether the workbench can open here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+OK = 0
+FAILED = 1  # the user's code failed
+USAGE = 2  # wrong usage or configuration
+NO_KERNEL = 3  # the kernel could not be started
+INTERRUPTED = 130
+
+
+def terminal_refusal() -> str | None:
+    """Why the full-screen workbench cannot open here, or None when it can.
+
+    Textual does not check this: it would write escape codes into a pipe and never end.
+    """
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        return "standard input and output are not both a terminal"
+    if os.environ.get("TERM", "") in ("", "dumb") and sys.platform != "win32":
+        return "TERM is unset or dumb"
+    if os.environ.get("CI"):
+        return "CI is set"
+    return None
