@@ -228,9 +228,7 @@ def test_unknown_lesson_lists_the_known() -> None:
         ),
     ],
 )
-def test_broken_lessons_say_so(
-    notebook: str, sidecar: str, message: str, tmp_path: Path
-) -> None:
+def test_broken_lessons_say_so(notebook: str, sidecar: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "01-x.ipynb"
     path.write_text(notebook, encoding="utf-8")
     path.with_suffix(".toml").write_text(sidecar, encoding="utf-8")

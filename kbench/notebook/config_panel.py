@@ -25,7 +25,7 @@ _WIDE = {"description_width": "10em"}
 _PHASES = (("symbolic, fed at a call", None), ("0, in use", 0), ("1, training", 1))
 
 
-class ConfigPanel(widgets.VBox):
+class ConfigPanel(widgets.VBox):  # type: ignore[misc]
     """Shows and sets epsilon, floatx, image_data_format, learning_phase and num_threads."""
 
     def __init__(self) -> None:

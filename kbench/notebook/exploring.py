@@ -18,7 +18,7 @@ from kbench.notebook.variable_table import VariableTable
 _TITLES = ("Names", "Value", "Settings")
 
 
-class Explorer(widgets.Tab):
+class Explorer(widgets.Tab):  # type: ignore[misc]
     """The widgets of this package side by side, over the user's names or a given namespace."""
 
     def __init__(self, namespace: Mapping[str, Any] | None = None) -> None:

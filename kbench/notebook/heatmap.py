@@ -20,7 +20,7 @@ class Picture:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._figure = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
-        self._canvas = FigureCanvasAgg(self._figure)
+        FigureCanvasAgg(self._figure)
 
     def heat(self, part: np.ndarray, labels: tuple[str, str]) -> bytes:
         """A colour map with its scale; NaN and infinities are left blank and crossed."""
@@ -60,7 +60,7 @@ class Picture:
 
     def _png(self) -> bytes:
         stream = io.BytesIO()
-        self._canvas.print_png(stream)
+        self._figure.savefig(stream, format="png")
         return stream.getvalue()
 
 
@@ -75,10 +75,12 @@ def unit_range(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "ui" and values.size and values.min() >= 0 and values.max() <= 255:
         return np.asarray(values, np.float64) / 255.0
     pixels = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    low, high = (float(pixels.min()), float(pixels.max())) if pixels.size else (0.0, 1.0)
-    if low >= 0.0 and high <= 1.0:
+    largest = float(np.abs(pixels).max(initial=0.0))
+    if largest <= 1.0 and float(pixels.min(initial=0.0)) >= 0.0:
         return pixels
-    return (pixels - low) / (high - low)
+    pixels = pixels / largest  # first, so that the difference of extremes cannot overflow
+    low, spread = float(pixels.min()), float(np.ptp(pixels))
+    return (pixels - low) / (spread or 1.0)
 
 
 def _thinning(step: tuple[int, int]) -> str:

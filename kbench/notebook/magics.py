@@ -43,6 +43,11 @@ class KbenchMagics(Magics):
 
     coach: Coach | None = None
 
+    @property
+    def _running(self) -> Any:
+        """The shell that these magics were registered with."""
+        return self.shell
+
     @line_magic
     def kb(self, line: str) -> Shown:
         """Version, settings, and how many tensors, functions and arrays the session holds."""
@@ -92,11 +97,11 @@ class KbenchMagics(Magics):
     def profile(self, line: str, cell: str) -> None:
         """Run the cell, then show the steps of every evaluation in it."""
         with trace.record() as records:
-            self.shell.run_cell(cell).raise_error()
+            self._running.run_cell(cell).raise_error()
         if not records:
             print("nothing was evaluated in this cell")
         for record in records[:20]:
-            display(_run(describe.run(record)))
+            display(_run(describe.run(record)))  # type: ignore[no-untyped-call]
         if len(records) > 20:
             print(f"{len(records)} evaluations, the first 20 shown")
 
@@ -110,7 +115,7 @@ class KbenchMagics(Magics):
                 lesson = load(int(line))
             except LessonError as error:
                 raise UsageError(str(error)) from None
-            KbenchMagics.coach = Coach(lesson, self.shell.user_ns)
+            KbenchMagics.coach = Coach(lesson, self._running.user_ns)
         print(self._coach().overview())
 
     @line_magic
@@ -136,10 +141,10 @@ class KbenchMagics(Magics):
     @line_magic
     def skip(self, line: str) -> None:
         """Enter the answer of an exercise into the next cell and count it as done."""
-        self.shell.set_next_input(_told(self._coach().skip, line))
+        self._running.set_next_input(_told(self._coach().skip, line))
 
     def _names(self) -> dict[str, Any]:
-        names: dict[str, Any] = self.shell.user_ns
+        names: dict[str, Any] = self._running.user_ns
         return names
 
     def _coach(self) -> Coach:

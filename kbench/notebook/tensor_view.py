@@ -17,7 +17,7 @@ from kbench.notebook.slicing import Slice, first, parse
 MODES = ("numbers", "heat map", "image")
 
 
-class TensorView(widgets.VBox):
+class TensorView(widgets.VBox):  # type: ignore[misc]
     """Looks into a variable, constant or array through controls for its axes.
 
     Arguments:
@@ -28,9 +28,16 @@ class TensorView(widgets.VBox):
     """
 
     def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
+        super().__init__()
+        self.live = Live(self._follow, [variables.changed, config.changed])
+        self.live.wanted = lambda payload: payload is value or payload == "image_data_format"
         self._value = value
         self._name = name or str(getattr(value, "name", "array"))
-        self._array = _array_of(value)
+        try:
+            self._array = _array_of(value)
+        except ArgumentError:
+            super().close()
+            raise
         self._setting = False
         self._picture: Any = None
         self.slice = first(self._array.shape)
@@ -38,11 +45,14 @@ class TensorView(widgets.VBox):
         self._body = widgets.HTML()
         self._image = widgets.Image(format="png", layout={"display": "none"})
         self._message = widgets.HTML()
-        super().__init__([self._controls, self._message, self._body, self._image])
-        self.live = Live(self._follow, [variables.changed, config.changed])
-        self.live.wanted = lambda payload: payload is value or payload == "image_data_format"
+        self.children = (self._controls, self._message, self._body, self._image)
         self._observe()
         self.refresh()
+
+    @property
+    def picture(self) -> bytes:
+        """The PNG on view, empty when the mode is "numbers" or there is nothing to draw."""
+        return bytes(self._image.value)
 
     def look_at(self, text: str) -> None:
         """Show the slice that `text` says, such as `0, :, :, 3`; a bad one leaves all as it was."""
@@ -59,11 +69,13 @@ class TensorView(widgets.VBox):
         self._image.layout.display = "none" if mode == "numbers" else ""
         if mode == "numbers":
             self._body.value = self._numbers()
+            self._image.value = b""
             return
         try:
             self._image.value = self._draw(mode)
         except ArgumentError as error:
             self._image.layout.display = "none"
+            self._image.value = b""
             self._say(error.reason)
 
     def close(self) -> None:
@@ -97,8 +109,8 @@ class TensorView(widgets.VBox):
         if array.ndim < 2:
             raise ArgumentError("an image needs at least two axes")
         if array.ndim == 2:
-            return array[:, :, None]
-        picture = array[self.slice.index[: array.ndim - 3]]
+            return np.asarray(array[:, :, None])
+        picture = np.asarray(array[self.slice.index[: array.ndim - 3]])
         if config.image_data_format() == "channels_first":
             picture = np.moveaxis(picture, 0, -1)
         if picture.shape[-1] not in (1, 3, 4):
@@ -196,8 +208,8 @@ class TensorView(widgets.VBox):
             self._setting = False
 
     def _say(self, text: str) -> None:
-        said = element("p", views.long(text), class_="kb-bad", role="status") if text else ""
-        self._message.value = views.styled(said) if said else ""
+        said = element("p", views.long(text), class_="kb-bad", role="status")
+        self._message.value = views.styled(said) if text else ""
 
     # -------------------------------------------------------------- following
 

@@ -18,7 +18,7 @@ _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class VariableTable(widgets.VBox):
+class VariableTable(widgets.VBox):  # type: ignore[misc]
     """Tensors, functions and arrays of a namespace (by default the user's), always up to date.
 
     Arguments:

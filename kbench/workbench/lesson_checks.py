@@ -99,7 +99,7 @@ class Expectation:
     def shape(self, *wanted: int | None) -> Expectation:
         """Rank first, then every axis; None demands that an axis is left open."""
         self._enter("shape")
-        actual = tuple(K.int_shape(self._tensor()))
+        actual = self._tensor().spec.shape
         self._need(
             len(actual) == len(wanted),
             f"has {len(actual)} axes, {_shape(actual)}; it should have {len(wanted)}",
@@ -115,7 +115,7 @@ class Expectation:
     def dtype(self, wanted: str) -> Expectation:
         """The dtype, by name."""
         self._enter("dtype")
-        actual = str(K.dtype(self._tensor()))
+        actual = self._tensor().spec.dtype
         self._need(actual == wanted, f"is {actual}; it should be {wanted}")
         return self
 
@@ -130,7 +130,7 @@ class Expectation:
         """The values that a variable, an array or a tensor without feeds has right now."""
         self._enter("values")
         value = self._value
-        actual = K.eval(value) if isinstance(value, Tensor) else np.asarray(value)
+        actual = value.eval() if isinstance(value, Tensor) else np.asarray(value)
         self._compare(actual, np.asarray(wanted), "")
         return self
 
@@ -153,7 +153,7 @@ class Expectation:
                 target = self._tensor()
                 fed = [arrays[name] for name in placeholders]
                 sources = [self._namespace[name] for name in placeholders]
-                actual = K.function(sources, [target])(fed)[0]
+                actual = Function(sources, [target])(fed)[0]
             self._compare(actual, np.asarray(wanted), _fed(arrays))
         return self
 
@@ -174,7 +174,7 @@ class Expectation:
             with self._fresh(reference, draw, -2.0, 2.0) as (arrays, _):
                 wanted = reference(**arrays)
                 self._function()(self._feeds_of_function(arrays))
-                actual = K.get_value(self._namespace[variable])
+                actual = self._namespace[variable].get_value()
             where = f"`{variable}` after one call, {_fed(arrays)}"
             self._compare(actual, np.asarray(wanted), where)
         return self
@@ -230,16 +230,16 @@ class Expectation:
                 if isinstance(value, Tensor) and value.kind in ("placeholder", "variable"):
                     arrays[name] = _draw(value, random, draw, low, high)
                 if isinstance(value, Variable):
-                    kept.append((value, K.get_value(value)))
-                    K.set_value(value, arrays[name])
+                    kept.append((value, value.get_value()))
+                    value.set_value(arrays[name])
                 elif isinstance(value, Tensor) and value.kind == "placeholder":
                     placeholders.append(name)
                 elif isinstance(value, Tensor):
-                    arrays[name] = K.eval(value)
+                    arrays[name] = value.eval()
             yield arrays, placeholders
         finally:
             for variable, value in kept:
-                K.set_value(variable, value)
+                variable.set_value(value)
 
     def _compare(self, actual: np.ndarray, wanted: np.ndarray, where: str) -> None:
         """Shape, then the first wrong element, named by its index."""
@@ -271,9 +271,9 @@ def _draw(
     """A fresh array for a placeholder or variable; open axes get a size that differs per draw."""
     sizes = [
         _SIZES[(axis + draw) % len(_SIZES)] if size is None else size
-        for axis, size in enumerate(K.int_shape(source))
+        for axis, size in enumerate(source.spec.shape)
     ]
-    dtype = np.dtype(str(K.dtype(source)))
+    dtype = np.dtype(source.spec.dtype)
     if dtype.kind == "f":
         return random.uniform(low, high, sizes).astype(dtype)
     if dtype.kind == "b":

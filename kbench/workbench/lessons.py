@@ -134,7 +134,7 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
         table = tomllib.loads(sidecar_text).get("exercise", {})
         exercises = {name: _exercise(name, entry) for name, entry in table.items()}
         steps = tuple(_step(cell, index) for index, cell in enumerate(cells))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LessonError(f"{path.name} or its sidecar is broken: {error!r}") from error
     lesson = Lesson(
         name=path.stem,

@@ -154,7 +154,7 @@ def test_caption_names_the_slice() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names(name: str) -> None:
-    x = K.placeholder((2,), name=name.replace("\ud800", "?"))
+    x = K.placeholder((2,), name=name)
     for value in (x, x + 1, K.function([x], [x], name=name), K.variable([1.0], name=name)):
         reader = read(html.show(value))
         assert "not shown" not in "".join(reader.text)
