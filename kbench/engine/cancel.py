@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-
-_flag = threading.Event()
+_waiting = False
 
 
 def request() -> None:
     """Ask the running evaluation to stop; it raises KeyboardInterrupt within about 50 ms."""
-    _flag.set()
+    global _waiting
+    _waiting = True
 
 
 def clear() -> None:
     """Forget an earlier request; every new evaluation starts with this."""
-    _flag.clear()
+    global _waiting
+    _waiting = False
 
 
 def requested() -> bool:
     """True while a request waits to be honoured."""
-    return _flag.is_set()
+    return _waiting
 
 
 def check() -> None:
     """Raise KeyboardInterrupt when a stop was requested, and forget the request."""
-    if _flag.is_set():
-        _flag.clear()
+    if _waiting:
+        clear()
         raise KeyboardInterrupt("evaluation cancelled")

@@ -7,8 +7,7 @@ files of `ops/` fill through `@operator`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +48,7 @@ def set_evaluator(function: Callable[[Any, dict[Any, Any] | None], Any]) -> None
     _evaluate = function
 
 
-@dataclass(frozen=True)
-class Last:
+class Last(NamedTuple):
     """What the last run saw of a tensor: its shape, and the value when it is small."""
 
     shape: tuple[int, ...]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import config, session
+from kbench.engine import memory, session
 from kbench.engine.errors import ArgumentError, DtypeError, FeedError, ShapeError
 from kbench.engine.op import (
     Op,
@@ -179,6 +179,7 @@ def constant(
         if None in target:
             raise ShapeError(f"shape must be known, got {show(target)}")
         sizes = tuple(size or 0 for size in target)
+        memory.require_array(sizes, array.itemsize, f"a constant {show(target)}")
         if array.size == 1:
             array = np.full(sizes, array.reshape(()), dtype=wanted)
         elif array.size == np.prod(sizes, dtype=np.int64):

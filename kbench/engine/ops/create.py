@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import config
+from kbench.engine import config, memory
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.op import Op, apply, as_tensor, constant_node, dtype_or_floatx, register, structured
 from kbench.engine.ops.shaping import shape_operand
@@ -71,6 +71,7 @@ def _filled(shape: Any, value: float, dtype: str | None, name: str | None) -> Te
     sizes = shape_operand(shape)
     if isinstance(sizes, Tensor):
         return apply(FULL, sizes, name=name, value=value, dtype=wanted)
+    memory.require_array(sizes, np.dtype(wanted).itemsize, f"a variable {wanted}{list(sizes)}")
     return Variable(np.full(sizes, value, dtype=wanted), name)
 
 
@@ -127,7 +128,9 @@ def eye(size: int | Sequence[int], dtype: str | None = None, name: str | None = 
     sizes = shape_operand(size, name="size")
     if isinstance(sizes, Tensor) or len(sizes) not in (1, 2):
         raise ArgumentError(f"size must be one or two known integers, got {size!r}")
-    return Variable(np.eye(sizes[0], sizes[-1], dtype=dtype_or_floatx(dtype)), name)
+    rows, columns = sizes[0], sizes[-1]
+    memory.require_array((rows, columns), 8, f"a variable [{rows}, {columns}]")
+    return Variable(np.eye(rows, columns, dtype=dtype_or_floatx(dtype)), name)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int32") -> Tensor:
@@ -150,6 +153,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     whole = all(isinstance(one, int) for one in (first, last, by))
     natural = "int32" if whole else config.floatx()
     count = max(0, math.ceil((last - first) / by))
+    memory.require_array((count,), 16, f"{count} numbers")
     values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
     result = natural if dtype is None or dtype == "int32" else dtype_or_floatx(dtype)
     return constant_node(values.astype(result))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel, trace
-from kbench.engine.errors import KbenchError, OutOfMemory
-from kbench.engine.plan.buffers import available_memory, pool
-from kbench.engine.plan.fuse import choose_steps
+from kbench.engine import cancel, memory, trace
+from kbench.engine.errors import KbenchError
+from kbench.engine.plan.buffers import pool
+from kbench.engine.plan.fuse import Chosen, choose_steps
 from kbench.engine.plan.items import Item
-from kbench.engine.plan.schedule import ALIGN, lay_out, nbytes, writes_out
-from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded
+from kbench.engine.plan.schedule import ALIGN, Layout, lay_out, nbytes
+from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded, releasing
 from kbench.engine.trace import RunRecord, StepRecord
 
 OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
-CHECK_MEMORY = 1 << 26  # bytes from which on the machine is asked what is available
 
 
 class BoundPlan:
@@ -36,21 +34,26 @@ class BoundPlan:
         self.items = items
         self.roots = roots
         self.chosen = choose_steps(items, needed, roots)
-        self.layout = lay_out(items, [one.slot for one in self.chosen], roots)
+        self.layout: Layout = lay_out(items, [one.slot for one in self.chosen], roots)
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Values = [item.value for item in items]
         self._variables = [
             (item.slot, item.origin) for item in items if item.source == "variable" and needed[item.slot]
         ]
-        self._steps: list[Step] = [
-            guarded(one.step, items[one.slot].guard) if items[one.slot].guard else one.step
-            for one in self.chosen
-        ]
+        self._steps: list[Step] = [self._step(one) for one in self.chosen]
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
         self._check_memory()
         if self.layout.arena_bytes <= OWN_ARENA:
             self._kept = self._arena_buffers()
+
+    def _step(self, one: Chosen) -> Step:
+        step = one.step
+        ending = self.layout.ending.get(one.slot)
+        if ending:
+            step = releasing(step, ending)
+        guard = self.items[one.slot].guard
+        return guarded(step, guard) if guard else step
 
     def _copied_roots(self) -> frozenset[int]:
         """Positions of results that lie in memory of something else and must be copied."""
@@ -66,20 +69,13 @@ class BoundPlan:
     # -------------------------------------------------------------- memory
 
     def _check_memory(self) -> None:
-        needed = self.layout.peak_bytes + sum(
-            nbytes(self.items[root]) for root in self.roots if not writes_out(self.items[root])
-        )
-        if needed < CHECK_MEMORY:
-            return
-        available = available_memory()
-        if needed > available:
+        """Compare the peak of a run with what the machine has, before anything is allocated."""
+        copies = sum(nbytes(self.items[self.roots[position]]) for position in self._views)
+        needed = self.layout.peak_bytes + copies
+        if needed >= memory.ASK_FROM and self.chosen:
             largest = max((self.items[one.slot] for one in self.chosen), key=nbytes)
-            raise OutOfMemory(
-                f"evaluating needs {needed / 1e9:,.1f} GB at its peak, and {available / 1e9:,.1f} GB "
-                f"are available; the largest result is {largest.op.name} {largest.spec}",
-                function=self.name,
-                operands=(),
-            )
+            what = f"evaluating (largest result: {largest.op.name} {largest.spec})"
+            memory.require(needed, what, self.name)
 
     def _arena_buffers(self) -> Buffers:
         buffers: Buffers = [None] * len(self.items)
@@ -145,7 +141,7 @@ class BoundPlan:
         record.seconds = clock() - start
         trace.publish(record)
 
-    def _step_record(self, one: Any, values: Values, seconds: float) -> StepRecord:
+    def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
         item = self.items[one.slot]
         value = values[one.slot]
         moved = sum(getattr(values[i], "nbytes", 0) for i in one.reads)

@@ -76,9 +76,3 @@ class Pool:
 
 pool = Pool()
 
-
-def available_memory() -> int:
-    """Bytes that can be allocated without swapping, freed blocks of the pool included."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)

@@ -10,6 +10,7 @@ import numpy as np
 from kbench.engine.plan.items import Item
 
 ALIGN = 64
+LARGE = 1 << 20  # bytes of a value that is let go before the run ends
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,12 @@ class Layout:
     offsets: dict[int, int]
     arena_bytes: int
     escaping: frozenset[int]
-    escaping_bytes: int
+    other_bytes: int  # results of the call, and the peak of what steps allocate themselves
+    ending: dict[int, tuple[int, ...]]  # step -> large values that are not read after it
 
     @property
     def peak_bytes(self) -> int:
-        return self.arena_bytes + self.escaping_bytes
+        return self.arena_bytes + self.other_bytes
 
 
 def nbytes(item: Item) -> int:
@@ -62,14 +64,26 @@ def lay_out(items: Sequence[Item], steps: Sequence[int], roots: Sequence[int]) -
             last_use[owner] = len(steps)
     arena = _Arena()
     ending: dict[int, list[int]] = {}
+    released: dict[int, tuple[int, ...]] = {}
+    loose = most = 0
     for index, slot in enumerate(steps):
-        if writes_out(items[slot]) and slot not in escaping:
-            arena.take(slot, nbytes(items[slot]))
+        item = items[slot]
+        if slot not in escaping and (writes_out(item) or item.op.kind == "structured"):
             ending.setdefault(max(last_use[slot], position[slot]), []).append(slot)
+            if writes_out(item):
+                arena.take(slot, nbytes(item))
+            else:
+                loose += nbytes(item)
+                most = max(most, loose)
         for freed in ending.pop(index, ()):
-            arena.give_back(freed)
+            if writes_out(items[freed]):
+                arena.give_back(freed)
+            else:
+                loose -= nbytes(items[freed])
+                if nbytes(items[freed]) >= LARGE and freed != slot:
+                    released[slot] = (*released.get(slot, ()), freed)
     fresh = sum(nbytes(items[root]) for root in escaping)
-    return Layout(arena.offsets, arena.size, escaping, fresh)
+    return Layout(arena.offsets, arena.size, escaping, fresh + most, released)
 
 
 class _Arena:

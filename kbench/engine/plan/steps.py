@@ -73,6 +73,17 @@ def guarded(step: Step, guard: Guard) -> Step:
     return maybe
 
 
+def releasing(step: Step, slots: tuple[int, ...]) -> Step:
+    """A step after which large values that nobody reads any more are let go."""
+
+    def run(v: Values, b: Buffers) -> None:
+        step(v, b)
+        for slot in slots:
+            v[slot] = None
+
+    return run
+
+
 def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
     """An error of a kernel, told about the node that ran."""
     if error.operands and error.place is not None:

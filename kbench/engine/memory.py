@@ -1,0 +1,37 @@
+"""What the machine can still allocate, asked before something large is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbench.engine.errors import OutOfMemory
+
+ASK_FROM = 1 << 26  # bytes from which on it is worth asking
+
+
+def available() -> int:
+    """Bytes that can be allocated without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def require(nbytes: int, what: str, function: str | None = None) -> None:
+    """Raise OutOfMemory, with both numbers, when `nbytes` are more than the machine has left."""
+    if nbytes < ASK_FROM:
+        return
+    free = available()
+    if nbytes > free:
+        raise OutOfMemory(
+            f"{what} needs {nbytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are available",
+            function=function,
+            operands=() if function else None,
+        )
+
+
+def require_array(shape: Iterable[int], itemsize: int, what: str) -> None:
+    """`require` for an array of known shape."""
+    nbytes = itemsize
+    for size in shape:
+        nbytes *= int(size)
+    require(nbytes, what)
