@@ -11,7 +11,7 @@ from workloads import WORKLOADS
 def seconds(value: float) -> str:
     """A time in the unit that suits it."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * factor >= 1:
+        if abs(value) * factor >= 1:
             return f"{value * factor:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
