@@ -1,0 +1,127 @@
+"""An error as a few rows: class and reason, the user's expression with carets, what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from textual.content import Content
+
+from kbench.tui.glyphs import UNICODE, Glyphs
+from kbench.tui.text import fold, one_line, safe
+
+if TYPE_CHECKING:
+    from kbench.tui.blocks import ErrorPart
+
+MOST_LINES = 6
+MARGIN = 2
+
+
+def error_rows(part: ErrorPart, width: int, glyphs: Glyphs | None) -> list[Content]:
+    """The folded error; the explain screen has all of it."""
+    glyphs = glyphs or UNICODE
+    detail = part.detail
+    reason = str(detail.get("reason") or part.value or "")
+    if detail.get("function"):
+        reason = f"{detail['function']}: {reason}"
+    rows = _head(part.name, reason, width)
+    if detail.get("source") or detail.get("operands"):
+        rows += expression_rows(detail.get("source") or (), detail, width, glyphs)
+    suggestion = detail.get("suggestion")
+    keys = "[e] explain  [c] go to cell" if detail.get("operands") else "[e] explain"
+    words = f"try {suggestion}" if suggestion else ""
+    rows += _last_rows(words, keys, width)
+    return rows
+
+
+def _head(name: str, reason: str, width: int) -> list[Content]:
+    lines = reason.strip("\n").split("\n")
+    first = Content.assemble((safe(name), "bold $text-error"), "  ", safe(lines[0]))
+    rows = first.wrap(max(width, 8)) if first.cell_length > width else [first]
+    for line in lines[1:MOST_LINES]:
+        rows += fold(Content(safe(line)), width)
+    if len(lines) > MOST_LINES:
+        rows.append(Content.styled(f"({len(lines) - MOST_LINES} more lines)", "$text-muted"))
+    return list(rows)
+
+
+def _last_rows(words: str, keys: str, width: int) -> list[Content]:
+    margin = " " * MARGIN
+    if not words:
+        return [Content.styled(margin + keys, "$text-muted")]
+    words = safe(words)
+    gap = width - MARGIN - cell_len(words) - len(keys)
+    if gap >= 2:
+        tail = Content.styled(" " * gap + keys, "$text-muted")
+        return [Content.assemble(margin, (words, "$text-success")) + tail]
+    rows = fold(Content.styled(margin + words, "$text-success"), width)
+    return [*rows, Content.styled(margin + keys, "$text-muted")]
+
+
+def expression_rows(
+    source: Sequence[str], detail: dict[str, Any], width: int, glyphs: Glyphs
+) -> list[Content]:
+    """The user's expression; below each line, joined to where it stands, what each operand is."""
+    operands = [one for one in detail.get("operands", ()) if isinstance(one, dict)]
+    indent = min((len(one) - len(one.lstrip()) for one in source if one.strip()), default=0)
+    rows: list[Content] = []
+    drawn: set[int] = set()
+    for number, line in enumerate(source):
+        shown = one_line(line[indent:], width - MARGIN, glyphs.ellipsis)
+        rows.append(Content(" " * MARGIN + shown))
+        here = [
+            (int(one["start"]) - indent, one)
+            for one in operands
+            if one.get("line") == number and isinstance(one.get("start"), int)
+        ]
+        here.sort(key=lambda pair: pair[0])
+        reach = max((start for start, _ in here), default=0) + 3
+        if not here or here[0][0] < 0 or reach + MARGIN > max(width // 2, 24):
+            continue  # too far right for a drawing: named below instead
+        drawn.update(id(one) for _, one in here)
+        while here:
+            start, operand = here.pop()
+            rows.append(_branch(here, start, reach, operand, width, glyphs))
+    for one in operands:
+        if id(one) not in drawn:
+            words = f"{one.get('role', '')}  {operand_words(one)}"
+            rows.append(Content(" " * (MARGIN + 2) + one_line(words, width - MARGIN - 2)))
+    return rows
+
+
+def _branch(
+    left: list[tuple[int, dict[str, Any]]],
+    start: int,
+    reach: int,
+    operand: dict[str, Any],
+    width: int,
+    glyphs: Glyphs,
+) -> Content:
+    """`|   +--- words`: bars under the operands still to come, a corner under this one."""
+    cells = [" "] * reach
+    for column, _ in left:
+        cells[column] = glyphs.pipe
+    cells[start] = glyphs.corner
+    for column in range(start + 1, reach):
+        cells[column] = glyphs.dash
+    lead = " " * MARGIN + "".join(cells) + " "
+    words = one_line(operand_words(operand), max(width - len(lead), 8), glyphs.ellipsis)
+    return Content.assemble((lead, "$text-warning"), words)
+
+
+def operand_words(operand: dict[str, Any]) -> str:
+    """`float32[32, 784]  placeholder 'x', In [2]   axis -2 is 32`."""
+    words = str(operand.get("spec", ""))
+    kind = str(operand.get("kind") or "")
+    name = operand.get("name")
+    place = operand.get("place")
+    made = " ".join(one for one in (kind, f"'{name}'" if name else "") if one)
+    if made:
+        words += f"  {made}"
+    if place:
+        words += f", {place}"
+    axis = operand.get("axis")
+    if isinstance(axis, int):
+        words += f"   axis {axis} is at fault"
+    return words

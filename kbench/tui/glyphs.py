@@ -1,0 +1,96 @@
+"""The few drawing characters of the workbench, in Unicode and in plain ASCII for poor fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """One set of characters; widgets ask the app for the set in use."""
+
+    bars: str
+    spinner: str
+    ellipsis: str
+    cursor: str
+    up: str
+    down: str
+    rule: str
+    pipe: str
+    corner: str
+    dash: str
+    times: str
+    border: str
+    border_focus: str
+
+
+UNICODE = Glyphs(
+    bars="▁▂▃▄▅▆▇█",
+    spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
+    ellipsis="…",
+    cursor="▌",
+    up="▲",
+    down="▼",
+    rule="─",
+    pipe="│",
+    corner="└",
+    dash="─",
+    times="×",
+    border="round",
+    border_focus="heavy",
+)
+ASCII = Glyphs(
+    bars=".:-=+*#@",
+    spinner="|/-\\",
+    ellipsis="...",
+    cursor=">",
+    up="^",
+    down="v",
+    rule="-",
+    pipe="|",
+    corner="+",
+    dash="-",
+    times="x",
+    border="ascii",
+    border_focus="ascii",
+)
+
+
+def histogram(bins: Sequence[float], glyphs: Glyphs, width: int) -> str:
+    """Counts as a row of at most `width` bars; empty bins are blank, the fullest is the tallest."""
+    if not bins or width < 1:
+        return ""
+    count = min(width, len(bins))
+    edges = [index * len(bins) // count for index in range(count + 1)]
+    merged = [sum(bins[first:last]) for first, last in pairwise(edges)]
+    top = max(merged)
+    if top <= 0:
+        return " " * count
+    steps = len(glyphs.bars) - 1
+    return "".join(glyphs.bars[round(one / top * steps)] if one > 0 else " " for one in merged)
+
+
+def human_bytes(count: int | None) -> str:
+    """A byte count in at most six characters: '31 kB', '3.1 MB'; '-' when unknown."""
+    if count is None:
+        return "-"
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1023.5:
+            digits = f"{size:.1f}".removesuffix(".0") if size < 9.95 else f"{size:.0f}"
+            return f"{digits} {unit}"
+        size /= 1024
+    return f"{size:.0f} TB"
+
+
+def human_seconds(seconds: float) -> str:
+    """A duration as people say it: '350 us', '1.8 ms', '2.41 s', '3 min 20 s'."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.{1 if seconds < 0.0995 else 0}f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"

@@ -1,0 +1,94 @@
+"""A scrollable view that draws only the rows on screen, for content of any length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from kbench.tui.glyphs import UNICODE, Glyphs
+
+if TYPE_CHECKING:
+    from textual.selection import Selection
+
+
+class LineView(ScrollView, can_focus=True):
+    """Base of the transcript, the tables and the grid: a subclass gives `row(y)` and a height."""
+
+    header_rows = 0  # rows at the top that do not scroll; a subclass gives `header(y)`
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The character set in use."""
+        return cast(Glyphs, getattr(self.app, "glyphs", UNICODE))
+
+    def row(self, y: int) -> Content:
+        """The content of row `y`, at most the view's width."""
+        raise NotImplementedError
+
+    def row_count(self) -> int:
+        """Rows that can be scrolled to."""
+        raise NotImplementedError
+
+    def header(self, y: int) -> Content:
+        """A row of the fixed header."""
+        raise NotImplementedError
+
+    def restyle(self, y: int) -> str:
+        """Style name laid over the whole of row `y`, '' for none."""
+        return ""
+
+    def refit(self) -> None:
+        """Take over a changed number of rows and draw again."""
+        self.virtual_size = Size(0, self.row_count() + self.header_rows)
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """All rows, for parents with an automatic height."""
+        return self.row_count() + self.header_rows
+
+    def on_resize(self) -> None:
+        """Rows may wrap differently at another width."""
+        self.refit()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the visible part."""
+        width = self.size.width
+        base = self.visual_style
+        style = base.rich_style
+        if y < self.header_rows:
+            return self._strip(self.header(y), width, -1)
+        at = y - self.header_rows + self.scroll_offset.y
+        if at >= self.row_count():
+            return Strip.blank(width, style)
+        return self._strip(self.row(at), width, at)
+
+    def _strip(self, content: Content, width: int, y: int) -> Strip:
+        base = self.visual_style
+        name = self.restyle(y) if y >= 0 else ""
+        if name:
+            base += self.get_visual_style(name)
+        selection = self.text_selection if y >= 0 else None
+        if selection is not None:
+            span = selection.get_span(y)
+            if span is not None:
+                start, end = span
+                stop = len(content) if end == -1 else end
+                content = content.stylize(
+                    self.screen.get_visual_style("screen--selection"), start, stop
+                )
+        strip = Strip(content.render_segments(base), content.cell_length)
+        strip = strip.crop_extend(0, width, base.rich_style)
+        return strip.apply_offsets(0, y) if y >= 0 else strip
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, for copying."""
+        rows = (self.row(y).plain.rstrip() for y in range(self.row_count()))
+        return selection.extract("\n".join(rows)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the new selection."""
+        self.refresh()

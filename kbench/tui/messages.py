@@ -1,0 +1,103 @@
+"""What widgets and threads tell the main screen. Widgets never call one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.message import Message
+
+
+class SessionEvent(Message):
+    """Something the kernel session reports; `event` is one of `workbench.events`."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+        super().__init__()
+
+
+class LinkReady(Message):
+    """The session exists (its kernel may still start); `older` are inputs of earlier sessions."""
+
+    def __init__(self, older: list[str]) -> None:
+        self.older = older
+        super().__init__()
+
+
+class LinkFailed(Message):
+    """The session could not be made or started."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__()
+
+
+class Submitted(Message):
+    """The prompt's text shall run."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__()
+
+
+class PromptResized(Message):
+    """The prompt's text has another number of lines."""
+
+
+class HintChanged(Message):
+    """The line below the prompt shall show something else; '' for the default."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__()
+
+
+class ShowValue(Message):
+    """A name shall be opened in the value pane."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
+
+
+class InsertText(Message):
+    """Text shall go into the prompt; `replace` empties it first."""
+
+    def __init__(self, text: str, replace: bool = False) -> None:
+        self.text = text
+        self.replace = replace
+        super().__init__()
+
+
+class CopyText(Message):
+    """Text shall go to the clipboard."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self.text = text
+        self.what = what
+        super().__init__()
+
+
+class AssignSetting(Message):
+    """The user has chosen a value for a setting."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+        super().__init__()
+
+
+class ShowPane(Message):
+    """A pane shall come to the front and take the focus."""
+
+    def __init__(self, pane: str) -> None:
+        self.pane = pane
+        super().__init__()
+
+
+class TitleChanged(Message):
+    """A pane's title line has changed."""
+
+    def __init__(self, pane: str, title: str) -> None:
+        self.pane = pane
+        self.title = title
+        super().__init__()

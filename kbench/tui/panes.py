@@ -1,0 +1,247 @@
+"""Fills the panes from the inspector: asks only for what is on screen and has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from kbench.tui import rows as model
+from kbench.tui.link import AskFailed, Latest
+from kbench.tui.messages import TitleChanged
+from kbench.tui.screens import overlays
+from kbench.tui.widgets.plan import PlanTable
+from kbench.tui.widgets.settings import SettingsPane
+from kbench.tui.widgets.value import ValuePane
+from kbench.tui.widgets.value_grid import View
+from kbench.tui.widgets.variables import VariablesTable
+
+if TYPE_CHECKING:
+    from kbench.tui.screens.main import MainScreen
+
+
+class Panes:
+    """One request at a time per pane; the newest wins. A failure stays in its pane."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self._dirty: set[str] = set()
+        self._all = True  # every name must be asked for: first time, or another kernel
+        self._plan_dirty = True
+        self._requests = {name: Latest(self._work) for name in ("variables", "value", "plan")}
+        self.round_trips: list[float] = []
+
+    def _work(self, work: Awaitable[None]) -> None:
+        self.screen.run_worker(work, exit_on_error=True)
+
+    @property
+    def link(self) -> Any:
+        """The link to the session."""
+        return self.screen.bench.link
+
+    def _find(self, kind: type[Any]) -> Any:
+        found = self.screen.query(kind)
+        return found.first() if found else None
+
+    # ------------------------------------------------------------------ what happens
+
+    def kernel_started(self) -> None:
+        """A kernel answers: everything is asked for anew."""
+        self._all, self._plan_dirty = True, True
+        self.refresh()
+
+    def kernel_lost(self) -> None:
+        """Nothing of the old kernel can be asked any more; what is shown says so."""
+        self._all = True
+        for kind in (VariablesTable, ValuePane):
+            pane = self._find(kind)
+            if pane is not None:
+                pane.forget()
+
+    def changed(self, names: list[str]) -> None:
+        """The kernel has pushed names whose rows are old."""
+        self._dirty.update(names)
+        self._plan_dirty = True
+        self.refresh()
+
+    def cell_done(self) -> None:
+        """A run may have been recorded."""
+        self._plan_dirty = True
+        self.refresh()
+
+    def shown_changed(self) -> None:
+        """Another set of panes is on the screen: they catch up."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask for whatever is both old and visible."""
+        if self.screen.conductor.state not in ("idle", "busy"):
+            return
+        names_shown = self.screen.shows("variables") or self.screen.shows("value")
+        if names_shown and (self._all or self._dirty):
+            self._requests["variables"].submit(self._fetch_rows)
+        if self._plan_dirty and self.screen.shows("plan"):
+            self._requests["plan"].submit(self._fetch_plan)
+
+    # ------------------------------------------------------------------ variables
+
+    async def _fetch_rows(self) -> None:
+        table = self._find(VariablesTable)
+        if table is None:
+            return
+        everything, names = self._all, sorted(self._dirty)
+        self._all, self._dirty = False, set()
+        try:
+            arguments = {} if everything else {"names": names}
+            data = await self.link.ask("summary", **arguments)
+        except AskFailed as error:
+            self._dirty.update(names)
+            self._all = self._all or everything
+            words = f"Variables: {error}"
+            self.screen.on_title_changed(TitleChanged("variables", words))
+            return
+        rows = model.rows_of(data)
+        if everything:
+            table.forget()
+        present = {row.name for row in rows}
+        table.update_rows(rows, [name for name in names if name not in present])
+        self._follow_value({row.name: row for row in rows}, set(names) - present)
+
+    def _follow_value(self, rows: dict[str, model.Row], gone: set[str]) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or not pane.shown:
+            return
+        if pane.shown in gone:
+            pane.update_row(None)
+        elif pane.shown in rows and pane.update_row(rows[pane.shown]):
+            pane.refetch()
+
+    # ------------------------------------------------------------------ value
+
+    def open_value(self, name: str) -> None:
+        """Show a name in the value pane."""
+        table, pane = self._find(VariablesTable), self._find(ValuePane)
+        row = table.known.get(name) if table is not None else None
+        if pane is not None and row is not None:
+            pane.open(row)
+            self.screen.action_pane("value")
+
+    def fetch_window(self, view: View) -> None:
+        """Fetch a window for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_window(view))
+
+    async def _fetch_window(self, view: View) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or view.name != pane.shown:
+            return
+        arguments: dict[str, Any] = {
+            "name": view.name,
+            "rows": [view.row, view.rows],
+            "cols": [view.col, view.cols],
+        }
+        if view.index:
+            arguments["index"] = list(view.index)
+            arguments["row_axis"], arguments["col_axis"] = view.row_axis, view.col_axis
+        stats = pane.stats or (pane.row.stats if pane.row else None)
+        if stats is not None and isinstance(stats.low, float) and isinstance(stats.high, float):
+            arguments["limits"] = [stats.low, stats.high]
+        began = self.screen.bench.clock()
+        try:
+            data = await self.link.ask("window", **arguments)
+        except AskFailed as error:
+            pane.fail(str(error))
+            return
+        self.round_trips.append(self.screen.bench.clock() - began)
+        if view.name == pane.shown:
+            pane.show_window(model.Window.of(data))
+
+    async def exact(self, name: str) -> None:
+        """Statistics of every element of a large array."""
+        pane, table = self._find(ValuePane), self._find(VariablesTable)
+        row = table.known.get(name) if table is not None else None
+        if row is None:
+            return
+        try:
+            data = await self.link.ask("stats", timeout=60.0, name=name, exact=True)
+        except AskFailed as error:
+            self.screen.notify(str(error), severity="warning", markup=False)
+            return
+        stats = model.Statistics.of(data)
+        if table.known.get(name) == row:
+            table.update_rows([replace(row, stats=stats)], [])
+        if pane is not None and pane.shown == name:
+            pane.show_stats(stats)
+
+    async def next_nan(self) -> None:
+        """Go to the next element that is not finite."""
+        pane = self._find(ValuePane)
+        if pane is None or pane.target is None:
+            return
+        try:
+            data = await self.link.ask(
+                "find", name=pane.shown, what="bad", after=list(pane.full_index())
+            )
+        except AskFailed as error:
+            pane.fail(str(error))
+            return
+        found = data.get("index")
+        if found is None:
+            self.screen.notify("every value is finite", timeout=2, markup=False)
+            return
+        pane.go_to_index([int(one) for one in found])
+
+    async def full_value(self) -> None:
+        """The cell under the cursor in full precision."""
+        pane = self._find(ValuePane)
+        if pane is None or pane.target is None:
+            return
+        index = pane.full_index()
+        text = pane.grid.cell(*pane.grid.at)[0] or ""
+        place = ", ".join(str(one) for one in index)
+        code = f"{pane.shown}[{place}]" if index else pane.shown
+        overlays.show_text(self.screen, code, [Content(text)])
+
+    # ------------------------------------------------------------------ settings and plan
+
+    def show_settings(self, settings: dict[str, Any]) -> None:
+        """What is set, as the kernel says it."""
+        pane = self._find(SettingsPane)
+        if pane is not None:
+            pane.show(settings)
+
+    def assign(self, name: str, value: Any) -> None:
+        """Set one setting; the kernel's answer is shown, be it a refusal."""
+        self.screen.run_worker(self._assign(name, value))
+
+    async def _assign(self, name: str, value: Any) -> None:
+        pane = self._find(SettingsPane)
+        try:
+            data = await self.link.ask("config", set={name: value})
+        except AskFailed as error:
+            pane.refuse(str(error))
+            return
+        pane.accept("set when the running cell ends" if data.get("queued") else "")
+        self.screen.conductor.take_settings(data.get("config") or {})
+        self.refresh()
+
+    def refused(self, reason: str) -> None:
+        """The kernel refused a setting after the fact."""
+        pane = self._find(SettingsPane)
+        if pane is not None:
+            pane.refuse(reason)
+
+    async def _fetch_plan(self) -> None:
+        self._plan_dirty = False
+        table = self._find(PlanTable)
+        try:
+            data = await self.link.ask("plan")
+        except AskFailed as error:
+            self._plan_dirty = True
+            self.screen.on_title_changed(TitleChanged("plan", f"Plan: {error}"))
+            return
+        if table is not None:
+            table.show(data.get("run"))
+
+

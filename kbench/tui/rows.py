@@ -1,0 +1,180 @@
+"""The inspector's replies as typed rows; the only file that knows their field names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KIND_WORDS = {
+    "variable": "var",
+    "placeholder": "plh",
+    "tensor": "ten",
+    "constant": "con",
+    "update": "upd",
+    "array": "arr",
+    "function": "fn",
+    "scalar": "num",
+    "sequence": "seq",
+    "object": "obj",
+}
+
+
+def shape_text(shape: Any) -> str:
+    """`(32, ?, 3)`; '-' when there is no shape."""
+    if shape is None:
+        return "-"
+    sizes = ["?" if size is None else str(size) for size in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def number_text(value: Any) -> str:
+    """A number in at most about seven characters."""
+    if value is None:
+        return "-"
+    if isinstance(value, (bool, int)) and abs(int(value)) < 10**6:
+        return str(value)
+    real = float(value)
+    if real != real:
+        return "NaN"
+    if real in (float("inf"), float("-inf")):
+        return "Inf" if real > 0 else "-Inf"
+    text = f"{real:.3g}".replace("e-0", "e-").replace("e+0", "e+").replace("e+", "e")
+    if text.startswith(("0.", "-0.")):
+        text = text.replace("0.", ".", 1)
+    return text
+
+
+def _real(value: Any) -> float | None:
+    """A number of a reply; JSON has no infinities, so they come as their names."""
+    return float(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What an array looks like in numbers; `None` where nothing is finite."""
+
+    low: float | None = None
+    high: float | None = None
+    mean: float | None = None
+    deviation: float | None = None
+    count: int = 0
+    zeros: int = 0
+    nan: int = 0
+    inf: int = 0
+    bins: tuple[int, ...] = ()
+    sampled: bool = False
+    refused: str = ""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any] | None) -> Statistics | None:
+        """From the `stats` of a reply."""
+        if not row:
+            return None
+        return cls(
+            low=_real(row.get("min")),
+            high=_real(row.get("max")),
+            mean=_real(row.get("mean")),
+            deviation=_real(row.get("std")),
+            count=int(row.get("count") or row.get("size") or 0),
+            zeros=int(row.get("zeros") or 0),
+            nan=int(row.get("nan") or 0),
+            inf=int(row.get("inf") or 0),
+            bins=tuple(row.get("histogram") or ()),
+            sampled=bool(row.get("sampled")),
+            refused=str(row.get("refused") or ""),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One name of the user's namespace."""
+
+    name: str
+    kind: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+    nbytes: int | None = None
+    fed: tuple[int, ...] | None = None
+    note: str = ""
+    stats: Statistics | None = None
+    version: int | None = None
+    place: str = ""
+
+    @property
+    def held(self) -> bool:
+        """True when there is a value to look at."""
+        return self.kind in ("variable", "array") or (
+            self.kind == "scalar" and self.shape is not None
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    """A two-dimensional part of an array as texts."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    index: tuple[int, ...]
+    row_axis: int | None
+    col_axis: int | None
+    rows: tuple[int, int, int]
+    cols: tuple[int, int, int]
+    cells: list[list[str]] = field(default_factory=list)
+    heat: list[list[int | None]] = field(default_factory=list)
+    version: int | None = None
+
+    @classmethod
+    def of(cls, reply: Mapping[str, Any]) -> Window:
+        """From the reply to `window`."""
+        return cls(
+            shape=tuple(reply["shape"]),
+            dtype=str(reply["dtype"]),
+            index=tuple(reply["index"]),
+            row_axis=reply["row_axis"],
+            col_axis=reply["col_axis"],
+            rows=tuple(reply["rows"]),
+            cols=tuple(reply["cols"]),
+            cells=reply["cells"],
+            heat=reply["heat"],
+            version=reply.get("version"),
+        )
+
+
+def rows_of(data: Mapping[str, Any]) -> list[Row]:
+    """The rows of a reply to `summary`; names that are gone are left out."""
+    return [row_of(one) for one in data.get("rows") or () if one.get("kind") != "gone"]
+
+
+def row_of(row: Mapping[str, Any]) -> Row:
+    """One row of a reply to `summary`."""
+    shape = row.get("shape")
+    last = row.get("last") or {}
+    fed = last.get("shape")
+    return Row(
+        name=str(row.get("key") or row["name"]),
+        kind=str(row["kind"]),
+        shape=None if shape is None else tuple(shape),
+        dtype=str(row.get("dtype") or ""),
+        nbytes=row.get("bytes"),
+        fed=None if fed is None else tuple(fed),
+        note=_note(row, last),
+        stats=Statistics.of(row) if "histogram" in row else None,
+        version=row.get("version"),
+        place=str(row.get("place") or ""),
+    )
+
+
+def _note(row: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """Words for what has no range: the value of a scalar, the last value of a symbol, a type."""
+    if row.get("text"):
+        return str(row["text"])
+    if last.get("text"):
+        return f"last {last['text']}"
+    if last:
+        return f"last {shape_text(last.get('shape'))}"
+    if "length" in row:
+        return f"{row.get('type')} of {row['length']}"
+    if row["kind"] in ("tensor", "update"):
+        return f"{row.get('op', '')}, not evaluated".lstrip(", ")
+    return str(row.get("type") or "")

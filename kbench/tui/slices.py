@@ -1,0 +1,94 @@
+"""What a user writes to go somewhere in an array: `[0, :, :, 3]`, `12, 5`, `7`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """A slice (`index`, with the shown axes) and optionally a cell on it."""
+
+    index: tuple[int, ...]
+    row_axis: int | None
+    col_axis: int | None
+    cell: tuple[int, int] | None = None
+
+
+def parse(text: str, shape: Sequence[int], here: Target) -> Target:
+    """The place that `text` names.
+
+    With colons, they are the shown axes and numbers the slice. With one number per axis, the cell;
+    with two numbers (or one), the cell on the slice that is shown.
+
+    Raises:
+        ValueError: the text is no index of this shape; the message is for the user.
+    """
+    parts = [one.strip() for one in text.strip().strip("[]()").split(",") if one.strip()]
+    if not parts:
+        raise ValueError("write an index such as 0, :, :, 3 or 12, 5")
+    rank = len(shape)
+    if ":" in parts or "..." in parts:
+        return _slice(parts, shape)
+    numbers = [_number(one) for one in parts]
+    if len(numbers) == rank:
+        index = [_inside(number, size, axis) for axis, (number, size) in
+                 enumerate(zip(numbers, shape, strict=True))]
+        return _with_cell(index, here)
+    shown = [axis for axis in (here.row_axis, here.col_axis) if axis is not None]
+    if len(numbers) <= len(shown):
+        index = list(here.index)
+        for number, axis in zip(numbers, shown, strict=False):
+            index[axis] = _inside(number, shape[axis], axis)
+        return _with_cell(index, here)
+    raise ValueError(f"{len(numbers)} numbers do not fit rank {rank}")
+
+
+def _with_cell(index: list[int], here: Target) -> Target:
+    row = index[here.row_axis] if here.row_axis is not None else 0
+    col = index[here.col_axis] if here.col_axis is not None else 0
+    fixed = tuple(
+        0 if axis in (here.row_axis, here.col_axis) else number
+        for axis, number in enumerate(index)
+    )
+    return Target(fixed, here.row_axis, here.col_axis, (row, col))
+
+
+def _slice(parts: list[str], shape: Sequence[int]) -> Target:
+    rank = len(shape)
+    if "..." in parts:
+        at = parts.index("...")
+        parts = parts[:at] + [":"] * (rank - len(parts) + 1) + parts[at + 1 :]
+    if len(parts) != rank:
+        raise ValueError(f"{len(parts)} entries, but the array has {rank} axes")
+    free = [axis for axis, part in enumerate(parts) if part == ":"]
+    if len(free) > 2:
+        raise ValueError("at most two axes can be shown: write at most two ':'")
+    index = tuple(
+        0 if part == ":" else _inside(_number(part), shape[axis], axis)
+        for axis, part in enumerate(parts)
+    )
+    if len(free) == 2:
+        return Target(index, free[0], free[1])
+    return Target(index, None, free[0])
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number nor ':'") from None
+
+
+def _inside(number: int, size: int, axis: int) -> int:
+    if not -size <= number < size:
+        raise ValueError(f"{number} is outside axis {axis}, whose size is {size}")
+    return number % size
+
+
+def text_of(target: Target) -> str:
+    """`[0, :, :, 3]`."""
+    shown = (target.row_axis, target.col_axis)
+    parts = (":" if axis in shown else str(one) for axis, one in enumerate(target.index))
+    return f"[{', '.join(parts)}]"

@@ -1,0 +1,110 @@
+"""The one-line widgets: status, tabs of the drawer, hint below the prompt, keys, banner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.content import Content
+from textual.style import Style
+from textual.widget import Widget
+
+from kbench.tui.text import one_line
+
+Piece = tuple[str, str]  # words and their style
+
+
+class Line(Widget):
+    """One row of styled pieces, some of which can be clicked; rendered only when it changes."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._content = Content("")
+
+    def show(self, content: Content) -> None:
+        """Draw `content` unless it is what stands there already."""
+        if not content.is_same(self._content):
+            self._content = content
+            self.refresh()
+
+    def render(self) -> Content:
+        """The row as it is."""
+        return self._content
+
+
+def clickable(words: str, action: str, style: str = "") -> tuple[str, Style]:
+    """A piece of a line that runs `action` when it is clicked."""
+    meta = Style.from_meta({"@click": action})
+    return words, (Style.parse(style) + meta if style else meta)
+
+
+class StatusLine(Line):
+    """`kbench | 2 thr | idle | eps 1e-07 | float32 | channels_last | phase 0`; cut from the end."""
+
+    def set_pieces(self, pieces: Iterable[Piece], separator: str) -> None:
+        """Join what fits; a piece that does not fit is left out whole."""
+        parts: list[str | tuple[str, str]] = []
+        room = self.size.width or 80
+        for words, style in pieces:
+            joint = f" {separator} " if parts else " "
+            words = one_line(words, 60)
+            if len(joint) + len(words) > room:
+                break
+            parts += [(joint, "$text-muted"), (words, style)]
+            room -= len(joint) + len(words)
+        self.show(Content.assemble(*parts))
+
+
+class TabLine(Line):
+    """` 1 Vars  2 Value ...  12 names`: the panes that share one place."""
+
+    def set_tabs(self, tabs: Iterable[tuple[str, str]], active: str, note: str, rule: str) -> None:
+        """`tabs` are (pane, title); the active one stands in brackets."""
+        parts: list[str | tuple[str, Style]] = [rule]
+        width = 1
+        for pane, title in tabs:
+            words = f"[{title}]" if pane == active else f" {title} "
+            style = "bold $text-accent" if pane == active else "$text"
+            parts += [clickable(words, f"screen.pane('{pane}')", style), rule]
+            width += len(words) + 1
+        room = (self.size.width or 80) - width
+        note = one_line(note, max(room - 2, 0))
+        filler = rule * max(room - len(note) - 2, 0)
+        parts += [filler, f" {note} " if note and room > 2 else rule * min(room, 2)]
+        self.show(Content.assemble(*parts))
+
+
+class KeyLine(Line):
+    """` F1 Help  F2 Prompt ...`: as many keys as fit, each of which can be clicked."""
+
+    def set_keys(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        """`keys` are (key as shown, word, action)."""
+        parts: list[str | tuple[str, Style]] = []
+        room = self.size.width or 80
+        for shown, word, action in keys:
+            if len(shown) + len(word) + 2 > room:
+                break
+            parts += [
+                clickable(f" {shown}", action, "bold $text-accent"),
+                clickable(f" {word}" if len(shown) > 1 else word, action, "$text"),
+            ]
+            room -= len(shown) + len(word) + 2
+        self.show(Content.assemble(*parts))
+
+
+class HintLine(Line):
+    """What can be done at the prompt, or the signature of the call being typed."""
+
+    def set_text(self, text: str, style: str = "$text-muted") -> None:
+        """Show `text`, cut to the line."""
+        self.show(Content.assemble((one_line(f" {text}", self.size.width or 80), style)))
+
+
+class Banner(Line):
+    """A red line over the transcript when the kernel is gone or does not answer."""
+
+    def set_choices(self, text: str, choices: Iterable[tuple[str, str]]) -> None:
+        """`choices` are (words, action), shown in brackets after the text."""
+        parts: list[str | tuple[str, Style]] = [f" {one_line(text, 400)} "]
+        for words, action in choices:
+            parts += [" ", clickable(f"[{words}]", action, "bold")]
+        self.show(Content.assemble(*parts))

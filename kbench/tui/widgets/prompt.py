@@ -1,0 +1,272 @@
+"""The prompt: a Python editor whose Enter runs the input once it is complete."""
+
+from __future__ import annotations
+
+import ast
+import codeop
+import warnings
+from typing import Any
+
+from textual import events
+from textual.message import Message
+from textual.widgets import TextArea
+
+from kbench.tui import keys
+from kbench.tui.messages import HintChanged, PromptResized, Submitted
+
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def completeness(code: str) -> str:
+    """'complete', 'incomplete' or 'invalid': Python's own rule, magics and shell lines included."""
+    stripped = code.strip()
+    if not stripped or stripped[0] in "%!?" or stripped.endswith("?"):
+        return "incomplete" if stripped.startswith("%%") and not code.endswith("\n") else "complete"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = codeop.compile_command(code, "<prompt>", "exec")
+    except (SyntaxError, OverflowError, ValueError):
+        return "complete" if _awaits(code) else "invalid"
+    if compiled is None:
+        return "incomplete"
+    lines = code.split("\n")
+    if len(lines) > 1 and lines[-1].strip() and _opens_block(code):
+        return "incomplete"
+    return "complete"
+
+
+def _awaits(code: str) -> bool:
+    """True for a top-level await, which the kernel runs although Python's compiler refuses it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "<prompt>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _opens_block(code: str) -> bool:
+    """True when the last statement is a block that may go on."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError):
+        return False
+    return bool(body) and hasattr(body[-1], "body") and body[-1].end_lineno == code.count("\n") + 1
+
+
+def indent_after(line: str) -> str:
+    """The indentation of a line that follows `line`."""
+    indent = line[: len(line) - len(line.lstrip())]
+    body = line.split("#")[0].rstrip() if '"' not in line and "'" not in line else line.rstrip()
+    if body.endswith((":", "(", "[", "{")):
+        return indent + "    "
+    if body.lstrip().split(" ")[0] in ("return", "raise", "pass", "break", "continue"):
+        return indent[4:]
+    return indent
+
+
+class Prompt(TextArea):
+    """Input of the session; see `keys.TABLE` under "prompt"."""
+
+    BINDINGS = keys.bindings("prompt")
+
+    class Typed(Message):
+        """Text or cursor have changed."""
+
+    class Asked(Message):
+        """complete, search, signature, leave or quit."""
+
+        def __init__(self, what: str) -> None:
+            self.what = what
+            super().__init__()
+
+    class ListKey(Message):
+        """up, down or enter while the list of completions is open."""
+
+        def __init__(self, key: str) -> None:
+            self.key = key
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(
+            "", id="prompt", soft_wrap=True, show_line_numbers=False, theme="css", compact=True
+        )
+        self.cursor_blink = False
+        self.highlight_cursor_line = False
+        self.inputs: list[str] = []
+        self._at = 0  # position in history; len(history) is the draft
+        self._draft = ""
+        self._lines = 1
+        self.list_open = False  # kept by the assistant: arrows and Enter belong to the list
+
+    # ------------------------------------------------------------------ history
+
+    def remember(self, code: str) -> None:
+        """Add an input to what Up and Down walk through."""
+        if not self.inputs or self.inputs[-1] != code:
+            self.inputs.append(code)
+        self._at = len(self.inputs)
+
+    def take_history(self, older: list[str]) -> None:
+        """Put the inputs of earlier sessions before those of this one."""
+        self.inputs[:0] = older
+        self._at += len(older)
+
+    def walk_history(self, step: int) -> bool:
+        """Show the previous (-1) or next (1) input that starts like the draft; False at the end."""
+        if self._at < len(self.inputs) and self.text != self.inputs[self._at]:
+            self._at = len(self.inputs)  # edited since: it is a draft now
+        if self._at >= len(self.inputs):
+            self._draft = self.text
+        at = self._at + step
+        while 0 <= at < len(self.inputs):
+            if self.inputs[at].startswith(self._draft) and self.inputs[at] != self.text:
+                break
+            at += step
+        if at < 0:
+            return False
+        if at >= len(self.inputs):
+            if self._at >= len(self.inputs):
+                return False
+            self._at = len(self.inputs)
+            self.put(self._draft)
+            return True
+        self._at = at
+        self.put(self.inputs[at])
+        return True
+
+    # ------------------------------------------------------------------ editing
+
+    def put(self, text: str) -> None:
+        """Replace the text (undoable) and go to its end."""
+        self.replace(text, (0, 0), self.document.end)
+        self.move_cursor(self.document.end)
+
+    @property
+    def position(self) -> int:
+        """The cursor as an offset into the text."""
+        row, column = self.cursor_location
+        return sum(len(line) + 1 for line in self.document.lines[:row]) + column
+
+    def insert_at(self, start: int, end: int, text: str) -> None:
+        """Replace the characters `start` to `end`, offsets into the text."""
+        self.replace(text, self._location(start), self._location(end))
+
+    def _location(self, offset: int) -> tuple[int, int]:
+        before = self.text[:offset]
+        row = before.count("\n")
+        return row, len(before) - (before.rfind("\n") + 1)
+
+    def action_run(self) -> None:
+        """Run the text as it is."""
+        code = self.text.rstrip()
+        if code:
+            self.post_message(Submitted(code))
+
+    def action_newline(self) -> None:
+        """Break the line and indent as the line before asks for."""
+        row, column = self.cursor_location
+        line = self.document.lines[row][:column]
+        self._replace_via_keyboard("\n" + indent_after(line), *self.selection)
+
+    def _enter(self) -> None:
+        state = completeness(self.text)
+        ending = self.text[self.position :]
+        blank_line = not self.document.lines[-1].strip() and self.document.line_count > 1
+        if state == "incomplete" and blank_line and not ending.strip():
+            state = completeness(self.text.rstrip() + "\n")
+        if state == "incomplete" or (ending.strip() and self.document.line_count > 1):
+            self.action_newline()
+        elif state == "invalid" and self.document.line_count > 1 and not blank_line:
+            self.action_newline()
+        else:
+            self.action_run()
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self.list_open and event.key in ("up", "down", "enter"):
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.ListKey(event.key))
+            return
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._enter()
+            return
+        if event.key in ("up", "down") and self._history_key(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def _history_key(self, key: str) -> bool:
+        if key == "up":
+            return self.cursor_at_first_line and self.walk_history(-1)
+        return self.cursor_at_last_line and self.walk_history(1)
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Tell the screen when the prompt needs another height."""
+        event.stop()
+        lines = self.wrapped_document.height
+        if lines != self._lines:
+            self._lines = lines
+            self.post_message(PromptResized())
+        self.post_message(self.Typed())
+
+    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
+        """The cursor has moved."""
+        event.stop()
+        self.post_message(self.Typed())
+
+    def action_complete(self) -> None:
+        """Tab."""
+        self.post_message(self.Asked("complete"))
+
+    def action_search(self) -> None:
+        """Search the history."""
+        self.post_message(self.Asked("search"))
+
+    def action_signature(self) -> None:
+        """Documentation of the call at the cursor."""
+        self.post_message(self.Asked("signature"))
+
+    def action_leave(self) -> None:
+        """Close the list, or leave the prompt."""
+        self.post_message(self.Asked("leave"))
+
+    def action_end_input(self) -> None:
+        """Quit when there is nothing to lose, else delete a character."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.Asked("quit"))
+
+    @property
+    def lines_needed(self) -> int:
+        """Rows that the text takes at the present width."""
+        return max(self._lines, 1)
+
+    def colour(self) -> None:
+        """Load the Python grammar and colour the text; without it the text stays plain."""
+        try:
+            self.language = "python"
+        except Exception as error:  # the grammar is a foreign binary; plain text always works
+            self.post_message(HintChanged(f"no colours: {type(error).__name__}"))
+
+    def update_suggestion(self) -> None:
+        """Suggest the newest input that begins with the text, as fish does."""
+        text = self.text
+        found = ""
+        if text and "\n" not in text and self.cursor_location == self.document.end:
+            for older in reversed(self.inputs[-500:]):
+                if older.startswith(text) and older != text:
+                    found = older[len(text) :].split("\n")[0]
+                    break
+        self.suggestion = found
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        """Printable keys and Enter belong to the editor."""
+        consumed: Any = super().check_consume_key(key, character)
+        return bool(consumed) or key == "enter"

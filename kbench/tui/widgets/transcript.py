@@ -1,0 +1,226 @@
+"""The session so far: a list of cells, drawn row by row whatever their length."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+
+from kbench.tui import keys
+from kbench.tui.blocks import Block, NotePart
+from kbench.tui.lines import LineView
+from kbench.tui.messages import CopyText, InsertText
+
+GUTTER = 1
+
+
+class Transcript(LineView):
+    """Cells in order; one of them is current while the pane has the focus."""
+
+    BINDINGS = keys.bindings("transcript")
+    COMPONENT_CLASSES = {"transcript--current"}
+
+    class Explain(Message):
+        """The error of a cell shall be explained."""
+
+        def __init__(self, block: Block) -> None:
+            self.block = block
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript")
+        self.blocks: list[Block] = []
+        self._by_ident: dict[str, Block] = {}
+        self._starts: list[int] = [0]
+        self._drawn: list[list[Content]] = []
+        self._current = -1
+        self._follow = True
+
+    # ------------------------------------------------------------------ content
+
+    def add(self, block: Block) -> Block:
+        """Put a cell at the end."""
+        self.blocks.append(block)
+        self._by_ident[block.ident] = block
+        self._follow = True
+        self.refit()
+        return block
+
+    def find(self, ident: str) -> Block | None:
+        """The cell with this id."""
+        return self._by_ident.get(ident)
+
+    def rename(self, block: Block, ident: str) -> None:
+        """Give a queued cell the id under which the session runs it."""
+        self._by_ident.pop(block.ident, None)
+        block.ident = ident
+        self._by_ident[ident] = block
+
+    def note(self, text: str) -> None:
+        """Add words of the workbench itself."""
+        block = Block(f"note-{len(self.blocks)}", "", "note")
+        block.add(NotePart(text))
+        self.add(block)
+
+    def by_count(self, count: int) -> Block | None:
+        """The newest cell with this number."""
+        return next((one for one in reversed(self.blocks) if one.count == count), None)
+
+    def changed(self, block: Block) -> None:
+        """A cell has another look."""
+        block.touch()
+        self.refit()
+
+    # ------------------------------------------------------------------ rows
+
+    def refit(self) -> None:
+        """Lay the rows out again; stays at the end unless the user has scrolled up."""
+        width = max(self.size.width - GUTTER, 4)
+        glyphs = self.glyphs
+        self._drawn = [block.rows(width, glyphs) for block in self.blocks]
+        starts, total = [0], 0
+        for rows in self._drawn:
+            total += len(rows) + 1
+            starts.append(total)
+        self._starts = starts
+        super().refit()
+        if self._follow:
+            self.scroll_end(animate=False, immediate=True)
+
+    def row_count(self) -> int:
+        """All rows of all cells, an empty one after each."""
+        return max(self._starts[-1] - 1, 0)
+
+    def _locate(self, y: int) -> tuple[int, int]:
+        index = min(bisect_right(self._starts, y) - 1, len(self.blocks) - 1)
+        return index, y - self._starts[index]
+
+    def row(self, y: int) -> Content:
+        """One row, with the mark of the current cell before it."""
+        index, offset = self._locate(y)
+        rows = self._drawn[index]
+        content = rows[offset] if offset < len(rows) else Content("")
+        current = index == self._current and self.has_focus and offset < len(rows)
+        mark = self.glyphs.cursor if current else " "
+        return Content.assemble((mark, "$text-accent")) + content
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the end again once the user has scrolled back to it."""
+        super().watch_scroll_y(old_value, new_value)
+        self._follow = new_value >= self.max_scroll_y - 1
+
+    # ------------------------------------------------------------------ the current cell
+
+    @property
+    def current(self) -> Block | None:
+        """The cell that the keys refer to."""
+        if not self.blocks:
+            return None
+        return self.blocks[min(self._current, len(self.blocks) - 1)]
+
+    def on_focus(self) -> None:
+        """Start at the newest cell."""
+        if not 0 <= self._current < len(self.blocks):
+            self._current = len(self.blocks) - 1
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The mark goes, and the next visit starts at the newest cell."""
+        self._current = -1
+        self.refresh()
+
+    def select(self, block: Block) -> None:
+        """Make a cell the current one and bring it into view."""
+        self._current = self.blocks.index(block)
+        top = self._starts[self._current]
+        height = len(self._drawn[self._current])
+        view = self.scroll_offset.y
+        if top < view or top + height > view + self.size.height:
+            target = top if height >= self.size.height else top + height - self.size.height
+            self.scroll_to(y=min(target, top) if top < view else target, animate=False)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """The clicked cell becomes the current one; a double click folds it."""
+        y = event.y + self.scroll_offset.y
+        if self.blocks and y < self.row_count():
+            self._current = self._locate(y)[0]
+            self.refresh()
+            if event.chain == 2:
+                self.action_fold()
+
+    def action_move(self, step: int) -> None:
+        """Go to the cell above or below; scroll within a cell that is taller than the view."""
+        if not self.blocks:
+            return
+        top = self._starts[self._current]
+        bottom = top + len(self._drawn[self._current])
+        view, height = self.scroll_offset.y, self.size.height
+        if step > 0 and bottom > view + height:
+            self.scroll_relative(y=min(height // 2 + 1, bottom - view - height), animate=False)
+        elif step < 0 and top < view:
+            self.scroll_relative(y=-min(height // 2 + 1, view - top), animate=False)
+        else:
+            self._go(self._current + step)
+
+    def _go(self, index: int) -> None:
+        index = max(0, min(index, len(self.blocks) - 1))
+        down = index >= self._current
+        self.select(self.blocks[index])
+        if down and len(self._drawn[index]) >= self.size.height:
+            self.scroll_to(y=self._starts[index], animate=False)
+
+    def action_edge(self, end: int) -> None:
+        """Go to the first or the last cell."""
+        if self.blocks:
+            self._go(len(self.blocks) - 1 if end else 0)
+
+    def action_fold(self) -> None:
+        """Fold the output of the cell to one row, or show it."""
+        if (block := self.current) is not None:
+            block.folded = not block.folded
+            self.changed(block)
+            self.select(block)
+
+    def action_explain(self) -> None:
+        """Explain the error of the cell, or of the newest cell that has one."""
+        block = self.current
+        if block is None or block.error is None:
+            block = next((one for one in reversed(self.blocks) if one.error), None)
+        if block is not None:
+            self.post_message(self.Explain(block))
+
+    def action_edit(self) -> None:
+        """Bring the input back to the prompt."""
+        if (block := self.current) is not None and block.code:
+            self.post_message(InsertText(block.code, replace=True))
+
+    def action_copy(self) -> None:
+        """Copy the output, or the input when there is none."""
+        if (block := self.current) is not None:
+            text = block.output_text() or block.code
+            self.post_message(CopyText(text, f"cell {block.count or ''}".strip()))
+
+    def action_origin(self) -> None:
+        """Go to the cell that made the operand at fault."""
+        error = self.current.error if self.current else None
+        for operand in (error.detail.get("operands", ()) if error else ()):
+            count = _cell_number(operand)
+            block = self.by_count(count) if count is not None else None
+            if block is not None and block is not self.current:
+                self.select(block)
+                return
+        self.app.bell()
+
+
+def _cell_number(operand: dict[str, Any]) -> int | None:
+    """3 of a place like 'In [3]' or 'In [3], line 2'."""
+    place = str(operand.get("place") or "")
+    head, _, rest = place.partition("In [")
+    digits = rest.partition("]")[0]
+    return int(digits) if not head and digits.isdigit() else None
+
+

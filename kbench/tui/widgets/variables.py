@@ -1,0 +1,195 @@
+"""The user's names with shape, dtype, size and range, kept up by what the kernel pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.content import Content
+from textual.message import Message
+
+from kbench.tui import keys
+from kbench.tui.glyphs import Glyphs, histogram, human_bytes
+from kbench.tui.messages import CopyText, InsertText, TitleChanged
+from kbench.tui.rows import KIND_WORDS, Row, Statistics, number_text, shape_text
+from kbench.tui.table import Column, Table
+from kbench.tui.text import safe
+
+SORTS = ("name", "kind", "size", "change")
+BARS = 8
+SNIPPETS = (
+    "x = K.placeholder((None, 4), name='x')",
+    "w = K.random_normal_variable((4, 3), 0, 1)",
+    "K.eval(K.softmax(K.dot(K.ones((2, 4)), w)))",
+)
+
+
+def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
+    """`~[-.12 ▁▅█▂ .12]  NaN 3!`: a tilde when only a sample was read."""
+    if stats.refused:
+        return Content.styled(stats.refused, "$text-muted")
+    flags = [f"{word} {count}!" for word, count in (("NaN", stats.nan), ("Inf", stats.inf)) if count]
+    parts: list[str | tuple[str, str]] = ["~" if stats.sampled else ""]
+    if stats.count == 0:
+        parts.append("empty")
+    elif stats.low is None:
+        parts.append("nothing finite")
+    elif stats.zeros == stats.count:
+        parts.append("all zero")
+    elif stats.low == stats.high:
+        parts.append(f"all {number_text(stats.low)}" if stats.count > 1 else number_text(stats.low))
+    else:
+        bars = histogram(stats.bins, glyphs, BARS)
+        low, high = number_text(stats.low), number_text(stats.high)
+        parts += [f"[{low} ", (bars, "$text-accent"), f" {high}]"]
+    for flag in flags:
+        parts += ["  ", (flag, "bold $text-error")]
+    return Content.assemble(*parts)
+
+
+def note_words(row: Row, glyphs: Glyphs) -> Content:
+    """The last column: range, version, last fed shape, or what the kernel says of the object."""
+    if row.stats is not None:
+        words = range_words(row.stats, glyphs)
+        if row.note and row.stats.low is None and not row.stats.refused:
+            words = Content(safe(row.note))
+    elif row.kind == "placeholder":
+        words = Content(f"last fed {shape_text(row.fed)}" if row.fed is not None else "not fed yet")
+    else:
+        words = Content(safe(row.note))
+    return words + f"  v{row.version}" if row.version is not None else words
+
+
+class VariablesTable(Table):
+    """One row per name; filter with /, sort with s, Enter shows the value."""
+
+    BINDINGS = keys.bindings("variables")
+    columns = (
+        Column("name", 0, most=24),
+        Column("kind", 2),
+        Column("shape", 1, most=26),
+        Column("dtype", 3, most=10),
+        Column("size", 4, right=True),
+        Column("range / note", 0, most=60, stretch=True),
+    )
+
+    class FilterWanted(Message):
+        """The user wants to type a filter."""
+
+    class ExactWanted(Message):
+        """Statistics of every element of a name are wanted."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("variables")
+        self._known: dict[str, Row] = {}
+        self._changes: dict[str, int] = {}
+        self._tick = 0
+        self._filter = ""
+        self._sort = "name"
+
+    @property
+    def known(self) -> dict[str, Row]:
+        """All names, filtered or not."""
+        return self._known
+
+    def forget(self) -> None:
+        """The kernel is another one: nothing is known."""
+        self._known = {}
+        self._changes = {}
+        self._show()
+
+    def update_rows(self, rows: Iterable[Row], gone: Iterable[str]) -> None:
+        """Take over new, changed and deleted names."""
+        self._tick += 1
+        changed = set()
+        for row in rows:
+            if self._known.get(row.name) != row:
+                if row.name in self._known:
+                    changed.add(row.name)
+                self._known[row.name] = row
+                self._changes[row.name] = self._tick
+        for name in gone:
+            self._known.pop(name, None)
+            self._changes.pop(name, None)
+        self._show()
+        if changed:
+            self.flash(changed)
+
+    @property
+    def filter_text(self) -> str:
+        """What names must contain."""
+        return self._filter
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        self.post_message(self.FilterWanted())
+
+    def action_exact(self) -> None:
+        """Ask for statistics of every element."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.ExactWanted(key))
+
+    def set_filter(self, text: str) -> None:
+        """Show only names that contain `text`, case aside."""
+        self._filter = text
+        self._show()
+
+    def _order(self, row: Row) -> tuple[object, ...]:
+        if self._sort == "kind":
+            return (row.kind, row.name.lower())
+        if self._sort == "size":
+            return (-(row.nbytes or 0), row.name.lower())
+        if self._sort == "change":
+            return (-self._changes.get(row.name, 0), row.name.lower())
+        return (row.name.lower(), row.name)
+
+    def _show(self) -> None:
+        wanted = self._filter.lower()
+        rows = [row for row in self._known.values() if wanted in row.name.lower()]
+        rows.sort(key=self._order)
+        self.empty_rows = self._empty()
+        self.fill([(row.name, self._cells(row)) for row in rows])
+        count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
+        extra = f"  /{self._filter}" if wanted else ""
+        extra += f"  by {self._sort}" if self._sort != "name" else ""
+        self.post_message(TitleChanged("variables", f"Variables ({count}){extra}"))
+
+    def _cells(self, row: Row) -> list[Content | str]:
+        return [
+            safe(row.name),
+            KIND_WORDS.get(row.kind, row.kind[:3]),
+            shape_text(row.shape),
+            row.dtype or "-",
+            human_bytes(row.nbytes),
+            note_words(row, self.glyphs),
+        ]
+
+    def _empty(self) -> list[Content]:
+        if self._filter and self._known:
+            return [Content.styled(f" no name contains {self._filter!r}; Esc shows all", "$text-muted")]
+        lines = [Content.styled(" No variables yet. Click a line, or type your own:", "$text-muted")]
+        for index, snippet in enumerate(SNIPPETS):
+            action = f"screen.snippet({index})"
+            lines.append(Content.assemble("   ", (snippet, f"$text-accent @click={action}")))
+        return lines
+
+    # ------------------------------------------------------------------ keys
+
+    def action_sort(self) -> None:
+        """The next order."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self._show()
+
+    def action_insert(self) -> None:
+        """Put the name into the prompt."""
+        if (key := self.current_key) is not None:
+            self.post_message(InsertText(key))
+
+    def action_copy(self) -> None:
+        """Copy the row as text."""
+        if (key := self.current_key) is not None:
+            cells = (str(cell) for cell in self._cells(self._known[key]))
+            self.post_message(CopyText("  ".join(cells), key))
