@@ -46,12 +46,10 @@ class Kernel:
     form = "fused"
 
     def __init__(self, program: Program, job: Job) -> None:
-        assert job.module is not None
         self.program = program
         self.name = program.name
         self.path: Path | None = job.path
-        self._run = job.module.run  # keeps the machine code alive
-        self._address = int(job.module.run.address)
+        self._job = job
         self._slots = {name: place for place, name in enumerate(field_names(program))}
         slow = sum(len(_SLOW.findall(one.expr)) for one in program.statements)
         # Until a run has been timed; a look at the flag too many costs less than one too few.
@@ -169,17 +167,9 @@ class Kernel:
     # -------------------------------------------------------------- running
 
     def _drive(self, params: Array, items: int, each: int, check: Check | None) -> None:
-        """Run `items` items of about `each` elements, looking at `check` between tiles."""
-        spread = items * each >= threads.PARALLEL_FROM
-        tile = items
-        if check is not None:
-            tile = max(1, int(TILE_SECONDS / (self._pace * each)))
         begun = time.perf_counter()
-        for start in range(0, items, tile):
-            if check is not None:
-                check()
-            service.driver.run(self._address, params, start, min(items, start + tile), spread)
-        if spread:
+        drive(self._job, params, items, each, check, self._pace)
+        if items * each >= threads.PARALLEL_FROM:
             self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / (items * each))
 
     def _fold(
@@ -263,6 +253,23 @@ def _combine(kind: str, partials: Array, reduced: int, result: Array) -> None:
         if kind == "mean":
             whole = whole / reduced
         np.copyto(result, whole.reshape(result.shape), casting="unsafe")
+
+
+def drive(
+    job: Job, params: Array, items: int, each: int, check: Check | None = None, pace: float = 2e-9
+) -> None:
+    """Run a compiled job over items of about `each` elements that take `pace` seconds each.
+
+    Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work.
+    """
+    assert job.module is not None
+    address = int(job.module.run.address)
+    spread = items * each >= threads.PARALLEL_FROM
+    tile = items if check is None else max(1, int(TILE_SECONDS / (pace * max(1, each))))
+    for start in range(0, items, tile):
+        if check is not None:
+            check()
+        service.driver.run(address, params, start, min(items, start + tile), spread)
 
 
 _kernels: dict[Program, Kernel | None] = {}

@@ -182,7 +182,7 @@ class _Nest:
         out.close()
 
     def column_fold(self) -> None:
-        """A fold over leading or middle dims: running results of a block of columns on the stack."""
+        """A fold over leading or middle dims: running results of some columns on the stack."""
         fold, out, last = self.program.fold, self.out, self.last
         assert fold is not None
         outer, reduced, inner = (
@@ -274,10 +274,8 @@ class _Nest:
         if dtype[0] == "f":
             return f"np.{dtype}({'-' if fold.kind == 'max' else ''}np.inf)"
         bits = int(re.sub(r"\D", "", dtype))
-        low, high = (
-            (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        )
-        return f"np.{dtype}({low if fold.kind == 'max' else high})"
+        low = 0 if dtype[0] == "u" else -(2 ** (bits - 1))
+        return f"np.{dtype}({low if fold.kind == 'max' else low + 2**bits - 1})"
 
     def value(self, dtype: str) -> str:
         """The folded statement as the running result's dtype."""

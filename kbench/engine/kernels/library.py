@@ -1,0 +1,288 @@
+"""Tier 1: the fixed library of kernels, found by name and dtype; compiled on first need.
+
+`find` gives a callable, or None until the kernel is ready, when it cannot be had, or JIT is off.
+Arrays are seen as (outer, axis, inner); `view` says which of these sides are longer than one:
+"all" (axis), "last" (outer, axis), "first" (axis, inner) or "middle" (all three).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.kernels import argfold, rows, scan
+from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.loops import Kernel, drive, request
+from kbench.engine.kernels.program import Fold, Input, Program, Statement
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+
+FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
+VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
+    "all": (1, 0, 1),
+    "last": (2, 1, 2),
+    "first": (2, 0, 1),
+    "middle": (3, 1, 2),
+}
+FLOATS = ("float16", "float32", "float64")
+LONG = 65_536
+MANY = 64
+HEIGHT = 256
+
+
+def sides(shape: tuple[int, ...], view: str) -> tuple[int, int, int]:
+    """(outer, axis, inner) of an array of the view's rank."""
+    if len(shape) != VIEWS[view][0]:
+        raise ValueError(f"view {view!r} has {VIEWS[view][0]} dims, got an array of {len(shape)}")
+    full = (1,) * (view in ("all", "first")) + tuple(shape) + (1,) * (view in ("all", "last"))
+    return full  # type: ignore[return-value]
+
+
+def find(name: str, dtype: str, view: str = "last") -> Call | None:
+    """The library kernel `(out, x, check=None)` of that name, or None when it is not ready.
+
+    Arguments:
+        name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
+            logsumexp (over the last axis), cumsum or cumprod.
+        dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
+        view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
+    """
+    if view not in VIEWS:
+        raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
+    if name in FOLDS:
+        return _fold(name, dtype, view)
+    if name in ("var", "std"):
+        return _variance(name, dtype, view)
+    if name in ("argmax", "argmin"):
+        return _argfold(name, dtype, view)
+    if name in ("softmax", "log_softmax", "logsumexp"):
+        return _rows(name, dtype, view)
+    if name in ("cumsum", "cumprod"):
+        return _scan(name, dtype, view)
+    raise ValueError(f"no library kernel {name!r}")
+
+
+def _ready(name: str, text: Callable[[], str]) -> Job | None:
+    job = service.submit(name, text)
+    return job if job is not None and job.state == "ready" else None
+
+
+def _expect(array: Array, dtype: str, size: int, writes: bool = False) -> Array:
+    """Check what compiled code will rely on; strided inputs are copied."""
+    if array.dtype != dtype or array.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
+    if writes and not (array.flags.c_contiguous and array.flags.writeable):
+        raise ValueError("the result array must be contiguous and writeable")
+    return np.ascontiguousarray(array)
+
+
+def _apart(x: Array, out: Array) -> Array:
+    """x, copied when the result would overwrite what is still to be read."""
+    return x.copy() if np.may_share_memory(x, out) else x
+
+
+def _block(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+# ---------------------------------------------------------------- folds
+
+
+def _program(name: str, dtype: str, view: str) -> Program:
+    rank, start, stop = VIEWS[view]
+    one = Input(dtype, (True,) * rank)
+    return Program((one,), (Statement("a0", dtype),), (), Fold(name, start, stop))
+
+
+def _fold(name: str, dtype: str, view: str) -> Call | None:
+    kernel = request(_program(name, dtype, view))
+    if kernel is None:
+        return None
+
+    def call(out: Array, x: Array, check: Check | None = None) -> None:
+        sides(x.shape, view)
+        kernel.run([out], [x], x.shape, check)
+
+    return call
+
+
+def _variance(name: str, dtype: str, view: str) -> Call | None:
+    """Two passes, the mean first: no cancellation, whatever the mean's size."""
+    if dtype not in FLOATS:
+        return None
+    rank, start, stop = VIEWS[view]
+    kept = tuple(not start <= d < stop for d in range(rank))
+    average = request(_program("mean", dtype, view))
+    inputs = (
+        Input(dtype, (True,) * rank),
+        Input("float64" if dtype == "float64" else "float32", kept),
+    )
+    squares = Program(inputs, (Statement("square(a0 - a1)", dtype),), (), Fold("mean", start, stop))
+    spread = request(squares)
+    if average is None or spread is None:
+        return None
+
+    def call(out: Array, x: Array, check: Check | None = None) -> None:
+        sides(x.shape, view)
+        middle = np.empty(out.shape, inputs[1].dtype)
+        average.run([middle], [x], x.shape, check)
+        spread.run([out], [x, middle], x.shape, check)
+        if name == "std":
+            np.sqrt(out, out=out)
+
+    return call
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _rows(name: str, dtype: str, view: str) -> Call | None:
+    if dtype not in FLOATS or view not in ("last", "all"):
+        return None
+    job = _ready(f"{name}_{dtype}", lambda: rows.source(name, dtype))
+    if job is None:
+        return None
+    again = name == "log_softmax" or dtype == "float16"
+
+    def call(out: Array, x: Array, check: Check | None = None) -> None:
+        outer, n, _ = sides(x.shape, view)
+        x = _expect(x, dtype, outer * n)
+        _expect(out, dtype, outer if name == "logsumexp" else outer * n, writes=True)
+        if name == "logsumexp" and n == 0:
+            out.fill(-np.inf)
+        if out.size == 0 or n == 0:
+            return
+        x = _apart(x, out) if again or _address(x) != _address(out) else x
+        drive(job, _block(_address(out), _address(x), n), outer, n, check)
+
+    return call
+
+
+# ---------------------------------------------------------------- argmax, argmin
+
+
+def _argfold(name: str, dtype: str, view: str) -> Call | None:
+    read = "uint8" if dtype == "bool" else dtype
+    last = view in ("last", "all")
+    side = "last" if last else "across"
+    job = _ready(f"{name}_{side}_{read}", lambda: argfold.source(name, read, last))
+    if job is None:
+        return None
+    kept_dtype = "float32" if read == "float16" else read
+
+    def call(out: Array, x: Array, check: Check | None = None) -> None:
+        outer, n, inner = sides(x.shape, view)
+        x = _expect(x, dtype, outer * n * inner).view(read)
+        _expect(out, "int64", outer * inner, writes=True)
+        if out.size == 0:
+            return
+        if n == 0:
+            raise ValueError(f"{name} of no elements")
+        width = min(inner, 4096) if not last else (n if outer >= MANY else min(n, LONG))
+        blocks = -(-(n if last else inner) // width)
+        height = n if last or outer * blocks >= MANY else min(n, HEIGHT)
+        pieces = blocks if last else -(-n // height)
+        values = np.empty((pieces, outer * inner), kept_dtype)
+        places = np.empty((pieces, outer * inner), np.int64)
+        head = (_address(values), _address(places), _address(x))
+        if last:
+            params = _block(*head, n, width, blocks, outer)
+            drive(job, params, outer * blocks, width, check)
+        else:
+            params = _block(*head, inner, width, blocks, n, height, pieces, outer)
+            drive(job, params, outer * pieces * blocks, width * height, check)
+        winner = (np.argmax if name == "argmax" else np.argmin)(values, axis=0)
+        chosen = np.take_along_axis(places, winner[None], axis=0)
+        np.copyto(out, chosen.reshape(out.shape))
+
+    return call
+
+
+# ---------------------------------------------------------------- running sums and products
+
+
+def _scan(name: str, dtype: str, view: str) -> Call | None:
+    if dtype == "bool":
+        return None
+    last = view in ("last", "all")
+    side = "last" if last else "across"
+    job = _ready(f"{name}_{side}_{dtype}", lambda: scan.source(name, dtype, last))
+    fold = request(_program("sum" if name == "cumsum" else "prod", dtype, "last")) if last else None
+    if job is None or (last and fold is None):
+        return None
+
+    def call(out: Array, x: Array, check: Check | None = None) -> None:
+        outer, n, inner = sides(x.shape, view)
+        x = _expect(x, dtype, outer * n * inner)
+        _expect(out, dtype, x.size, writes=True)
+        if x.size == 0:
+            return
+        x = _apart(x, out) if _address(x) != _address(out) else x
+        if not last:
+            blocks = -(-inner // scan.WIDTH)
+            params = _block(_address(out), _address(x), n, inner, blocks)
+            drive(job, params, outer * blocks, n * min(inner, scan.WIDTH), check)
+            return
+        assert fold is not None
+        width = n if outer >= MANY or n < 4 * LONG else LONG
+        starts = _starts(name, x.reshape(outer, n), width, fold, check)
+        params = _block(_address(out), _address(x), n, width, starts.shape[1], _address(starts))
+        drive(job, params, starts.size, width, check)
+
+    return call
+
+
+def _starts(name: str, x: Array, width: int, fold: Kernel, check: Check | None) -> Array:
+    """The running total before each block of each row."""
+    outer, n = x.shape
+    blocks = -(-n // width)
+    total = scan.total_dtype(x.dtype.name)
+    starts = np.full((outer, blocks), 0 if name == "cumsum" else 1, total)
+    if blocks > 1:
+        full = np.ascontiguousarray(x[:, : (blocks - 1) * width]).reshape(-1, width)
+        sums = np.empty(len(full), total)
+        fold.run([sums], [full], full.shape, check)
+        running = np.add if name == "cumsum" else np.multiply
+        with np.errstate(all="ignore"):
+            running.accumulate(sums.reshape(outer, blocks - 1), axis=1, out=starts[:, 1:])
+    return starts
+
+
+# ---------------------------------------------------------------- warm-up
+
+
+def catalogue() -> list[tuple[str, str, str]]:
+    """Every kernel of the library as (name, dtype, view)."""
+    entries = [
+        (name, dtype, view)
+        for dtype in ("float32", "float64", "float16")
+        for view in VIEWS
+        for name in (*FOLDS[:5], "var", "argmax", "argmin", "cumsum", "cumprod")
+    ]
+    entries += [(name, "bool", view) for name in ("any", "all") for view in VIEWS]
+    entries += [(n, "int32", v) for n in ("sum", "max", "min", "argmax", "argmin") for v in VIEWS]
+    names = ("softmax", "log_softmax", "logsumexp")
+    return entries + [(name, dtype, "last") for name in names for dtype in FLOATS]
+
+
+def warmup(progress: Callable[[int, int, str], object] | None = None) -> int:
+    """Compile the whole library into the cache; returns how many kernels are ready.
+
+    `progress(done, count, label)` is called after each.
+    """
+    entries, ready = catalogue(), 0
+    for done, (name, dtype, view) in enumerate(entries, 1):
+        find(name, dtype, view)
+        service.wait_idle()
+        ready += find(name, dtype, view) is not None
+        if progress is not None:
+            progress(done, len(entries), f"{name} {dtype} {view}")
+    return ready
