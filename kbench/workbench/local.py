@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import io
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class LocalSession(Session):
         self._inspector: Inspector | None = None
         self._runner: int | None = None
         self._answers: list[str] = []
+        self._stdout, self._stderr = sys.stdout, sys.stderr
 
     def start(self) -> None:
         began = time.monotonic()
@@ -115,6 +117,7 @@ class LocalSession(Session):
         self._emit(events.CellStarted(ident, cell.code, cell.replay_of))
         began = time.monotonic()
         self._runner = threading.get_ident()
+        self._stdout, self._stderr = sys.stdout, sys.stderr
         inspector.began()
         try:
             with self._redirected(ident):
@@ -155,6 +158,11 @@ class LocalSession(Session):
         if not self._answers:
             raise EOFError("no input in this session")
         return self._answers.pop(0)
+
+    def _emit(self, event: Any) -> None:
+        """As for every session, but what a handler prints is not taken for the cell's output."""
+        with contextlib.redirect_stdout(self._stdout), contextlib.redirect_stderr(self._stderr):
+            super()._emit(event)
 
     def _published(self, message: dict[str, Any]) -> None:
         data = message["data"]
