@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -134,7 +135,7 @@ class Walk:
         word, _, rest = text.removeprefix(":").partition(" ")
         if not text:
             return self._enter()
-        actions = {
+        actions: dict[str, Callable[[], object]] = {
             "next": lambda: self._go(1),
             "back": lambda: self._go(-1),
             "run": lambda: self._python(self.step.text) if self.step.is_code else None,

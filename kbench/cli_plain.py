@@ -109,7 +109,7 @@ def run() -> int:
     names: dict[str, Any] = {"K": kbench}
     application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
     application.initialize(argv=[])
-    shell = application.shell
+    shell: Any = application.shell
     shell.run_line_magic("load_ext", "kbench")
     fold_errors(shell)
     announcer = Announcer(shell.user_ns, print)
