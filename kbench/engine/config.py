@@ -306,9 +306,7 @@ def _parse(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except json.JSONDecodeError as error:
-        warnings.warn(
-            f"{path}, line {error.lineno}: {error.msg}; using the defaults", stacklevel=2
-        )
+        warnings.warn(f"{path}, line {error.lineno}: {error.msg}; using the defaults", stacklevel=2)
         return {}
     except (OSError, UnicodeDecodeError) as error:
         warnings.warn(f"{path}: {error}; using the defaults", stacklevel=2)

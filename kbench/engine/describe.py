@@ -335,10 +335,7 @@ def _nearest_first(roots: Sequence[Any]) -> list[Any]:
     while layer:
         nodes.update(layer)
         layer = {
-            id(one): one
-            for node in layer.values()
-            for one in node.inputs
-            if id(one) not in nodes
+            id(one): one for node in layer.values() for one in node.inputs if id(one) not in nodes
         }
     return list(nodes.values())
 

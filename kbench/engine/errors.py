@@ -180,14 +180,10 @@ class KbenchError(Exception):
     def _operands_of(self, entry: FrameType | None) -> tuple[Operand, ...]:
         if entry is None:
             return ()
-        rows = (
-            make_operand(role, value, self.axes.get(role)) for role, value in _arguments(entry)
-        )
+        rows = (make_operand(role, value, self.axes.get(role)) for role, value in _arguments(entry))
         return tuple(row for row in rows if row is not None)
 
-    def at(
-        self, function: str, operands: tuple[Operand, ...], place: Place | None
-    ) -> KbenchError:
+    def at(self, function: str, operands: tuple[Operand, ...], place: Place | None) -> KbenchError:
         """The same error told about another call: used when a rule breaks at run time."""
         self.function, self.operands, self.place = function, operands, place
         return self
@@ -213,10 +209,10 @@ def _function_name(entry: FrameType | None) -> str:
         return ""
     name, variables = entry.f_code.co_name, entry.f_locals
     if name == "method" and isinstance(variables.get("name"), str):
-        return _OPERATOR_NAMES.get(variables["name"], variables["name"].strip("_"))
+        return str(_OPERATOR_NAMES.get(variables["name"], variables["name"].strip("_")))
     if name in ("call", "public"):
         declared = variables.get("public")
-        name = getattr(declared, "__name__", None) or getattr(variables.get("op"), "name", name)
+        name = str(getattr(declared, "__name__", getattr(variables.get("op"), "name", name)))
     elif name == "__call__":
         return str(getattr(variables.get("self"), "name", "function"))
     return name.strip("_")

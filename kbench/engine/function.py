@@ -17,7 +17,7 @@ from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.spec import show
 from kbench.engine.tensor import Last, Tensor
-from kbench.engine.variables import Placeholder, Update, Variable
+from kbench.engine.variables import Update, Variable
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
 _run_lock = threading.RLock()
@@ -67,9 +67,7 @@ class Function:
                 f"({', '.join(one.name for one in self.inputs)}), got {len(inputs)}",
                 function=self.name,
             )
-        arrays = [
-            fed_array(node, value) for node, value in zip(self.inputs, inputs, strict=True)
-        ]
+        arrays = [fed_array(node, value) for node, value in zip(self.inputs, inputs, strict=True)]
         return self.run(arrays)
 
     def run(self, arrays: list[np.ndarray]) -> list[Any]:
@@ -141,7 +139,9 @@ def _cast_feed(node: Tensor, value: Any) -> np.ndarray:
     if isinstance(value, Variable):
         value = value.peek()
     elif isinstance(value, Tensor):
-        raise FeedError(f"{node.name!r} needs a value, got the tensor {value!r}", function="function")
+        raise FeedError(
+            f"{node.name!r} needs a value, got the tensor {value!r}", function="function"
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -201,7 +201,9 @@ def _controlled(
 
 
 def _all_stores(before: Sequence[tuple[Function, list[int]]]) -> list[Update]:
-    return [one for earlier, _ in before for one in (*_all_stores(earlier._before), *earlier._stores)]
+    return [
+        one for earlier, _ in before for one in (*_all_stores(earlier._before), *earlier._stores)
+    ]
 
 
 # ------------------------------------------------------------------ the public functions
@@ -251,7 +253,9 @@ def function(
         raise ArgumentError(f"unknown argument {next(iter(kwargs))!r}")
     for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates or [])):
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"function: {label} must be a list or tuple, got {type(value).__name__}")
+            raise TypeError(
+                f"function: {label} must be a list or tuple, got {type(value).__name__}"
+            )
     for one in inputs:
         if not isinstance(one, Tensor):
             raise ArgumentError(f"inputs must be tensors, got {one!r}")
@@ -312,7 +316,9 @@ class Session:
         if compiled is None:
             for one in feeds:
                 if not isinstance(one, Tensor):
-                    raise FeedError(f"keys of feed_dict must be tensors, got {one!r}", function="run")
+                    raise FeedError(
+                        f"keys of feed_dict must be tensors, got {one!r}", function="run"
+                    )
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
         values = iter(compiled(list(feeds.values())))
         return _rebuild(fetches, values)

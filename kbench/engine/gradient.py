@@ -105,9 +105,7 @@ def _checked(loss: Any, variables: Any) -> list[Tensor]:
     targets = [variables] if single else list(variables)
     for target in targets:
         if not isinstance(target, Tensor):
-            raise ArgumentError(
-                f"variables must be tensors, got {target!r}", function="gradients"
-            )
+            raise ArgumentError(f"variables must be tensors, got {target!r}", function="gradients")
     return targets
 
 

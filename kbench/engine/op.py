@@ -53,7 +53,7 @@ class Op:
     gradient: Gradient | None
     expr: str | None = None
     fold: str | None = None
-    lower: Callable[..., tuple[Op, dict[str, Any]] | None] | None = None
+    lower: Callable[..., tuple[Op, dict[str, Any], tuple[int, ...]] | None] | None = None
     pure: bool = True
     allocates: bool = False
     names: tuple[str, ...] = ("x",)
@@ -121,7 +121,9 @@ def to_array(value: Any) -> np.ndarray:
     except ValueError as error:
         raise ArgumentError(f"not an array: {error}") from None
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise DtypeError(f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})")
+        raise DtypeError(
+            f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
+        )
     return array
 
 
@@ -219,7 +221,10 @@ def _elementwise_value(op: Op, specs: tuple[Spec, ...], dtype: str) -> tuple[int
         divisor = specs[-1].value or ()
         if 0 in divisor:
             return None
-    arrays = [np.array(spec.value, dtype=spec.dtype).reshape(spec.shape) for spec in specs]
+    arrays = [
+        np.array(spec.value, dtype=spec.dtype).reshape([size or 0 for size in spec.shape])
+        for spec in specs
+    ]
     return known_value(np.asarray(op.numpy(None, *arrays), dtype=dtype))
 
 

@@ -77,7 +77,9 @@ class Spec:
     value: tuple[int | None, ...] | None = None
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+        return (
+            f"{self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+        )
 
     @property
     def ndim(self) -> int:
@@ -127,9 +129,9 @@ def promote(first: str, second: str) -> str:
         return second if first == "bool" else first
     if is_float(first) != is_float(second):
         return first if is_float(first) else second
-    return np.promote_types(first, second).name if not is_float(first) else max(
-        first, second, key=FLOATS.index
-    )
+    if is_float(first):
+        return max(first, second, key=FLOATS.index)
+    return str(np.promote_types(first, second).name)
 
 
 def broadcast_dim(first: Dim, second: Dim) -> Dim:

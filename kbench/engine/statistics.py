@@ -121,9 +121,7 @@ def _scan(array: NDArray[Any], scale: float = 1.0, shift: int = 0) -> _Found:
     return found
 
 
-def _count_nonfinite(
-    found: _Found, values: NDArray[np.float64], start: int
-) -> NDArray[np.float64]:
+def _count_nonfinite(found: _Found, values: NDArray[np.float64], start: int) -> NDArray[np.float64]:
     nan, inf = np.isnan(values), np.isinf(values)
     if nan.any():
         found.nan += int(np.count_nonzero(nan))

@@ -12,25 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import memory, session
-from kbench.engine.errors import ArgumentError, DtypeError, FeedError, ShapeError
+from kbench.engine import memory
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import (
     Op,
-    Constant,
     _no_infer,
     _no_numpy,
-    apply,
     as_tensor,
     constant_node,
     converted,
     dtype_or_floatx,
-    known_value,
     register,
     to_array,
 )
 from kbench.engine.signal import Signal
-from kbench.engine.spec import Shape, Spec, dtype_name, is_float, show
-from kbench.engine.tensor import OPERATORS, Operand, Tensor, _evaluate, operator
+from kbench.engine.spec import Shape, Spec, dtype_name, show
+from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
 changed = Signal("variables.changed")
 _store_lock = threading.RLock()
@@ -119,9 +116,7 @@ class Placeholder(Tensor):
     kind = "placeholder"
     _phase_flag = False
 
-    def __init__(
-        self, spec: Spec, name: str | None, default: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, spec: Spec, name: str | None, default: np.ndarray | None = None) -> None:
         super().__init__(PLACEHOLDER, (), {}, spec, name)
         self.default = default
         self._keras_shape = spec.shape
@@ -185,7 +180,9 @@ def constant(
         elif array.size == np.prod(sizes, dtype=np.int64):
             array = array.reshape(sizes)
         else:
-            raise ShapeError(f"value has shape {show(array.shape)}, which does not fill {show(target)}")
+            raise ShapeError(
+                f"value has shape {show(array.shape)}, which does not fill {show(target)}"
+            )
     return constant_node(array, name)
 
 
@@ -371,7 +368,11 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
 
 def _needs_variable(x: Any) -> Variable:
     if not isinstance(x, Variable):
-        raise ArgumentError(f"needs a variable, got {x!r}" if not isinstance(x, np.ndarray) else "needs a variable, got an array")
+        raise ArgumentError(
+            f"needs a variable, got {x!r}"
+            if not isinstance(x, np.ndarray)
+            else "needs a variable, got an array"
+        )
     return x
 
 
@@ -430,4 +431,6 @@ def update_sub(x: Variable, decrement: Operand) -> Update:
 def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
     """An update of `x` to `x * momentum + value * (1 - momentum)`."""
     target = _needs_variable(x)
-    return update(target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum))
+    return update(
+        target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)
+    )

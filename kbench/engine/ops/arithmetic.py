@@ -109,28 +109,26 @@ def _no_zero_division(run: Any) -> Any:
     def checked(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if y.dtype.kind in "iu" and not np.all(y):
             raise ArgumentError("integer division by zero", function="//")
-        return run(out, x, y)  # type: ignore[no-any-return]
+        return run(out, x, y)
 
     return checked
 
 
 def _integer_division(name: str, expr: str, gradient: Any) -> Op:
     run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
-    return register(
-        Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y"))
-    )
+    return register(Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y")))
 
 
 def _division_infer(x: Spec, y: Spec) -> Spec:
-    added = add.op.infer(x, y)  # type: ignore[attr-defined]
+    added = add.op.infer(x, y)
     value = None
     if x.known and y.known and 0 not in (y.value or ()) and added.ndim == 0:
-        value = ((x.value or (0,))[0] // (y.value or (1,))[0],)  # type: ignore[operator]
+        value = ((x.value or (0,))[0] // (y.value or (1,))[0],)
     return Spec(added.shape, added.dtype, value)
 
 
 def _mod_infer(x: Spec, y: Spec) -> Spec:
-    added = add.op.infer(x, y)  # type: ignore[attr-defined]
+    added = add.op.infer(x, y)
     return Spec(added.shape, added.dtype)
 
 

@@ -86,8 +86,6 @@ def switch(condition: Operand, then_expression: Any, else_expression: Any) -> Te
     return where(chooser, first, second)
 
 
-
-
 # ------------------------------------------------------------------ the learning phase
 
 _fixed: Any = None
@@ -211,5 +209,3 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
         yield
     finally:
         controlled_by(before)
-
-

@@ -10,7 +10,15 @@ import numpy as np
 
 from kbench.engine import config, memory
 from kbench.engine.errors import ArgumentError, DtypeError
-from kbench.engine.op import Op, apply, as_tensor, constant_node, dtype_or_floatx, register, structured
+from kbench.engine.op import (
+    Op,
+    apply,
+    as_tensor,
+    constant_node,
+    dtype_or_floatx,
+    register,
+    structured,
+)
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor
@@ -56,9 +64,7 @@ FULL_LIKE = register(
         "full_like",
         "view",
         lambda x, *, value, dtype: Spec(x.shape, dtype),
-        lambda out, x, *, value, dtype: _full_numpy(
-            out, value=value, dtype=dtype, shape=x.shape
-        ),
+        lambda out, x, *, value, dtype: _full_numpy(out, value=value, dtype=dtype, shape=x.shape),
         lambda g, y, x, **_attrs: (None,),
         lower=_full_like_lower,
         allocates=True,
@@ -165,7 +171,7 @@ def _number(value: Any, name: str) -> int | float:
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
         raise ArgumentError(f"{name} must be a finite number, got {value!r}")
-    return array.item()  # type: ignore[no-any-return]
+    return array.item()
 
 
 def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: str) -> np.ndarray:
@@ -176,7 +182,7 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
     classes = indices.ravel().astype(np.int64)
     rows = np.flatnonzero((classes >= 0) & (classes < num_classes))
     flat[rows, classes[rows]] = 1
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 ONE_HOT = structured(
@@ -202,6 +208,10 @@ def one_hot(indices: Operand, num_classes: int) -> Tensor:
     tensor = as_tensor(indices)
     if tensor.spec.dtype not in INTEGERS:
         raise DtypeError(f"indices must be integers, got {tensor.spec}")
-    if isinstance(num_classes, bool) or not isinstance(num_classes, (int, np.integer)) or num_classes < 0:
+    if (
+        isinstance(num_classes, bool)
+        or not isinstance(num_classes, (int, np.integer))
+        or num_classes < 0
+    ):
         raise ArgumentError(f"num_classes must be an integer of at least 0, got {num_classes!r}")
     return apply(ONE_HOT, tensor, num_classes=int(num_classes), dtype=config.floatx())

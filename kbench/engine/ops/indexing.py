@@ -124,9 +124,7 @@ def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any,
     return tuple(key)
 
 
-def _getitem_numpy(
-    x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]
-) -> np.ndarray:
+def _getitem_numpy(x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]) -> np.ndarray:
     try:
         return x[_index(items, indices)]
     except IndexError as error:
@@ -146,7 +144,7 @@ def _place_numpy(
         out = np.empty(x.shape, g.dtype)
     out.fill(0)
     out[_index(items, indices)] = g
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)
@@ -291,5 +289,3 @@ def gather(reference: Operand, indices: Operand) -> Tensor:
     if rows.spec.dtype not in INTEGERS:
         raise DtypeError(f"indices must be integers, got {rows.spec}")
     return apply(GATHER, as_tensor(reference), rows)
-
-

@@ -66,7 +66,7 @@ def _reshape_numpy(
 ) -> np.ndarray:
     wanted = shape if target is None else tuple(target.tolist())
     try:
-        return x.reshape(wanted)  # type: ignore[arg-type]
+        return x.reshape(wanted)
     except ValueError:
         raise ShapeError(
             f"x has shape {show(x.shape)} with {x.size} elements, which do not fill {wanted}"
@@ -346,7 +346,7 @@ def _tile_numpy(
     repeats = tuple(counts.tolist()) if counts is not None else n
     if any(count is None or count < 0 for count in repeats or ()):
         raise ArgumentError(f"n must not be negative, got {repeats}")
-    return np.tile(x, repeats)  # type: ignore[arg-type]
+    return np.tile(x, repeats)
 
 
 def _tile_gradient(
@@ -359,7 +359,7 @@ def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     apart: list[int] = []
     for total, size in zip(g.shape, x.shape, strict=True):
         apart += [total // size if size else 0, size]
-    return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)  # type: ignore[no-any-return]
+    return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)
 
 
 TILE = structured("tile", _tile_infer, _tile_numpy, _tile_gradient, allocates=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +12,8 @@ from kbench.engine import config
 from kbench.engine.errors import ShapeError
 from kbench.engine.op import Op, apply, as_tensor, converted, reduction, register, structured
 from kbench.engine.ops import arithmetic, compare, indexing  # noqa: F401 (indexing gives x[i])
-from kbench.engine.ops.arithmetic import cast, log, maximum, multiply, sqrt, square, where
-from kbench.engine.ops.layout import expand_dims, reshape_like
+from kbench.engine.ops.arithmetic import cast, maximum, multiply, sqrt, square, where
+from kbench.engine.ops.layout import reshape_like
 from kbench.engine.ops.shaping import IDENTITY, shape
 from kbench.engine.spec import (
     Axis,
@@ -84,9 +83,7 @@ def spread(g: Tensor, x: Tensor, axis: Axes) -> Tensor:
 def _reduced_axes(g: tuple[int, ...], x: tuple[int, ...]) -> Axes:
     """The axes of `g` over which broadcasting had repeated `x`."""
     lead = len(g) - len(x)
-    return tuple(
-        i for i, size in enumerate(g) if i < lead or (x[i - lead] == 1 and size != 1)
-    )
+    return tuple(i for i, size in enumerate(g) if i < lead or (x[i - lead] == 1 and size != 1))
 
 
 def _reduce_like_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -96,13 +93,13 @@ def _reduce_like_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _reduce_like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
     g, x = specs[0].shape, specs[1].shape
-    axes = _reduced_axes(g, x)  # type: ignore[arg-type]
+    axes = _reduced_axes(g, x)
     if not axes:
         return IDENTITY, {"stop": False}, (0,)
     if len(g) == len(x):
-        return sum.op, {"axis": axes, "keepdims": True}, (0,)  # type: ignore[attr-defined]
+        return sum.op, {"axis": axes, "keepdims": True}, (0,)
     if axes == tuple(range(len(g) - len(x))):
-        return sum.op, {"axis": axes, "keepdims": False}, (0,)  # type: ignore[attr-defined]
+        return sum.op, {"axis": axes, "keepdims": False}, (0,)
     return None
 
 
@@ -144,7 +141,7 @@ def _stored(value: Any, out: Any, dtype: Any) -> np.ndarray:
     if out is None:
         return np.asarray(value, dtype=dtype)
     out[...] = value
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 @reduction(
@@ -174,7 +171,7 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
     zero = compare.equal(x, 0)
     filled = where(zero, x * 0 + 1, x)
-    others = spread(apply(prod.op, filled, axis=axis, keepdims=keepdims), x, axis)  # type: ignore[attr-defined]
+    others = spread(apply(prod.op, filled, axis=axis, keepdims=keepdims), x, axis)
     zeros = spread(sum(cast(zero, x.spec.dtype), axis, keepdims), x, axis)
     alone = where(zero, compare.equal(zeros, 1), compare.equal(zeros, 0))
     return (spread(g, x, axis) * where(alone, others / filled, others * 0),)

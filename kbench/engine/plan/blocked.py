@@ -34,9 +34,7 @@ class BlockedForm:
 
     def run(self, out: np.ndarray, arrays: Sequence[np.ndarray]) -> None:
         """Fill `out` from the sources, each given in any shape with the right elements."""
-        shaped = [
-            array.reshape(shape) for array, shape in zip(arrays, self.shapes, strict=True)
-        ]
+        shaped = [array.reshape(shape) for array, shape in zip(arrays, self.shapes, strict=True)]
         self._blocks = 0
         self._split(out.reshape(self.dims), shaped)
 
@@ -52,9 +50,7 @@ class BlockedForm:
         rows = max(1, BLOCK // row)
         for start in range(0, out.shape[0], rows):
             window = slice(start, start + rows)
-            self._block(
-                out[window], [one[window] if one.shape[0] > 1 else one for one in arrays]
-            )
+            self._block(out[window], [one[window] if one.shape[0] > 1 else one for one in arrays])
 
     def _block(self, out: np.ndarray, arrays: list[np.ndarray]) -> None:
         self._blocks += 1
@@ -81,9 +77,7 @@ class _Statement:
 
 def _statement(expr: str, dtype: str, sources: int) -> _Statement:
     names = sorted(set(_names(expr)), key=_position_key)
-    reads = tuple(
-        int(name[1:]) + (sources if name[0] == "t" else 0) for name in names
-    )
+    reads = tuple(int(name[1:]) + (sources if name[0] == "t" else 0) for name in names)
     return _Statement(scalars.numpy_form(expr, names, dtype), reads)
 
 

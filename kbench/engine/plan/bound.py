@@ -38,7 +38,9 @@ class BoundPlan:
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Values = [item.value for item in items]
         self._variables = [
-            (item.slot, item.origin) for item in items if item.source == "variable" and needed[item.slot]
+            (item.slot, item.origin)
+            for item in items
+            if item.source == "variable" and needed[item.slot]
         ]
         self._steps: list[Step] = [self._step(one) for one in self.chosen]
         self._views = self._copied_roots()

@@ -75,4 +75,3 @@ class Pool:
 
 
 pool = Pool()
-

@@ -137,13 +137,10 @@ class GroupStep:
             whole = pool.take(self.group.shape, self.group.dtype)
             self.blocked.run(whole, arrays)
         else:
-            whole = np.broadcast_to(
-                arrays[0].reshape(_kept_shape(self.group)), self.group.shape
-            )
+            whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
         fold.op.numpy(out, whole, **fold.attrs)
 
 
 def _kept_shape(group: Group) -> tuple[int, ...]:
     varies = group.sources[0].varies
     return tuple(size if one else 1 for size, one in zip(group.shape, varies, strict=True))
-

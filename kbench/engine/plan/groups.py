@@ -106,9 +106,7 @@ def _lone_fold(item: Item, items: Sequence[Item]) -> Group:
     return group
 
 
-def _home(
-    item: Item, items: Sequence[Item], leader: dict[int, int], fixed: set[int]
-) -> int | None:
+def _home(item: Item, items: Sequence[Item], leader: dict[int, int], fixed: set[int]) -> int | None:
     if item.slot in fixed:
         return None
     homes = {leader.get(user) for user in item.users}

@@ -102,14 +102,16 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
         value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
         return Item(slot, op, attrs, (), spec, node, "value", value)
     if op.lower is not None and all(None not in one.shape for one in specs):
-        lowered = op.lower(specs, attrs)
-        if lowered is not None:
-            op, attrs, positions = lowered
+        cheaper = op.lower(specs, attrs)
+        if cheaper is not None:
+            op, attrs, positions = cheaper
             inputs = tuple(inputs[position] for position in positions)
     return Item(slot, op, attrs, inputs, spec, node)
 
 
-def trace_items(order: Sequence[Tensor], feeds: dict[int, Spec]) -> tuple[list[Item], dict[int, int]]:
+def trace_items(
+    order: Sequence[Tensor], feeds: dict[int, Spec]
+) -> tuple[list[Item], dict[int, int]]:
     """Items for every node, and the slot of each node by its id."""
     items: list[Item] = []
     slots: dict[int, int] = {}

@@ -19,7 +19,9 @@ Rule = Callable[[Tensor], Tensor | None]
 
 
 def _is_number(node: Tensor, number: float) -> bool:
-    return isinstance(node, Constant) and node.value.size == 1 and bool(np.all(node.value == number))
+    return (
+        isinstance(node, Constant) and node.value.size == 1 and bool(np.all(node.value == number))
+    )
 
 
 def _same_spec(node: Tensor, by: Tensor) -> bool:
