@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-from kbench.engine.errors import KbenchError, Operand, Place, is_internal
 from kbench.engine.describe import printable
+from kbench.engine.errors import KbenchError, Operand, Place, is_internal
 
 _LINES = 8
 _TEXT_LIMIT = 4_000
@@ -61,6 +61,19 @@ def detail(error: BaseException) -> dict[str, Any]:
         "text": printable_lines(str(error)),
     }
     return {**row, "drawing": drawing(row)}
+
+
+def user_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without the engine's frames, which say nothing that the message does not."""
+    kept = []
+    while traceback is not None:
+        if not is_internal(traceback.tb_frame.f_code.co_filename):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    result: TracebackType | None = None
+    for one in reversed(kept):
+        result = TracebackType(result, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return result
 
 
 def _place(place: Place | None) -> str | None:

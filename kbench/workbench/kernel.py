@@ -79,10 +79,10 @@ def prepare(shell: Any) -> None:
     if "K" not in shell.user_ns:
         shell.user_ns["K"] = kbench
         shell.user_ns_hidden["K"] = kbench
-    engine_errors.set_place_namer(lambda file, line: _place_name(shell, file, line))
+    engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
 
 
-def _place_name(shell: Any, file: str, line: int) -> str:
+def place_name(shell: Any, file: str, line: int) -> str:
     """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, else 'file.py:12'."""
     names = getattr(shell.compile, "_filename_map", {})
     if file not in names:
@@ -103,7 +103,8 @@ def _reporter(channel: Channel) -> Any:
         except Exception:  # the report of an error must not replace it
             shell.log.debug("no detail of the error", exc_info=True)
         offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
-        lines = shell.InteractiveTB.structured_traceback(kind, error, traceback, offset)
+        frames = errors.user_frames(traceback) or traceback
+        lines = shell.InteractiveTB.structured_traceback(kind, error, frames, offset)
         shell._showtraceback(kind, error, lines)
         return lines
 

@@ -56,3 +56,11 @@ class Wire:
     def close(self) -> None:
         """Close every socket; what was not sent is dropped."""
         self._context.destroy(linger=0)
+
+    def poll(self, also: int, patience: float | None) -> None:
+        """Wait for a message, for the file descriptor `also`, or for `patience` seconds."""
+        poller = zmq.Poller()
+        poller.register(also, zmq.POLLIN)
+        for socket in self.sockets.values():
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(None if patience is None else int(patience * 1000) + 1)
