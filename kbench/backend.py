@@ -36,6 +36,16 @@ from kbench.engine.errors import (
 )
 from kbench.engine.function import Function, Session, eval, function, get_session, set_session
 from kbench.engine.gradient import gradients, stop_gradient
+from kbench.engine.ops.activation import (
+    elu,
+    hard_sigmoid,
+    relu,
+    sigmoid,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+)
 from kbench.engine.ops.arithmetic import (
     abs,
     cast,
