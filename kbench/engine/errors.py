@@ -75,7 +75,7 @@ def set_place_namer(namer: Callable[[str, int], str] | None) -> None:
 
 def is_internal(filename: str) -> bool:
     """True for code of this package's engine, which is never the user's line."""
-    return filename.startswith(_ENGINE) or filename.startswith("<kbench")
+    return filename.startswith((_ENGINE, "<kbench"))
 
 
 def user_place(depth: int = 1) -> Place | None:

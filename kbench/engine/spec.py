@@ -109,7 +109,7 @@ def dtype_name(dtype: object) -> str:
     if isinstance(candidate, str) and candidate.endswith("_ref"):
         candidate = candidate[:-4]
     try:
-        name = np.dtype(candidate).name  # type: ignore[call-overload]
+        name = str(np.dtype(candidate).name)  # type: ignore[call-overload]
     except TypeError:
         name = str(candidate)
     if name not in DTYPES:

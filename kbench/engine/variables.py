@@ -81,7 +81,8 @@ class Variable(Tensor):
             raise DtypeError(f"{array.dtype} is no dtype of kbench")
         if array.shape != self.spec.shape:
             raise ShapeError(
-                f"variable {self.name!r} is {self.spec}, but the value has shape {show(array.shape)}"
+                f"variable {self.name!r} is {self.spec}, but the value has shape "
+                f"{show(array.shape)}"
             )
         with np.errstate(all="ignore"):
             self.store(np.array(array, dtype=self.spec.dtype))

@@ -72,7 +72,8 @@ def _source(node: Tensor, slot: int, feeds: dict[int, Spec]) -> Item | None:
 def missing_feed(node: Placeholder) -> FeedError:
     where = f", made at {node.place}," if node.place is not None else ""
     return FeedError(
-        f"placeholder {node.name.split(':')[0]!r} {node.spec}{where} needs a value, but none is fed",
+        f"placeholder {node.name.split(':')[0]!r} {node.spec}{where} needs a value, "
+        "but none is fed",
         operands=(),
     )
 
