@@ -14,13 +14,13 @@ from kbench.engine import cancel, session, tensor
 from kbench.engine.errors import ArgumentError, FeedError
 from kbench.engine.op import Constant, as_tensor
 from kbench.engine.plan.bound import BoundPlan
+from kbench.engine.plan.passes import walk
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.spec import show
 from kbench.engine.tensor import Last, Tensor
 from kbench.engine.variables import Update, Variable
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
-_run_lock = threading.RLock()
 
 
 class Function:
@@ -80,8 +80,7 @@ class Function:
                     earlier.run([arrays[position] for position in positions])
                 results = self.bound(arrays).run(arrays)
             except BaseException:
-                for target, array in undo:
-                    target.store(array)
+                store_all(undo)
                 raise
             return self._finish(arrays, results)
 
@@ -97,10 +96,9 @@ class Function:
 
     def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
         count = len(self.outputs)
-        for update, value in zip(self._stores, results[count:], strict=True):
-            if value.dtype != update.target.spec.dtype:
-                value = value.astype(update.target.spec.dtype)
-            update.target.store(value)
+        if self._stores:
+            targets = [one.target for one in self._stores]
+            store_all(zip(targets, results[count:], strict=True))
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
         for node, value in zip(self.outputs, results, strict=False):
@@ -184,8 +182,6 @@ def _controlled(
     roots: Sequence[Tensor], inputs: Sequence[Tensor], name: str
 ) -> list[tuple[Function, list[int]]]:
     """Functions that store, before the call, the updates that nodes of the graph wait for."""
-    from kbench.engine.plan.passes import walk
-
     waiting: dict[int, Tensor] = {}
     for node in walk(roots, {id(one) for one in inputs}):
         for control in node.controls:
@@ -211,8 +207,6 @@ def _all_stores(before: Sequence[tuple[Function, list[int]]]) -> list[Update]:
 
 def as_update(item: Any) -> Update:
     """An entry of `updates=`: an update op, or a pair (variable, new value)."""
-    from kbench.engine.variables import update
-
     if isinstance(item, Update):
         return item
     if isinstance(item, (list, tuple)) and len(item) == 2:

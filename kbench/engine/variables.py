@@ -30,7 +30,7 @@ from kbench.engine.spec import Shape, Spec, dtype_name, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
 changed = Signal("variables.changed")
-_store_lock = threading.RLock()
+store_lock = threading.RLock()  # held while several variables are read or stored together
 
 VARIABLE = register(Op("variable", "source", _no_infer, _no_numpy, None))
 PLACEHOLDER = register(Op("placeholder", "source", _no_infer, _no_numpy, None))
@@ -62,11 +62,7 @@ class Variable(Tensor):
 
     def store(self, array: np.ndarray) -> None:
         """Make `array` the value; the caller hands it over and has checked shape and dtype."""
-        with _store_lock:
-            self._array = array
-            self.version += 1
-        if changed:
-            changed.emit(self)
+        store_all([(self, array)])
 
     def get_value(self, borrow: bool = False) -> np.ndarray:
         """A copy of the value."""
@@ -109,6 +105,18 @@ class Variable(Tensor):
     def initializer(self) -> Tensor:
         """A tensor without effect: variables hold their initial value from the start."""
         return self.value()
+
+
+def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
+    """Make every array the value of its variable at one moment, then tell listeners."""
+    stored = list(pairs)
+    with store_lock:
+        for target, array in stored:
+            target._array = array
+            target.version += 1
+    if changed:
+        for target, _ in stored:
+            changed.emit(target)
 
 
 class Placeholder(Tensor):
@@ -363,8 +371,8 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
                 f"{show(array.shape)}"
             )
         pairs.append((target, array))
-    for target, array in pairs:
-        target.set_value(array)
+    with np.errstate(all="ignore"):
+        store_all((one, np.array(array, dtype=one.spec.dtype)) for one, array in pairs)
 
 
 def _needs_variable(x: Any) -> Variable:

@@ -5,12 +5,19 @@ Numba computes small integers in 64 bits; the loop writer casts back, so they wr
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from kbench.engine.kernels.compile import any_order, inline
-from kbench.engine.kernels.primitives import ceil, copysign, fabs, floor, largest, rint, smallest
+from kbench.engine.kernels.primitives import (
+    ceil,
+    copysign,
+    fabs,
+    floor,
+    largest,
+    remainder,
+    rint,
+    smallest,
+)
 
 F32 = np.float32
 
@@ -127,7 +134,7 @@ def mod_uint(x, y):
 
 @inline
 def mod_float(x, y):
-    rest = math.fmod(x, y)
+    rest = remainder(x, y)
     moved = rest + y if (rest < 0) != (y < 0) else rest
     return moved if rest != 0 else copysign(rest, y)
 
@@ -135,7 +142,7 @@ def mod_float(x, y):
 @inline
 def floordiv_float(x, y):
     """NumPy's: the exact remainder taken off first, then rounded to the nearest whole quotient."""
-    rest = math.fmod(x, y)
+    rest = remainder(x, y)
     quotient = (x - rest) / y
     quotient = quotient - 1 if (rest != 0) & ((rest < 0) != (y < 0)) else quotient
     whole = floor(quotient)

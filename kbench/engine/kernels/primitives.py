@@ -227,6 +227,16 @@ def select(typing, condition, x, y):
 
 
 @intrinsic
+def remainder(typing, x, y):
+    """What C's fmod gives: exact, with the sign of x."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.frem(*arguments)
+
+    return x(x, x), codegen
+
+
+@intrinsic
 def call_range(typing, address, params, start, stop):
     """Call a range kernel through its address."""
 

@@ -15,6 +15,7 @@ from kbench.engine.plan.items import Item
 from kbench.engine.plan.schedule import ALIGN, Layout, lay_out, nbytes
 from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded, releasing
 from kbench.engine.trace import RunRecord, StepRecord
+from kbench.engine.variables import Variable, store_lock
 
 OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
 
@@ -40,7 +41,7 @@ class BoundPlan:
         self._variables = [
             (item.slot, item.origin)
             for item in items
-            if item.source == "variable" and needed[item.slot]
+            if isinstance(item.origin, Variable) and item.source == "variable" and needed[item.slot]
         ]
         self._steps: list[Step] = [self._step(one) for one in self.chosen]
         self._views = self._copied_roots()
@@ -104,8 +105,10 @@ class BoundPlan:
         values = self._template.copy()
         for index, slot in self._feeds:
             values[slot] = arrays[index]
-        for slot, variable in self._variables:
-            values[slot] = variable._array  # type: ignore[attr-defined]
+        if self._variables:
+            with store_lock:
+                for slot, variable in self._variables:
+                    values[slot] = variable._array
         buffers = self._buffers()
         if trace.wanted():
             self._run_recorded(values, buffers)
