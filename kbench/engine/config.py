@@ -318,7 +318,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def load_file(path: Path | None = None) -> dict[str, Any]:
-    """Apply keras.json and return its fields; what it gets wrong gives a warning and the default."""
+    """Apply keras.json and return its fields; a wrong one gives a warning and the default."""
     path = path or keras_home() / "keras.json"
     fields = _parse(path)
     if "image_data_format" not in fields and "image_dim_ordering" in fields:

@@ -18,7 +18,7 @@ from kbench.engine.plan.passes import walk
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.spec import show
 from kbench.engine.tensor import Last, Tensor
-from kbench.engine.variables import Update, Variable
+from kbench.engine.variables import Update, Variable, store_all, update
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
 
