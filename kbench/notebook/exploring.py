@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import ipywidgets as widgets
@@ -14,6 +13,7 @@ from kbench.notebook.config_panel import ConfigPanel
 from kbench.notebook.live import names
 from kbench.notebook.tensor_view import TensorView
 from kbench.notebook.variable_table import VariableTable
+from kbench.workbench.protocol import ProtocolError
 
 _TITLES = ("Names", "Value", "Settings")
 
@@ -21,8 +21,8 @@ _TITLES = ("Names", "Value", "Settings")
 class Explorer(widgets.Tab):  # type: ignore[misc]
     """The widgets of this package side by side, over the user's names or a given namespace."""
 
-    def __init__(self, namespace: Mapping[str, Any] | None = None) -> None:
-        self._namespace = namespace
+    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+        self._names = names(namespace)
         self._shown = False
         self.table = VariableTable(namespace)
         self.settings = ConfigPanel()
@@ -43,26 +43,22 @@ class Explorer(widgets.Tab):  # type: ignore[misc]
                 part.close()
         super().close()
 
-    def _names(self) -> Mapping[str, Any]:
-        return names() if self._namespace is None else self._namespace
-
     def _look(self, name: str) -> None:
         """Put the value called `name` on view; the one before it stops working."""
         if self.view is not None:
             self.view.close()
             self.view = None
         try:
-            value = self._names()[name]
-            self.view = TensorView(value, name)
-        except (KeyError, ArgumentError):
+            self.view = TensorView(self._names.get(name), name)
+        except (ProtocolError, ArgumentError):
             self._value.children = (self.chosen,)
             return
         self._value.children = (self.chosen, self.view)
         self._only_open_tab_works()
 
     def _list_choices(self) -> None:
-        found = views.tensors_among(self._names())
-        held = [name for name, value in found if describe.held_array(value) is not None]
+        found = self._names.values().items()
+        held = sorted(name for name, value in found if describe.held_array(value) is not None)
         options = held or ["-"]
         if tuple(options) != tuple(self.chosen.options):
             kept = self.chosen.value
@@ -88,11 +84,9 @@ class Explorer(widgets.Tab):  # type: ignore[misc]
         return views.with_twin(super()._repr_mimebundle_(**kwargs), self._twin)
 
     def _twin(self) -> str:
-        found = views.tensors_among(self._names())
-        rows = [views.name_row(name, value) for name, value in found]
-        return views.names_table(rows) + views.settings()
+        return views.names_table(self._names.rows(None, True)) + views.settings()
 
 
-def explorer(namespace: Mapping[str, Any] | None = None) -> Explorer:
+def explorer(namespace: dict[str, Any] | None = None) -> Explorer:
     """Settings, names and values as one widget with three tabs."""
     return Explorer(namespace)

@@ -1,53 +1,76 @@
-"""Loading and unloading the IPython extension; both may be called again, and unloading restores."""
+"""Loading and unloading the IPython extension; both may be called again, and unloading restores.
+
+In the workbench's own kernel, which has its place names and error reports already, only the magics
+and the formatter are added.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from kbench.notebook import html
+from kbench.engine import errors
+from kbench.notebook import error_report, html
 from kbench.notebook.magics import KbenchMagics
 
 _KINDS = ("line", "cell")
 _FUNCTION = ("kbench.engine.function", "Function")
-_loaded: dict[int, dict[str, dict[str, Any]]] = {}
+_ATTRIBUTE = "_kbench_unload"
+_WORKBENCH = "_kbench_channel"
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics and the HTML of functions to a shell, remembering what was there before."""
-    if id(shell) in _loaded:
+    """Add magics, the HTML of functions, and error reports to a shell."""
+    if getattr(shell, _ATTRIBUTE, None) is not None:
         return
-    known = shell.magics_manager.magics
-    mine = KbenchMagics.magics
-    _loaded[id(shell)] = {
-        kind: {name: known[kind].get(name) for name in mine[kind]} for kind in _KINDS
-    }
-    shell.register_magics(KbenchMagics)
-    _formatter(shell).for_type_by_name(*_FUNCTION, html.bundle)
+    undo = [_add_magics(shell), _add_formatter(shell)]
+    if getattr(shell, _WORKBENCH, None) is None:
+        undo += [error_report.install(shell), _name_places(shell)]
+    setattr(shell, _ATTRIBUTE, undo)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Put back every magic that was there before, remove the others, forget the formatter."""
-    before = _loaded.pop(id(shell), None)
-    if before is None:
-        return
+    """Put everything back as it was before."""
+    for action in reversed(getattr(shell, _ATTRIBUTE, None) or []):
+        action()
+    setattr(shell, _ATTRIBUTE, None)
+
+
+def _add_magics(shell: Any) -> Callable[[], None]:
     known = shell.magics_manager.magics
-    for kind, magics in before.items():
-        for name, function in magics.items():
-            if function is None:
-                known[kind].pop(name, None)
-            else:
-                known[kind][name] = function
-    KbenchMagics.coach = None
-    _forget_function(_formatter(shell))
+    mine = KbenchMagics.magics
+    before = {kind: {name: known[kind].get(name) for name in mine[kind]} for kind in _KINDS}
+    shell.register_magics(KbenchMagics)
+
+    def restore() -> None:
+        for kind, magics in before.items():
+            for name, function in magics.items():
+                if function is None:
+                    known[kind].pop(name, None)
+                else:
+                    known[kind][name] = function
+        KbenchMagics.coach = None
+
+    return restore
 
 
-def _formatter(shell: Any) -> Any:
-    return shell.display_formatter.mimebundle_formatter
+def _add_formatter(shell: Any) -> Callable[[], None]:
+    """Functions are shown as HTML; tensors bring their own, as they are made to be shown."""
+    formatter = shell.display_formatter.mimebundle_formatter
+    formatter.for_type_by_name(*_FUNCTION, html.bundle)
+
+    def restore() -> None:
+        formatter.deferred_printers.pop(_FUNCTION, None)
+        for kind in list(formatter.type_printers):
+            if (kind.__module__, kind.__name__) == _FUNCTION:
+                formatter.pop(kind)
+
+    return restore
 
 
-def _forget_function(formatter: Any) -> None:
-    """Remove the formatter, whether its class has been met (and moved) since or not."""
-    formatter.deferred_printers.pop(_FUNCTION, None)
-    for kind in list(formatter.type_printers):
-        if (kind.__module__, kind.__name__) == _FUNCTION:
-            formatter.pop(kind)
+def _name_places(shell: Any) -> Callable[[], None]:
+    """Places are told by the number of the cell."""
+    from kbench.workbench import kernel
+
+    errors.set_place_namer(lambda file, line: kernel.place_name(shell, file, line))
+    return lambda: errors.set_place_namer(None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.engine.signal import Signal
+from kbench.workbench.namespace import View
 
 INTERVAL = 0.1
 
@@ -94,12 +95,14 @@ def shell() -> Any:
     return module.get_ipython() if module is not None else None
 
 
-def names() -> dict[str, Any]:
-    """The user's names: of the running shell, else of the main module."""
+def names(namespace: dict[str, Any] | None = None) -> View:
+    """A view of a namespace, by default the user's: of the running shell, else the main module."""
     running = shell()
+    if namespace is not None:
+        return View(namespace)
     if running is not None:
-        return dict(running.user_ns)
-    return dict(vars(sys.modules["__main__"]))
+        return View(running.user_ns, running.user_ns_hidden)
+    return View(vars(sys.modules["__main__"]))
 
 
 def after_cells(action: Callable[[], None]) -> Callable[[], None]:

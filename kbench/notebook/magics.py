@@ -20,6 +20,7 @@ from IPython.display import display
 from kbench.engine import config, describe, trace
 from kbench.engine.errors import KbenchError
 from kbench.notebook import html, views
+from kbench.notebook.live import names
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
 from kbench.workbench import summary
@@ -50,20 +51,19 @@ class KbenchMagics(Magics):
 
     @line_magic
     def kb(self, line: str) -> Shown:
-        """Version, settings, and how many tensors, functions and arrays the session holds."""
-        found = views.tensors_among(self._names())
-        facts = [("version", __version__), *_settings(), ("names", str(len(found)))]
+        """Version, settings, and how many names the session holds."""
+        facts = [("version", __version__), *_settings(), ("names", str(len(names().names())))]
         return _pairs("kbench", facts)
 
     @line_magic
     def vars(self, line: str) -> Shown:
-        """Tensors, functions and arrays by name; `%vars w*` takes those that match."""
-        found = views.tensors_among(self._names(), line.strip() or "*")
-        width = max((len(name) for name, _ in found), default=0)
-        texts = [f"{name:<{width}}  {summary.line(value)}" for name, value in found]
-        rows = [views.name_row(name, value) for name, value in found]
-        text = "\n".join(texts) or "no tensors, functions or arrays"
-        return Shown(text, views.names_table(rows))
+        """The names of the session, one line each; `%vars w*` takes those that match."""
+        view = names()
+        rows = view.rows(None, True, line.strip() or None)
+        values = view.values()
+        width = max((len(row["name"]) for row in rows), default=0)
+        texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in rows]
+        return Shown("\n".join(texts) or "no names yet", views.names_table(rows))
 
     @line_magic
     def config_k(self, line: str) -> Any:
@@ -85,7 +85,7 @@ class KbenchMagics(Magics):
     @line_magic
     def plan(self, line: str) -> Shown:
         """The steps of the last recorded call of a `K.function`: form, time, speed."""
-        value = self._names().get(line.strip())
+        value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
             raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
         rows = describe.plan(value)
@@ -101,7 +101,7 @@ class KbenchMagics(Magics):
         if not records:
             print("nothing was evaluated in this cell")
         for record in records[:20]:
-            display(_run(describe.run(record)))  # type: ignore[no-untyped-call]
+            display(_run(describe.run(record)))
         if len(records) > 20:
             print(f"{len(records)} evaluations, the first 20 shown")
 
@@ -142,10 +142,6 @@ class KbenchMagics(Magics):
     def skip(self, line: str) -> None:
         """Enter the answer of an exercise into the next cell and count it as done."""
         self._running.set_next_input(_told(self._coach().skip, line))
-
-    def _names(self) -> dict[str, Any]:
-        names: dict[str, Any] = self._running.user_ns
-        return names
 
     def _coach(self) -> Coach:
         if KbenchMagics.coach is None:

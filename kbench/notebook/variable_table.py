@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
@@ -13,22 +13,21 @@ from kbench.notebook.live import Live, names
 
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["name"],
-    "size": lambda row: -(row["bytes"] or 0),
+    "size": lambda row: (-(row.get("bytes") or 0), row["name"]),
     "kind": lambda row: (row["kind"], row["name"]),
 }
 
 
 class VariableTable(widgets.VBox):  # type: ignore[misc]
-    """Tensors, functions and arrays of a namespace (by default the user's), always up to date.
+    """The names of a namespace (by default the user's), always up to date.
 
     Arguments:
-        namespace: a mapping, or None for the names of the running shell.
+        namespace: a dictionary, or None for the names of the running shell.
         pattern: glob that names must match; the field above the table changes it.
     """
 
-    def __init__(self, namespace: Mapping[str, Any] | None = None, pattern: str = "*") -> None:
-        self._namespace = namespace
-        self._known: dict[Any, Any] = {}
+    def __init__(self, namespace: dict[str, Any] | None = None, pattern: str = "*") -> None:
+        self._view = names(namespace)
         self.filter = widgets.Text(
             value=pattern,
             description="filter",
@@ -59,14 +58,7 @@ class VariableTable(widgets.VBox):  # type: ignore[misc]
         super().close()
 
     def _rows(self) -> list[dict[str, Any]]:
-        namespace = names() if self._namespace is None else self._namespace
-        found = views.tensors_among(namespace, self.filter.value.strip() or "*")
-        known, self._known = self._known, {}
-        rows = []
-        for name, value in found:
-            rows.append(views.name_row(name, value, known))
-            if id(value) in known:
-                self._known[id(value)] = known[id(value)]
+        rows = self._view.rows(None, True, self.filter.value.strip() or None)
         return sorted(rows, key=_SORTS[self.sort.value])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:

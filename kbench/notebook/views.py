@@ -6,8 +6,7 @@ exported, reopened or read on a code hosting site still shows the state in which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbench.engine import config, describe
@@ -59,56 +58,10 @@ def _title(text: str) -> Html:
 # ------------------------------------------------------------------ names
 
 
-def tensors_among(namespace: Mapping[str, Any], pattern: str = "*") -> list[tuple[str, Any]]:
-    """The tensors, functions and arrays of a namespace, by name; private names are left out."""
-    found = []
-    for name, value in sorted(namespace.items(), key=lambda one: str(one[0])):
-        shown = isinstance(name, str) and not name.startswith("_") and fnmatchcase(name, pattern)
-        if shown and _is_shown(value):
-            found.append((name, value))
-    return found
-
-
-def _is_shown(value: Any) -> bool:
-    if describe.is_tensor(value) or describe.is_function(value):
-        return True
-    return describe.held_array(value) is not None
-
-
-def name_row(name: str, value: Any, known: dict[Any, Any] | None = None) -> dict[str, Any]:
-    """What the table says of one name; `known` keeps statistics per version of a variable."""
-    if describe.is_function(value):
-        counts = f"{len(value.inputs)} in, {len(value.outputs)} out"
-        return {"name": name, "kind": "function", "spec": counts, "bytes": None, "stats": None}
-    array = describe.held_array(value)
-    if not describe.is_tensor(value):
-        spec = describe.spec_text(array.shape, array.dtype.name)  # type: ignore[union-attr]
-        stats = describe.array(array)
-        size = stats["bytes"]
-        return {"name": name, "kind": "array", "spec": spec, "bytes": size, "stats": stats}
-    row = describe.tensor(value)
-    row["name"] = name
-    row["stats"] = None if array is None else _statistics(value, array, known)
-    return row
-
-
-def _statistics(value: Any, array: Any, known: dict[Any, Any] | None) -> dict[str, Any]:
-    """Statistics of a variable or constant, taken again only when its version has changed."""
-    key = id(value)
-    version = getattr(value, "version", 0)
-    if known is not None and key in known and known[key][0] is value and known[key][1] == version:
-        found: dict[str, Any] = known[key][2]
-        return found
-    found = describe.array(array)
-    if known is not None:
-        known[key] = (value, version, found)
-    return found
-
-
 def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
-    """The rows of `name_row` as a table; a long list is cut, and says so."""
+    """Rows of `namespace.View` as a table; a long list is cut, and says so."""
     if not rows:
-        return page(_title(title), [element("p", "no tensors, functions or arrays yet")])
+        return page(_title(title), [element("p", "no names yet")])
     shown = rows[:ROW_LIMIT]
     while True:
         text = _names_page(shown, len(rows), title)
@@ -122,9 +75,9 @@ def _names_page(shown: Sequence[Mapping[str, Any]], total: int, title: str) -> s
         (
             row["name"],
             row["kind"],
-            row["spec"],
+            spec_of(row),
             _last_shape(row),
-            describe.size(row["bytes"]),
+            describe.size(row.get("bytes")),
             _range(row),
             f"v{row['version']}" if "version" in row else "",
         )
@@ -142,22 +95,19 @@ def _last_shape(row: Mapping[str, Any]) -> str:
     return f"[{', '.join(map(str, last['shape']))}]" if last else ""
 
 
+def spec_of(row: Mapping[str, Any]) -> str:
+    """`float32[2, 3]` of what has a shape, else what kind of object it is."""
+    if "shape" in row:
+        return describe.spec_text(row["shape"], row["dtype"])
+    length = f" of {row['length']}" if "length" in row else ""
+    return f"{row.get('type', '')}{length}"
+
+
 def _range(row: Mapping[str, Any]) -> Html:
-    """Range with histogram, then NaN and infinities in words."""
-    stats = row["stats"]
-    if stats is None:
-        last = row.get("last")
-        return escape(last["text"]) if last and "text" in last else Html("")
-    if stats.get("refused"):
-        return escape(stats["refused"])
-    pieces: list[Html] = []
-    if stats["finite"]:
-        pieces.append(histogram(stats["histogram"], stats["min"], stats["max"]))
-    pieces += list(_flags(stats))
-    return join(pieces)
-
-
-def _flags(stats: Mapping[str, Any]) -> Iterable[Html]:
-    for word, label in (("nan", "NaN"), ("inf", "Inf")):
-        if stats[word]:
-            yield element("span", f" {label} {stats[word]}!", class_="kb-bad")
+    """Range with histogram and NaN and infinities in words, or the value when it is small."""
+    if "histogram" not in row:
+        last = row.get("last") or {}
+        return escape(row.get("text") or last.get("text") or "")
+    bars = histogram(row["histogram"], row["min"], row["max"])
+    flags = element("span", f" {row['flags']}", class_="kb-bad") if row["flags"] else Html("")
+    return join([bars, flags])

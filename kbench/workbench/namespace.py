@@ -11,7 +11,7 @@ import fnmatch
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,11 @@ _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionTyp
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _NUMBERS = (bool, int, float, complex, type(None))
 _FIND_BLOCK = 1 << 20
+_TESTS: dict[str, Callable[[Any], NDArray[np.bool_]]] = {
+    "nan": np.isnan,
+    "inf": np.isinf,
+    "bad": lambda block: ~np.isfinite(block),
+}
 
 
 @dataclass
@@ -198,7 +203,7 @@ def _facts(value: Any) -> dict[str, Any]:
         keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
         facts = {key: row[key] for key in keep if key in row}
         facts["symbol"] = row["name"]
-        return {**facts, "held": describe.is_variable(value)}
+        return {**facts, "held": describe.held_array(value) is not None}
     held = describe.held_array(value)
     if held is not None:
         kind = "array" if issubclass(type(value), np.ndarray) else "scalar"
@@ -229,8 +234,7 @@ def _range(row: dict[str, Any]) -> dict[str, Any]:
 
 def find(array: NDArray[Any], what: str, after: list[int] | None) -> list[int] | None:
     """The index of the next NaN, infinity or non-finite value behind `after`, cyclic; or None."""
-    tests = {"nan": np.isnan, "inf": np.isinf, "bad": lambda block: ~np.isfinite(block)}
-    if what not in tests:
+    if what not in _TESTS:
         raise ProtocolError("argument", "find: what must be nan, inf or bad")
     if array.dtype.kind != "f" or array.size == 0:
         return None
@@ -243,7 +247,7 @@ def find(array: NDArray[Any], what: str, after: list[int] | None) -> list[int] |
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for begin, end in ((start, array.size), (0, start)):
         for low in range(begin, end, _FIND_BLOCK):
-            hits = tests[what](flat[low : min(low + _FIND_BLOCK, end)])
+            hits = _TESTS[what](flat[low : min(low + _FIND_BLOCK, end)])
             if hits.any():
                 found = np.unravel_index(low + int(hits.argmax()), array.shape)
                 return [int(one) for one in found]

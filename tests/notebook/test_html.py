@@ -15,6 +15,7 @@ from kbench import backend as K
 from kbench.engine import describe
 from kbench.notebook import html, views
 from kbench.notebook.style import STYLE
+from kbench.workbench.namespace import View
 
 LIMIT = 12_000
 VOID = {"br", "hr", "img", "meta"}
@@ -158,22 +159,23 @@ def test_hostile_names(name: str) -> None:
     for value in (x, x + 1, K.function([x], [x], name=name), K.variable([1.0], name=name)):
         reader = read(html.show(value))
         assert "not shown" not in "".join(reader.text)
-    read(views.names_table([views.name_row(name, x), views.name_row(name, np.ones(3))]))
+    read(views.names_table(View({name: x, name + "2": np.ones(3)}).rows(None, True)))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
 def test_any_name(name: str) -> None:
-    row = views.name_row(name, np.ones(3))
-    shown = "".join(read(views.names_table([row])).text)
-    assert describe.printable(name) in shown
+    key = f"n{name}"
+    shown = "".join(read(views.names_table(View({key: np.ones(3)}).rows(None, True))).text)
+    assert describe.printable(key) in shown
     assert all(one.isprintable() for one in shown)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=100), max_size=60))
 def test_many_names_stay_within_the_limit(names: list[str]) -> None:
-    read(views.names_table([views.name_row(name, np.ones(3)) for name in names]))
+    rows = View({f"n{name}": np.ones(3) for name in names}).rows(None, True)
+    read(views.names_table(rows))
 
 
 class Broken:

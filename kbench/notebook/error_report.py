@@ -1,0 +1,56 @@
+"""How a notebook shows a KbenchError: the user's own frames, then the operands where they stand."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine import errors as engine_errors
+from kbench.workbench import errors
+
+
+def install(shell: Any) -> Callable[[], None]:
+    """Report KbenchErrors in this shell; the returned function restores what was there before."""
+    before = shell.custom_exceptions, shell.CustomTB
+    shell.set_custom_exc((engine_errors.KbenchError,), _report)
+
+    def restore() -> None:
+        shell.custom_exceptions, shell.CustomTB = before
+
+    return restore
+
+
+def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+    """IPython's handler: show and return the lines of the report."""
+    offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
+    own = users_frames(traceback)
+    lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)
+    lines = [*lines, *drawn(error)]
+    shell._showtraceback(kind, error, lines)
+    return lines
+
+
+def users_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """The traceback up to where the user's code called into the engine."""
+    frames: list[types.TracebackType] = []
+    while traceback is not None:
+        if frames and engine_errors.is_internal(traceback.tb_frame.f_code.co_filename):
+            break
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    following: types.TracebackType | None = None
+    for one in reversed(frames):
+        following = types.TracebackType(following, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return following
+
+
+def drawn(error: BaseException) -> list[str]:
+    """The failing expression with its operands; nothing when it cannot be found."""
+    try:
+        detail = errors.detail(error)
+    except Exception:  # the report of an error must not replace it
+        return []
+    if not any(one["start"] is not None for one in detail.get("operands", ())):
+        return []
+    return ["", *detail["drawing"]]
