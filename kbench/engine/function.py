@@ -164,8 +164,8 @@ def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update
     """Update ops whose effect the call has; of several for one variable the last one counts."""
     wanted = [one for one in outputs if isinstance(one, Update)]
     unique: dict[int, Update] = {}
-    for update in [*wanted, *updates]:
-        unique[id(update.target)] = update
+    for one in [*wanted, *updates]:
+        unique[id(one.target)] = one
     return list(unique.values())
 
 
