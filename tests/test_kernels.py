@@ -1,0 +1,360 @@
+"""Kernels against NumPy: the scalar vocabulary, fused loops, folds, the library, the compile service."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbench.engine.kernels import (
+    SCALARS,
+    Fold,
+    Input,
+    Program,
+    Statement,
+    library,
+    numpy_form,
+    request,
+    source_of,
+    stats,
+)
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_at_once(tmp_path_factory):
+    """Every request compiles before it returns, into a cache of this module's own."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("KBENCH_JIT", "wait")
+    patch.setenv("KBENCH_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+    yield
+    patch.undo()
+
+
+def kernel(program):
+    """The program's kernel; a failed compile fails the test with its reason."""
+    found = request(program)
+    assert found is not None, dict(stats().failures).get(program.name)
+    return found
+
+
+def values(dtype, count=257, seed=3):
+    """Values of a dtype that are not special to any function."""
+    random = np.random.default_rng(seed)
+    if dtype == "bool":
+        return random.integers(0, 2, count).astype(bool)
+    if np.dtype(dtype).kind == "f":
+        return random.normal(0, 2, count).astype(dtype)
+    limits = np.iinfo(dtype)
+    edges = np.array([limits.min, limits.max, 0, 1], dtype)
+    spread = random.integers(limits.min, limits.max, count - 4, dtype=dtype, endpoint=True)
+    return np.concatenate([edges, spread])
+
+
+def specials(dtype):
+    """Values at the edges of a float dtype."""
+    tiny = np.finfo(dtype).smallest_subnormal
+    big = np.finfo(dtype).max
+    parts = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2, 3, -2.5, tiny, -tiny, big, -big]
+    return np.array(parts, dtype)
+
+
+def tolerance(dtype):
+    return {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}.get(str(dtype), 0)
+
+
+def assert_same(got, want):
+    """Equal within the dtype's rounding; NaN matches NaN."""
+    assert got.dtype == want.dtype
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, want)
+        return
+    limit = tolerance(got.dtype)
+    np.testing.assert_allclose(got, want, rtol=limit, atol=limit, equal_nan=True)
+
+
+def compare_forms(rows, arrays, compare):
+    """Compare expressions, rows of (expr, dtype), by their loop (one for all) and NumPy forms."""
+    names = [f"a{number}" for number in range(len(arrays))]
+    inputs = tuple(Input(str(array.dtype), (True,)) for array in arrays)
+    size = len(arrays[0])
+    looped = [np.empty(size, dtype) for _, dtype in rows]
+    statements = tuple(Statement(*row) for row in rows)
+    kernel(Program(inputs, statements, tuple(range(len(rows))))).run(looped, arrays, (size,))
+    for (expr, dtype), got in zip(rows, looped, strict=True):
+        plain = np.empty(size, dtype)
+        numpy_form(expr, names, dtype)(plain, *arrays)
+        try:
+            compare(got, plain)
+        except AssertionError as error:
+            raise AssertionError(f"{expr} as {dtype}: {error}") from error
+
+
+# ------------------------------------------------------------------ the vocabulary
+
+UNARY = [name for name, row in SCALARS.items() if row.arity == 1 and name not in ("isnan", "isinf")]
+BINARY = ["a0 + a1", "a0 - a1", "a0 * a1", "minimum(a0, a1)", "maximum(a0, a1)"]
+BINARY += ["a0 // a1", "a0 % a1", "floordiv(a0, a1)", "mod(a0, a1)"]
+COMPARE = ["a0 < a1", "a0 <= a1", "a0 > a1", "a0 >= a1", "a0 == a1", "a0 != a1"]
+
+
+equal = np.testing.assert_array_equal
+
+
+def pairs_of(one):
+    """Every pair of some values, as two arrays."""
+    return [side.copy() for side in np.array(list(itertools.product(one, one)), one.dtype).T]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_every_unary_name_matches_numpy(dtype):
+    results = {name: "bool" if SCALARS[name].result == "bool" else dtype for name in UNARY}
+    rows = [(f"{name}(a0)", result) for name, result in results.items()]
+    compare_forms(rows, [np.concatenate([values(dtype), specials(dtype)])], assert_same)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_signed_zeros_of_unary_names(dtype):
+    names = ("abs", "floor", "ceil", "rint", "sqrt", "sin", "tanh", "erf", "expm1", "log1p")
+    rows = [(f"{name}(a0)", dtype) for name in names]
+
+    def same_sign(got, want):
+        equal(np.signbit(got), np.signbit(want))
+
+    compare_forms(rows, [np.array([0.0, -0.0], dtype)], same_sign)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_binary_operators_on_floats(dtype):
+    rows = [(expr, dtype) for expr in [*BINARY, "a0 / a1"]]
+    edges = pairs_of(specials(dtype))
+    data = [np.concatenate([values(dtype, seed=n), edge]) for n, edge in zip((3, 4), edges)]
+    compare_forms(rows, data, assert_same)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_powers(dtype):
+    edges = np.array([0, 1, -1, 2, -2, 0.5, 3, -3, np.inf, -np.inf, np.nan], dtype)
+    compare_forms([("pow(a0, a1)", dtype)], pairs_of(edges), assert_same)
+    x = np.abs(values(dtype)) + np.dtype(dtype).type(0.1)
+    exprs = ("a0 ** 2", "a0 ** 3", "a0 ** 0.5", "a0 ** -1.5", "a0 ** 0", "2.0 ** a0")
+    compare_forms([(expr, dtype) for expr in exprs], [x], assert_same)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap_and_divide_like_numpy(dtype):
+    x, y = values(dtype), values(dtype, seed=4)
+    y[10:14] = 0
+    if np.dtype(dtype).kind == "i":
+        y[0] = -1  # the smallest integer by -1 is a trap in hardware
+    exprs = (*BINARY, "abs(a0)", "sign(a0)", "square(a0)", "a0 ** 3", "-a0")
+    small = np.where(y > 0, y % 7, 0).astype(dtype)
+    rows = [(expr, dtype) for expr in (*exprs, "pow(a0, a2)")]
+    compare_forms(rows, [x, y, small], equal)
+
+
+@pytest.mark.parametrize("dtype", ("bool", *INTEGERS, *FLOATS))
+def test_comparisons_and_logic(dtype):
+    data = [values(dtype), values(dtype, seed=4)]
+    if np.dtype(dtype).kind == "f":
+        data = pairs_of(specials(dtype))
+    logic = ["logical_and(a0, a1)", "logical_or(a0, a1)", "logical_not(a0)"]
+    exprs = [*COMPARE, *logic, *([] if dtype == "bool" else ["isnan(a0)", "isinf(a0)"])]
+    compare_forms([(expr, "bool") for expr in exprs], data, equal)
+
+
+@pytest.mark.parametrize("source", ("bool", *INTEGERS, *FLOATS))
+def test_casts(source):
+    data = values(source)
+    if np.dtype(source).kind == "f":
+        data = np.concatenate([data, specials(source)])
+    targets = ("bool", *INTEGERS, *FLOATS)
+    compare_forms([(f"cast(a0, '{target}')", target) for target in targets], [data], equal)
+
+
+ODD = [
+    ("where(a0 > 0, a0, exp(2.0) * a0)", "float32"),
+    ("where(a0 > 0, 1.0, 0.0)", "float32"),
+    ("where(isnan(a0), 0, a0)", "float32"),
+    ("minimum(maximum(a0, -1), 1)", "float32"),
+    ("(a0 + 1e8) - 1e8", "float32"),
+    ("cast(cast(a0, 'float16'), 'float32')", "float32"),
+    ("a0 * inf", "float32"),
+    ("a0 / -inf + pi", "float32"),
+    ("2 - a0 * 3", "float32"),
+    ("cast(a0 > 0, 'float32') * a0", "float32"),
+    ("(a0 > 0) == (a0 < 1)", "bool"),
+    ("+a0 * True", "float32"),
+]
+
+
+def test_mixed_expressions():
+    compare_forms(ODD, [np.append(values("float32"), np.float32(np.nan))], assert_same)
+
+
+BAD = [
+    "__import__('os')",
+    "a0.size",
+    "exp(a0, a0)",
+    "a0 if a0 else 1",
+    "z",
+    "[1]",
+    "'a'",
+    "a0 and a0",
+]
+
+
+@pytest.mark.parametrize("expr", [*BAD, "cast(a0, a0)", "a0 < a0 < a0", "exp(x=a0)", "1 +", ""])
+def test_expressions_outside_the_vocabulary(expr):
+    with pytest.raises(ValueError):
+        numpy_form(expr, ["a0"], "float32")
+    program = Program((Input("float32", (True,)),), (Statement(expr, "float32"),), (0,))
+    assert request(program) is None
+    assert program.name in dict(stats().failures)
+
+
+def test_numpy_form_blocks_broadcasts_and_works_in_place():
+    x = values("float32", 300_000).reshape(3, 100_000)
+    column = np.array([[1.0], [2.0], [3.0]], np.float32)
+    out = np.empty_like(x)
+    numpy_form("tanh(a0 * a1) + 1", ["a0", "a1"], "float32")(out, x, column)
+    assert_same(out, np.tanh(x * column) + np.float32(1))
+    turned = np.empty((100_000, 3), np.float32)
+    numpy_form("tanh(a0) * a1", ["a0", "a1"], "float32")(turned, x.T, np.float32(2)[...])
+    assert_same(turned, np.tanh(x.T) * np.float32(2))
+    want = np.tanh(x) * np.float32(2)
+    numpy_form("tanh(a0) * 2", ["a0"], "float32")(x, x)
+    assert_same(x, want)
+
+
+# ------------------------------------------------------------------ loop nests
+
+PATTERNS = [
+    ((5,), [(True,), (False,)]),
+    ((4, 7), [(True, True), (False, True), (True, False), (False, False)]),
+    ((3, 1, 5), [(True, False, True), (False, True, True)]),
+    ((2, 3, 4), [(True, False, True), (False, True, False), (True, True, True)]),
+    ((2, 3, 4, 5), [(True, False, True, False), (False, True, False, True), (True,) * 4]),
+    ((300, 500), [(True, True), (False, True)]),
+    ((2, 70_000), [(True, True), (True, False)]),
+    ((0, 3), [(True, True), (False, True)]),
+    ((), [(), ()]),
+]
+
+
+@pytest.mark.parametrize(("dims", "patterns"), PATTERNS)
+def test_broadcast_patterns(dims, patterns):
+    random = np.random.default_rng(1)
+    arrays = [
+        random.normal(size=[n if v else 1 for n, v in zip(dims, p, strict=True)]) for p in patterns
+    ]
+    expr = " + ".join(f"{n + 1} * a{n}" for n in range(len(arrays)))
+    inputs = tuple(Input("float64", pattern) for pattern in patterns)
+    out = np.empty(dims)
+    kernel(Program(inputs, (Statement(expr, "float64"),), (0,))).run([out], arrays, dims)
+    want = np.broadcast_to(sum((n + 1) * array for n, array in enumerate(arrays)), dims)
+    np.testing.assert_allclose(out, want, rtol=1e-14)
+
+
+def test_several_outputs_and_no_inputs():
+    statements = (
+        Statement("a0 * 2", "float32"),
+        Statement("t0 > 0", "bool"),
+        Statement("where(t1, t0, 0)", "float16"),
+    )
+    x = values("float32")
+    doubled, positive, half = (np.empty(len(x), d) for d in ("float32", "bool", "float16"))
+    program = Program((Input("float32", (True,)),), statements, (0, 1, 2))
+    kernel(program).run([doubled, positive, half], [x], x.shape)
+    np.testing.assert_array_equal(doubled, x * 2)
+    np.testing.assert_array_equal(positive, x > 0)
+    np.testing.assert_array_equal(half, np.where(x > 0, x * 2, 0).astype("float16"))
+    constant = np.empty(9, "float32")
+    kernel(Program((), (Statement("1.5 * 2", "float32"),), (0,))).run([constant], [], (9,))
+    assert (constant == 3).all()
+
+
+def test_strided_inputs_are_read_where_they_are_or_copied():
+    base = values("float32", 6 * 16).reshape(6, 16)
+    program = Program((Input("float32", (True, True)),), (Statement("a0 + 1", "float32"),), (0,))
+    for x in (base[::2], base[:, ::2], base[:, 3:9], base[::-1], base.T, base[:, ::-1]):
+        out = np.empty(x.shape, np.float32)
+        kernel(program).run([out], [x], x.shape)
+        np.testing.assert_array_equal(out, x + 1)
+
+
+def test_results_may_overlap_inputs():
+    buffer = values("float32", 1001)
+    want = buffer[:-1] * 2
+    program = Program((Input("float32", (True,)),), (Statement("a0 * 2", "float32"),), (0,))
+    kernel(program).run([buffer[1:]], [buffer[:-1]], (1000,))
+    np.testing.assert_array_equal(buffer[1:], want)
+    x = values("float32", 1000)
+    want = x * 2
+    kernel(program).run([x], [x], (1000,))
+    np.testing.assert_array_equal(x, want)
+    two = (Statement("a0 + 1", "float32"), Statement("a0 * 2", "float32"))
+    x = values("float32", 1000)
+    want, other = (x + 1, x * 2), np.empty_like(x)
+    program = Program((Input("float32", (True,)),), two, (0, 1))
+    kernel(program).run([x, other], [x], (1000,))
+    np.testing.assert_array_equal((x, other), want)
+    row = values("float32", 8)
+    square = np.tile(row, (8, 1))
+    inputs = (Input("float32", (True, True)), Input("float32", (False, True)))
+    program = Program(inputs, (Statement("a0 - a1", "float32"),), (0,))
+    kernel(program).run([square], [square, square[0]], (8, 8))
+    assert (square == 0).all()
+
+
+WRONG_ARRAYS = [
+    ("short output", [np.empty(4, "float32")], [np.empty(5, "float32")], (5,)),
+    ("short input", [np.empty(5, "float32")], [np.empty(4, "float32")], (5,)),
+    ("output dtype", [np.empty(5, "float64")], [np.empty(5, "float32")], (5,)),
+    ("input dtype", [np.empty(5, "float32")], [np.empty(5, "int32")], (5,)),
+    ("strided output", [np.empty(10, "float32")[::2]], [np.empty(5, "float32")], (5,)),
+    ("missing input", [np.empty(5, "float32")], [], (5,)),
+    ("missing output", [], [np.empty(5, "float32")], (5,)),
+    ("rank", [np.empty(5, "float32")], [np.empty(5, "float32")], (5, 1)),
+    ("negative", [np.empty(5, "float32")], [np.empty(5, "float32")], (-5,)),
+    ("read-only", [np.broadcast_to(np.float32(0), 1)], [np.empty(1, "float32")], (1,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("outs", "ins", "dims"), [row[1:] for row in WRONG_ARRAYS], ids=[row[0] for row in WRONG_ARRAYS]
+)
+def test_arrays_that_do_not_fit_are_refused(outs, ins, dims):
+    program = Program((Input("float32", (True,)),), (Statement("a0 + 1", "float32"),), (0,))
+    with pytest.raises(ValueError):
+        kernel(program).run(outs, ins, dims)
+
+
+WRONG_PROGRAMS = [
+    dict(inputs=(Input("complex64", (True,)),)),
+    dict(inputs=(Input("float32", (True,)), Input("float32", (True, True)))),
+    dict(statements=()),
+    dict(outputs=(1,)),
+    dict(outputs=()),
+    dict(fold=Fold("median", 0, 1)),
+    dict(fold=Fold("sum", 0, 2)),
+    dict(fold=Fold("sum", 1, 1)),
+]
+
+
+@pytest.mark.parametrize("change", WRONG_PROGRAMS)
+def test_programs_that_make_no_sense(change):
+    good = dict(
+        inputs=(Input("float32", (True,)),), statements=(Statement("a0", "float32"),), outputs=(0,)
+    )
+    Program(**good)
+    with pytest.raises(ValueError):
+        Program(**(good | change))
