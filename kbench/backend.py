@@ -95,6 +95,7 @@ from kbench.engine.ops.layout import (
     tile,
     transpose,
 )
+from kbench.engine.ops.linear import batch_dot, bias_add, dot
 from kbench.engine.ops.reduce import (
     all,
     any,

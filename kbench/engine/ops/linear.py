@@ -1,0 +1,408 @@
+"""Matrix products and the bias that follows them.
+
+One operation carries every product: `contract` multiplies over chosen axes, with leading batch
+axes in common, and is closed under its own gradient. Only `@` with broadcast batches is another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import cancel
+from kbench.engine.config import normalize_data_format
+from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.op import Op, apply, converted, register, tensors_of
+from kbench.engine.ops.arithmetic import add
+from kbench.engine.ops.layout import expand_dims, permute_dimensions, reshape, squeeze
+from kbench.engine.ops.reduce import reduce_like
+from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, promote, show
+from kbench.engine.tensor import Operand, Tensor, operator
+
+Axes = tuple[int, ...]
+BUDGET = {"f": 1 << 30, "i": 1 << 25}  # multiply-adds between two looks at the cancel flag
+EXACT = 1 << 53  # whole numbers up to here are exact in float64
+
+# ------------------------------------------------------------------ arrays
+
+
+def multiply_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """`out = x @ y` for matrices, in pieces that leave at most 20 ms to an interrupt."""
+    rows, inner, columns = x.shape[0], x.shape[1], y.shape[1]
+    if 2 * rows * inner * columns <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+        np.matmul(x, y, out=out)
+        return
+    if inner > 2 * max(rows, columns):
+        half = inner // 2
+        multiply_into(out, x[:, :half], y[:half])
+        rest = np.empty(out.shape, out.dtype)
+        multiply_into(rest, x[:, half:], y[half:])
+        np.add(out, rest, out=out)
+    elif rows >= columns:
+        half = -(-rows // 32) * 16
+        multiply_into(out[:half], x[:half], y)
+        multiply_into(out[half:], x[half:], y)
+    else:
+        half = -(-columns // 32) * 16
+        multiply_into(out[:, :half], x, y[:, :half])
+        multiply_into(out[:, half:], x, y[:, half:])
+    cancel.check()
+
+
+def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """Matrix products over leading axes, which broadcast."""
+    work = 2 * out.size * x.shape[-1]
+    if work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+        np.matmul(x, y, out=out)
+    elif out.ndim == 2:
+        multiply_into(out, x, y)
+    else:
+        for i in range(out.shape[0]):
+            parts = [a if a.ndim < out.ndim else a[i if a.shape[0] > 1 else 0] for a in (x, y)]
+            _batched_into(out[i], *parts)
+        cancel.check()
+
+
+def _working_dtype(x: np.ndarray, y: np.ndarray) -> Any:
+    """float16 multiplies in float32, integers in float64 where that is exact, and faster."""
+    if x.dtype == np.float16:
+        return np.float32
+    if x.dtype.kind in "iu" and x.size and y.size and x.size * y.shape[-1] > 4096:
+        largest = [max(abs(int(one.min())), abs(int(one.max()))) for one in (x, y)]
+        if largest[0] * largest[1] * x.shape[-1] < EXACT:
+            return np.float64
+    return x.dtype
+
+
+def _product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if not x.shape[-1]:
+        out[...] = 0
+        return out
+    dtype = _working_dtype(x, y)
+    if dtype == x.dtype:
+        _batched_into(out, x, y)
+        return out
+    wide = np.empty(out.shape, dtype)
+    _batched_into(wide, x.astype(dtype), y.astype(dtype))
+    with np.errstate(all="ignore"):
+        out[...] = wide
+    return out
+
+
+# ------------------------------------------------------------------ contraction
+
+
+@functools.lru_cache(maxsize=1024)
+def _kept(ndim: int, batch: int, axes: Axes) -> Axes:
+    """The axes of an operand that stay in the result, behind the batch axes."""
+    return tuple(i for i in range(batch, ndim) if i not in axes)
+
+
+def _merged(first: Dim, second: Dim) -> Dim:
+    return second if first is None else first
+
+
+def _contract_infer(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> Spec:
+    for i in range(batch):
+        if None not in (x.shape[i], y.shape[i]) and x.shape[i] != y.shape[i]:
+            raise ShapeError(
+                f"x is {x} and y is {y}, so their first axes differ: {x.shape[i]} and "
+                f"{y.shape[i]}, but a batch is one size",
+                axes={"x": i, "y": i},
+            )
+    for i, j in zip(*axes, strict=True):
+        if None not in (x.shape[i], y.shape[j]) and x.shape[i] != y.shape[j]:
+            raise _unequal(x, y, i, j, batch)
+    common = [_merged(x.shape[i], y.shape[i]) for i in range(batch)]
+    rest = [x.shape[i] for i in _kept(x.ndim, batch, axes[0])]
+    rest += [y.shape[i] for i in _kept(y.ndim, batch, axes[1])]
+    return Spec((*common, *rest), x.dtype)
+
+
+def _unequal(x: Spec, y: Spec, i: int, j: int, batch: int) -> ShapeError:
+    return ShapeError(
+        f"x is {x}, so axis {i - x.ndim} has {x.shape[i]} entries, but y is {y}, whose axis "
+        f"{j - y.ndim}, over which they are multiplied, has {y.shape[j]}",
+        axes={"x": i - x.ndim, "y": j - y.ndim},
+        suggestion=None if batch else _suggestion(x.shape, y.shape),
+    )
+
+
+def _suggestion(x: Shape, y: Shape) -> str | None:
+    """A product of the same matrices that fits, with the shape it would have."""
+    if len(x) != 2 or len(y) != 2:
+        return None
+    forms = (
+        ("K.dot(y, x)", y[1], x[0], (y[0], x[1])),
+        ("K.dot(x, K.transpose(y))", x[1], y[1], (x[0], y[0])),
+        ("K.dot(K.transpose(x), y)", x[0], y[0], (x[1], y[1])),
+    )
+    for text, inner, other, sizes in forms:
+        if inner is not None and inner == other:
+            return f"{text} -> ({show(sizes)[1:-1]})"
+    return None
+
+
+def _arranged(x: np.ndarray, batch: int, order: Axes, split: int) -> np.ndarray:
+    """`x` with its axes in `order` and those behind the batch merged into two, at `split`."""
+    if order != tuple(range(x.ndim)):
+        x = x.transpose(order)
+    if x.ndim == batch + 2 and split == batch + 1:
+        return x
+    sizes = x.shape
+    rows, columns = 1, 1
+    for size in sizes[batch:split]:
+        rows *= size
+    for size in sizes[split:]:
+        columns *= size
+    return x.reshape(*sizes[:batch], rows, columns)
+
+
+def _contract_numpy(
+    out: Any, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
+) -> np.ndarray:
+    first, second = axes
+    x_kept, y_kept = _kept(x.ndim, batch, first), _kept(y.ndim, batch, second)
+    lead = tuple(range(batch))
+    shape = (
+        *x.shape[:batch],
+        *[x.shape[i] for i in x_kept],
+        *[y.shape[i] for i in y_kept],
+    )
+    if out is None:
+        out = np.empty(shape, x.dtype)
+    left = _arranged(x, batch, (*lead, *x_kept, *first), batch + len(x_kept))
+    right = _arranged(y, batch, (*lead, *second, *y_kept), batch + len(second))
+    target = out.reshape(*left.shape[:-1], right.shape[-1])
+    _product(target, left, right)
+    return out  # type: ignore[no-any-return]
+
+
+def _contract_gradient(
+    g: Tensor, z: Tensor, x: Tensor, y: Tensor, *, batch: int, axes: tuple[Axes, Axes]
+) -> tuple[Tensor, Tensor]:
+    x_kept, y_kept = _kept(x.ndim, batch, axes[0]), _kept(y.ndim, batch, axes[1])
+    middle = batch + len(x_kept)
+    from_x, from_y = tuple(range(batch, middle)), tuple(range(middle, g.ndim))
+    to_x = contract(g, y, batch, (from_y, y_kept))
+    to_y = contract(x, g, batch, (x_kept, from_x))
+    return _restored(to_x, batch, x_kept, axes[1], axes[0]), _restored_right(
+        to_y, batch, y_kept, axes[0], axes[1]
+    )
+
+
+def _restored(to_x: Tensor, batch: int, kept: Axes, theirs: Axes, own: Axes) -> Tensor:
+    """Axes (batch, kept, contracted in the order of the other operand) as the operand has them."""
+    partner = dict(zip(theirs, own, strict=True))
+    return _ordered(to_x, (*range(batch), *kept, *[partner[i] for i in sorted(theirs)]))
+
+
+def _restored_right(to_y: Tensor, batch: int, kept: Axes, theirs: Axes, own: Axes) -> Tensor:
+    """Axes (batch, contracted in the order of the other operand, kept) likewise."""
+    partner = dict(zip(theirs, own, strict=True))
+    return _ordered(to_y, (*range(batch), *[partner[i] for i in sorted(theirs)], *kept))
+
+
+def _ordered(tensor: Tensor, present: Sequence[int]) -> Tensor:
+    """`tensor`, whose axis i is axis `present[i]` of the wanted order."""
+    if list(present) == list(range(len(present))):
+        return tensor
+    return permute_dimensions(tensor, tuple(present.index(i) for i in range(len(present))))
+
+
+_SHARED: dict[str, Any] = {"names": ("x", "y"), "tier": "blas"}
+DOT, BATCH_DOT = (
+    register(
+        Op(name, "structured", _contract_infer, _contract_numpy, _contract_gradient, **_SHARED)
+    )
+    for name in ("dot", "batch_dot")
+)
+
+
+def contract(x: Tensor, y: Tensor, batch: int, axes: tuple[Axes, Axes]) -> Tensor:
+    """Sum of products over pairs of axes; `batch` leading axes are in common.
+
+    The result has the batch axes, then what is left of `x`, then what is left of `y`.
+    """
+    return apply(BATCH_DOT if batch else DOT, x, y, batch=batch, axes=axes)
+
+
+def _factors(x: Operand, y: Operand) -> list[Tensor]:
+    tensors = tensors_of(x, y)
+    common = promote(tensors[0].spec.dtype, tensors[1].spec.dtype)
+    return [converted(one, "int32" if common == "bool" else common) for one in tensors]
+
+
+def dot(x: Operand, y: Operand) -> Tensor:
+    """Matrix product; more than two axes contract the last of `x` with the last but one of `y`.
+
+    Arguments:
+        x: [..., n]. y: [..., n, m], or a vector [n]. Any numeric dtype; float16 computes in
+            float32, integers keep their dtype.
+    Returns:
+        Tensor [*x.shape[:-1], *y.shape[:-2], m]: not batched, unlike `x @ y` and `batch_dot`.
+    Raises:
+        ShapeError: the contracted sizes differ, or an operand is a scalar.
+    Gradient: to both.
+    Source: Keras 2.3 `backend.dot`; vectors as in NumPy.
+
+    >>> K.int_shape(K.dot(K.placeholder((2, 3)), K.placeholder((4, 3, 5))))
+    (2, 4, 5)
+    """
+    first, second = _factors(x, y)
+    for name, one in (("x", first), ("y", second)):
+        if one.ndim == 0:
+            raise ShapeError(
+                f"{name} is {one.spec}, but a product needs at least one axis", suggestion="x * y"
+            )
+    return contract(first, second, 0, ((first.ndim - 1,), (max(second.ndim - 2, 0),)))
+
+
+def _pair(axes: Any, x: Tensor, y: Tensor) -> tuple[int, int]:
+    if axes is None:
+        axes = (-1, -1) if y.ndim == 2 else (-1, -2)
+    if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
+        axes = (axes, axes)
+    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
+        raise ArgumentError(f"axes must be None, an integer or two integers, got {axes!r}")
+    first, second = check_axis(axes[0], x.ndim), check_axis(axes[1], y.ndim)
+    if first == 0 or second == 0:
+        raise ArgumentError(f"axes {axes!r} name axis 0, which is the batch")
+    return first, second
+
+
+def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The products of matching entries of two batches, over one axis of each.
+
+    Arguments:
+        x: [batch, ...]. y: [batch, ...], both of rank 2 or more.
+        axes: the contracted axis of both, or one for each, not 0. None means the last of `x` and
+            the last but one of `y`, or the last when `y` has rank 2.
+    Returns:
+        Tensor of the axes of `x` without the contracted one, then those of `y` without it and
+        the batch; when only the batch is left, [batch, 1].
+    Raises:
+        ShapeError: rank below 2, or batch or contracted sizes differ.
+        ArgumentError: `axes` are no integers, or name the batch.
+    Gradient: to both.
+    Source: Keras 2.3 `backend.batch_dot`.
+
+    >>> K.int_shape(K.batch_dot(K.zeros((32, 20, 5)), K.zeros((32, 5, 7))))
+    (32, 20, 7)
+    """
+    first, second = _factors(x, y)
+    for name, one in (("x", first), ("y", second)):
+        if one.ndim < 2:
+            raise ShapeError(f"{name} is {one.spec}, but at least two axes are needed")
+    i, j = _pair(axes, first, second)
+    result = contract(first, second, 1, ((i,), (j,)))
+    return expand_dims(result, 1) if result.ndim == 1 else result
+
+
+# ------------------------------------------------------------------ x @ y
+
+
+def _matmul_infer(x: Spec, y: Spec) -> Spec:
+    if None not in (x.shape[-1], y.shape[-2]) and x.shape[-1] != y.shape[-2]:
+        raise _unequal(x, y, x.ndim - 1, y.ndim - 2, 0)
+    return Spec((*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]), x.dtype)
+
+
+def _matmul_numpy(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if out is None:
+        lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        out = np.empty((*lead, x.shape[-2], y.shape[-1]), x.dtype)
+    return _product(out, x, y)
+
+
+def _flipped(x: Tensor) -> Tensor:
+    return permute_dimensions(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def _matmul_gradient(g: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    to_x, to_y = apply(MATMUL, g, _flipped(y)), apply(MATMUL, _flipped(x), g)
+    return reduce_like(to_x, x), reduce_like(to_y, y)
+
+
+MATMUL = register(
+    Op("matmul", "structured", _matmul_infer, _matmul_numpy, _matmul_gradient, **_SHARED)
+)
+
+
+@operator("__matmul__")
+def _matmul(x: Operand, y: Operand) -> Tensor:
+    """Matrix product `x @ y`: leading axes are a batch and broadcast; vectors as in NumPy."""
+    first, second = _factors(x, y)
+    if first.ndim == 0 or second.ndim == 0:
+        raise ShapeError(
+            f"x is {first.spec} and y is {second.spec}, but a product needs at least one axis",
+            suggestion="x * y",
+        )
+    if second.ndim <= 2:
+        return contract(first, second, 0, ((first.ndim - 1,), (max(second.ndim - 2, 0),)))
+    if first.ndim == 1:
+        return squeeze(apply(MATMUL, expand_dims(first, 0), second), second.ndim - 2)
+    return apply(MATMUL, first, second)
+
+
+# ------------------------------------------------------------------ bias
+
+
+def bias_add(x: Operand, bias: Operand, data_format: str | None = None) -> Tensor:
+    """`x` plus one number for each channel, or for each place and channel.
+
+    Arguments:
+        x: [batch, *space, channels], or with "channels_first" the channels second.
+        bias: [channels], or [*space, channels] in both layouts; with "channels_first" the latter
+            is reshaped, not transposed, to [channels, *space].
+        data_format: "channels_last", "channels_first", or None for `image_data_format()`.
+    Returns:
+        Tensor of the shape and dtype of `x`.
+    Raises:
+        ShapeError: `bias` has another rank, or sizes that differ from those of `x`.
+        ArgumentError: unknown layout.
+    Gradient: to both.
+    Source: Keras 2.3 `backend.bias_add`.
+
+    >>> K.eval(K.bias_add(K.zeros((1, 2)), K.constant([1.0, 2.0])))
+    array([[1., 2.]], dtype=float32)
+    """
+    layout = normalize_data_format(data_format)
+    value, offset = tensors_of(x, bias)
+    if value.ndim == 0 or offset.ndim not in (1, value.ndim - 1):
+        raise ShapeError(
+            f"x is {value.spec} and bias is {offset.spec}, which must have rank 1"
+            + (f" or {value.ndim - 1}" if value.ndim > 2 else "")
+        )
+    first = layout == "channels_first" and value.ndim > 2
+    sizes = _bias_sizes(offset.spec.shape, value.ndim, first)
+    _check_bias(value, offset, sizes, 1 if first else value.ndim - 1)
+    if first:
+        offset = reshape(offset, tuple(-1 if size is None else size for size in sizes))
+    return add(value, offset)
+
+
+def _bias_sizes(shape: Shape, ndim: int, first: bool) -> Shape:
+    """The shape in which the bias meets `x`."""
+    if len(shape) == 1:
+        return (1, shape[0], *(1,) * (ndim - 2)) if first else shape
+    return (1, shape[-1], *shape[:-1]) if first else (1, *shape)
+
+
+def _check_bias(value: Tensor, offset: Tensor, sizes: Shape, channel: int) -> None:
+    """Sizes must agree: a bias of size 1 is not spread over the channels."""
+    shape = value.spec.shape
+    if offset.ndim == 1:
+        pairs = [(channel, shape[channel], offset.spec.shape[0])]
+    else:
+        pairs = list(zip(range(1, value.ndim), shape[1:], sizes[1:], strict=True))
+    for axis, ours, theirs in pairs:
+        if None not in (ours, theirs) and ours != theirs:
+            raise ShapeError(
+                f"x is {value.spec}, so axis {axis} has {ours} entries, but bias is "
+                f"{offset.spec} and gives {theirs}",
+                axes={"x": axis},
+            )
