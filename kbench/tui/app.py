@@ -1,4 +1,4 @@
-"""The Textual app: themes, keys, the link to the kernel, and the entry point of the command line."""
+"""The Textual app: themes, keys, the link to the kernel; and the command line's entry point."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from textual.highlight import highlight
 
 from kbench.tui.error_rows import error_rows
 from kbench.tui.glyphs import Glyphs, human_seconds
+from kbench.tui.palette import MUTED
 from kbench.tui.text import OutputDecoder, fold, safe
 
 FOLDED_ROWS = 12
@@ -62,7 +63,7 @@ class StreamPart:
         self._folded = len(self._done)
         rows = self._rows
         if self.dropped:
-            note = Content.styled(f"({self.dropped} earlier lines not shown)", "$text-muted")
+            note = Content.styled(f"({self.dropped} earlier lines not shown)", MUTED)
             rows = [note, *rows]
         if self._open:
             rows = rows + fold(OutputDecoder().line(self._open), width)
@@ -164,7 +165,7 @@ class Block:
         if self.folded and len(output) > 1:
             hidden = len(output) - 1
             more = f"  {glyphs.ellipsis} {hidden} more rows, Enter unfolds"
-            output = [output[0], Content.styled(more, "$text-muted")]
+            output = [output[0], Content.styled(more, MUTED)]
         return rows + output
 
     @property
@@ -178,14 +179,14 @@ class Block:
         rows: list[Content] = []
         for line in coloured(self.code):
             rows += fold(line, room)
-        style = "$text-muted" if self.state in ("queued", "lost") else "$text-success"
+        style = MUTED if self.state in ("queued", "lost") else "$text-success"
         head = Content.styled(label, style)
         indent = Content(" " * len(label))
         drawn = [(indent if at else head) + row for at, row in enumerate(rows)]
         words = self._words()
         if words and drawn[0].cell_length + len(words) + 2 <= width:
             gap = width - drawn[0].cell_length - len(words)
-            drawn[0] = drawn[0] + Content(" " * gap) + Content.styled(words, "$text-muted")
+            drawn[0] = drawn[0] + Content(" " * gap) + Content.styled(words, MUTED)
         return drawn
 
     def _words(self) -> str:
@@ -207,5 +208,5 @@ class Block:
                 rows += error_rows(part, width, glyphs)
             else:
                 for line in part.text.split("\n"):
-                    rows += fold(Content.styled(safe(line), "$text-muted"), width)
+                    rows += fold(Content.styled(safe(line), MUTED), width)
         return rows

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from textual.content import Content
+
 from kbench.tui.blocks import Block, ErrorPart, ResultPart
+from kbench.tui.geometry import LABEL
 from kbench.tui.glyphs import human_bytes, human_seconds
+from kbench.tui.palette import MUTED
 from kbench.tui.screens import overlays
-from kbench.tui.widgets.bars import Banner, HintLine, Piece, StatusLine
+from kbench.tui.widgets.bars import Banner, HintLine, Line, Piece, StatusLine
 from kbench.tui.widgets.prompt import Prompt
 from kbench.tui.widgets.transcript import Transcript
 
@@ -75,6 +79,7 @@ class Conductor:
         if history is not None:
             history.add(code)
         self.show_status()
+        self.show_number()
 
     def link_ready(self) -> None:
         """The session is there: hand over what was typed before."""
@@ -201,6 +206,7 @@ class Conductor:
         if self.state != "dead":
             self._clear_banner()
         self.screen.panes.cell_done()
+        self.show_number()
         self.show_hint()
 
     def _on_Busy(self, event: Any) -> None:
@@ -279,7 +285,19 @@ class Conductor:
             queued = f", {self.waiting} waiting for it" if self.waiting else ""
             text = f"type ahead: the kernel is starting{queued}"
         for line in self.screen.query(HintLine):
-            line.set_text(text or DEFAULT_HINT, "$text-muted" if not self._hint else "$text")
+            line.set_text(text or DEFAULT_HINT, MUTED if not self._hint else "$text")
+
+    def show_number(self) -> None:
+        """The number that the next input will have, in the frame or before the prompt."""
+        counts = [block.count for block in self.transcript.blocks if block.count is not None]
+        words = f"In [{max(counts, default=0) + 1 + self.waiting}]"
+        self.screen.query_one(Prompt).border_title = Content(words)
+        line = Content.assemble((f" {words}: "[:LABEL].ljust(LABEL), "$text-success"))
+        self.screen.query_one("#label", Line).show(line)
+        seconds = sum(block.seconds or 0.0 for block in self.transcript.blocks)
+        cells = sum(block.state != "note" for block in self.transcript.blocks)
+        title = f"Session: {cells} cells, {human_seconds(seconds)}" if cells else "Session"
+        self.transcript.border_title = Content(title)
 
     def _tick_while_needed(self) -> None:
         """Run the spinner only while something is under way; nothing ticks otherwise."""
@@ -302,7 +320,7 @@ class Conductor:
         pieces = self._pieces()
         if tiny:
             words = "small terminal: prompt and session only (60x16 shows the panes)"
-            pieces = [pieces[1], (words, "$text-muted")]
+            pieces = [pieces[1], (words, MUTED)]
         for line in screen.query(StatusLine):
             line.set_pieces(pieces, screen.bench.glyphs.pipe)
 
@@ -322,7 +340,7 @@ class Conductor:
         if pid and self.state in ("idle", "busy"):
             memory = self.hello.get("memory")
             words = f" {human_bytes(memory)}" if isinstance(memory, int) else ""
-            pieces.append((f"kernel {pid}{words}", "$text-muted"))
+            pieces.append((f"kernel {pid}{words}", MUTED))
         return pieces
 
     def _state_piece(self) -> Piece:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from kbench.tui.glyphs import UNICODE, Glyphs
+from kbench.tui.palette import MUTED
 from kbench.tui.text import fold, one_line, safe
 
 if TYPE_CHECKING:
@@ -25,11 +26,15 @@ def error_rows(part: ErrorPart, width: int, glyphs: Glyphs | None) -> list[Conte
     reason = str(detail.get("reason") or part.value or "")
     if detail.get("function"):
         reason = f"{detail['function']}: {reason}"
+    keys = "[e] explain  [c] go to cell" if detail.get("operands") else "[e] explain"
     rows = _head(part.name, reason, width)
+    plain = not detail.get("source") and not detail.get("operands")
+    if plain and len(rows) == 1 and rows[0].cell_length + len(keys) + 2 <= width:
+        gap = " " * (width - rows[0].cell_length - len(keys))
+        return [rows[0] + Content.styled(gap + keys, MUTED)]
     if detail.get("source") or detail.get("operands"):
         rows += expression_rows(detail.get("source") or (), detail, width, glyphs)
     suggestion = detail.get("suggestion")
-    keys = "[e] explain  [c] go to cell" if detail.get("operands") else "[e] explain"
     words = f"try {suggestion}" if suggestion else ""
     rows += _last_rows(words, keys, width)
     return rows
@@ -42,21 +47,21 @@ def _head(name: str, reason: str, width: int) -> list[Content]:
     for line in lines[1:MOST_LINES]:
         rows += fold(Content(safe(line)), width)
     if len(lines) > MOST_LINES:
-        rows.append(Content.styled(f"({len(lines) - MOST_LINES} more lines)", "$text-muted"))
+        rows.append(Content.styled(f"({len(lines) - MOST_LINES} more lines)", MUTED))
     return list(rows)
 
 
 def _last_rows(words: str, keys: str, width: int) -> list[Content]:
     margin = " " * MARGIN
     if not words:
-        return [Content.styled(margin + keys, "$text-muted")]
+        return [Content.styled(margin + keys, MUTED)]
     words = safe(words)
     gap = width - MARGIN - cell_len(words) - len(keys)
     if gap >= 2:
-        tail = Content.styled(" " * gap + keys, "$text-muted")
+        tail = Content.styled(" " * gap + keys, MUTED)
         return [Content.assemble(margin, (words, "$text-success")) + tail]
     rows = fold(Content.styled(margin + words, "$text-success"), width)
-    return [*rows, Content.styled(margin + keys, "$text-muted")]
+    return [*rows, Content.styled(margin + keys, MUTED)]
 
 
 def expression_rows(

@@ -15,6 +15,7 @@ TITLES = {
     "plan": "Plan",
     "settings": "Config",
 }
+LABEL = 9  # ` In [8]: ` before a prompt without a frame
 SHARES = {"compact": 60, "two": 57, "three": 43}  # the session's part in percent
 FOCUS_ORDER = ("prompt", "transcript", *SIDE_PANES)
 
@@ -67,7 +68,10 @@ def _tiny(width: int, height: int, lines: int) -> Layout:
     hint = 1 if height >= 6 else 0
     prompt = max(1, min(lines, (height - notice - hint) // 2))
     rest = max(height - notice - hint - prompt, 0)
-    regions = {"prompt": Region(0, notice + rest, width, prompt)}
+    label = LABEL if width >= 2 * LABEL else 0
+    regions = {"prompt": Region(label, notice + rest, width - label, prompt)}
+    if label:
+        regions["label"] = Region(0, notice + rest, label, 1)
     if notice:
         regions["status"] = Region(0, 0, width, 1)
     if rest:
@@ -82,11 +86,15 @@ def _session(area: Region, lines: int, bordered: bool) -> dict[str, Region]:
     edge = 2 if bordered else 0
     prompt = min(max(lines, 1), max(area.height // 3, 1)) + edge
     top = max(area.height - prompt - 1, 0)
-    return {
+    label = 0 if bordered else LABEL
+    regions = {
         "transcript": Region(area.x, area.y, area.width, top),
-        "prompt": Region(area.x, area.y + top, area.width, prompt),
+        "prompt": Region(area.x + label, area.y + top, area.width - label, prompt),
         "hint": Region(area.x, area.y + top + prompt, area.width, 1),
     }
+    if label:
+        regions["label"] = Region(area.x, area.y + top, label, 1)
+    return regions
 
 
 def _compact(body: Region, choices: Choices, lines: int, frame: dict[str, Region]) -> Layout:

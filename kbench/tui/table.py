@@ -20,12 +20,16 @@ GAP = 2
 
 @dataclass(frozen=True)
 class Column:
-    """`rank` 0 is always shown, higher ranks go first; the `stretch` column takes what is left."""
+    """`rank` 0 is always shown, higher ranks go first; the `stretch` column takes what is left.
+
+    A column may be cut down to `least` cells before another is left out for it.
+    """
 
     title: str
     rank: int = 0
     right: bool = False
     most: int = 40
+    least: int = 0
     stretch: bool = False
 
 
@@ -37,23 +41,27 @@ def column_widths(
         min(max([len(column.title), *(row[at] for row in texts)]), column.most)
         for at, column in enumerate(columns)
     ]
+    needed = [
+        min(want, column.least) if column.least else want
+        for want, column in zip(wanted, columns, strict=True)
+    ]
     shown = set(range(len(columns)))
-    while len(shown) > 1 and sum(wanted[at] + GAP for at in shown) - GAP > width:
+    while sum(needed[at] + GAP for at in shown) - GAP > width:
         last = max(shown, key=lambda at: (columns[at].rank, at))
         if columns[last].rank == 0:
             break
         shown.discard(last)
-    widths = [wanted[at] if at in shown else 0 for at in range(len(columns))]
+    widths = [needed[at] if at in shown else 0 for at in range(len(columns))]
     spare = width - sum(widths[at] + GAP for at in shown) + GAP
-    for at in sorted(shown, key=lambda at: -columns[at].rank):
-        if columns[at].stretch and spare > 0:
-            widths[at] += spare
-            spare = 0
-        elif spare < 0:  # nothing left to leave out: cut the widest
-            widest = max(shown, key=lambda one: widths[one])
-            cut = min(-spare, widths[widest] - 4)
-            widths[widest] -= max(cut, 0)
-            spare += max(cut, 0)
+    for at in sorted(shown, key=lambda at: columns[at].stretch):
+        more = spare if columns[at].stretch else min(wanted[at] - widths[at], spare)
+        if more > 0:
+            widths[at] += more
+            spare -= more
+    while spare < 0 and max(widths) > 4:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
+        spare += 1
     return widths
 
 

@@ -20,7 +20,6 @@ from kbench.tui.messages import (
     InsertText,
     LinkFailed,
     LinkReady,
-    PromptResized,
     SessionEvent,
     ShowPane,
     ShowValue,
@@ -30,7 +29,7 @@ from kbench.tui.messages import (
 from kbench.tui.panes import Panes
 from kbench.tui.screens import overlays, value_commands
 from kbench.tui.table import Table
-from kbench.tui.widgets.bars import Banner, HintLine, KeyLine, StatusLine, TabLine
+from kbench.tui.widgets.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.widgets.completion import CompletionList
 from kbench.tui.widgets.plan import PlanTable
 from kbench.tui.widgets.prompt import Prompt
@@ -69,6 +68,7 @@ class MainScreen(Screen[None]):
         """What the first frame needs; the other panes follow it."""
         yield StatusLine("status")
         yield Transcript()
+        yield Line("label")
         yield Prompt()
         yield HintLine("hint")
         yield KeyLine("keybar")
@@ -108,7 +108,7 @@ class MainScreen(Screen[None]):
         prompt = self.query_one(Prompt)
         layout = geometry.arrange(width, height, self.choices, prompt.lines_needed)
         self.layout_now = layout
-        for name in ("status", "keybar", "hint", "tabs", *geometry.FOCUS_ORDER):
+        for name in ("status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER):
             widget = self._widget(name)
             if widget is None:
                 continue
@@ -136,6 +136,7 @@ class MainScreen(Screen[None]):
         self.conductor.show_hint()
         self._show_keys()
         self._show_tabs()
+        self.conductor.show_number()
 
     def _widget(self, name: str) -> Widget | None:
         found = self.query(f"#{name}")
@@ -159,8 +160,7 @@ class MainScreen(Screen[None]):
         if tabs is None or self.layout_now is None or not tabs.display:
             return
         numbers = {pane: at for at, pane in enumerate(geometry.SIDE_PANES, 1)}
-        names = {"variables": "Vars", **geometry.TITLES, "prompt": ""}
-        names["variables"] = "Vars"
+        names = {**geometry.TITLES, "variables": "Vars"}
         active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
         cast(TabLine, tabs).set_tabs(
             [(pane, f"{numbers[pane]} {names[pane]}") for pane in self.layout_now.tabs],

@@ -11,6 +11,7 @@ from textual.content import Content
 from kbench.tui import geometry, keys
 from kbench.tui.blocks import Block, coloured
 from kbench.tui.error_rows import expression_rows
+from kbench.tui.palette import MUTED
 from kbench.tui.screens.dialogs import Ask, Choice, Pager
 from kbench.tui.screens.history import HistoryScreen
 from kbench.tui.text import OutputDecoder, safe
@@ -60,10 +61,11 @@ def show_help(screen: MainScreen) -> None:
                 Content.assemble(
                     (f"  {shown:<22} ", "$text-accent"),
                     f"{key.words:<50} ",
-                    (key.id, "$text-muted"),
+                    (key.id, MUTED),
                 )
             )
-    lines += [Content(""), Content(f"Other keys: id = \"key\" below [keys] in {screen.bench.keys_file}")]
+    words = f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'
+    lines += [Content(""), Content(words)]
     show_text(screen, f"Help: {geometry.TITLES[pane]}", lines)
 
 
@@ -198,14 +200,15 @@ def diagnostics(screen: MainScreen) -> list[str]:
     """Versions, sizes, timings, keys and the log of a dead kernel, as plain lines."""
     bench, conductor = screen.bench, screen.conductor
     size = screen.size
+    layout = screen.layout_now.kind if screen.layout_now else "-"
     lines = [
         f"kbench {_version('kbench')}  python {platform.python_version()}  {platform.platform()}",
         "  ".join(
             f"{name} {_version(name)}"
             for name in ("textual", "rich", "jupyter_client", "ipykernel", "numpy", "numba")
         ),
-        f"screen {size.width}x{size.height}, layout {screen.layout_now.kind if screen.layout_now else '-'}"
-        f", theme {bench.theme}, colours {'off' if bench.no_color else 'on'}",
+        f"screen {size.width}x{size.height}, layout {layout}, theme {bench.theme}"
+        f", colours {'off' if bench.no_color else 'on'}",
         f"kernel {conductor.state}"
         + (f", ready after {conductor.ready_seconds:.2f} s" if conductor.ready_seconds else ""),
     ]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kbench.tui.screens.main import MainScreen
 
 
+EXPORT = "__import__('kbench.workbench.export', fromlist=['value']).value"
+
+
 def act(screen: MainScreen, what: str) -> None:
     """Do what the key asks for."""
     pane = screen.query_one(ValuePane)
@@ -74,8 +77,7 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
 
     def take(path: str | None) -> None:
         if path:
-            code = f"from kbench.workbench import export as _export; _export.save({pane.shown}, {path!r})"
-            screen.conductor.run(code)
+            screen.conductor.run(f"{EXPORT}({pane.shown}, {path!r})")
 
     title = f"write {pane.shown} to a file (.npy .csv .json .png)"
     screen.app.push_screen(Ask(title, f"{pane.shown}.npy"), take)

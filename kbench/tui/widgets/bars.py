@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
+from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
 
 Piece = tuple[str, str]  # words and their style
@@ -49,7 +50,7 @@ class StatusLine(Line):
             words = one_line(words, 60)
             if len(joint) + len(words) > room:
                 break
-            parts += [(joint, "$text-muted"), (words, style)]
+            parts += [(joint, MUTED), (words, style)]
             room -= len(joint) + len(words)
         self.show(Content.assemble(*parts))
 
@@ -94,7 +95,7 @@ class KeyLine(Line):
 class HintLine(Line):
     """What can be done at the prompt, or the signature of the call being typed."""
 
-    def set_text(self, text: str, style: str = "$text-muted") -> None:
+    def set_text(self, text: str, style: str = MUTED) -> None:
         """Show `text`, cut to the line."""
         self.show(Content.assemble((one_line(f" {text}", self.size.width or 80), style)))
 

@@ -9,6 +9,7 @@ from textual.geometry import Offset, Region
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
 
 MOST = 200
@@ -44,7 +45,7 @@ class CompletionList(OptionList, can_focus=False):
 
     def _words(self, match: Match, width: int) -> Content:
         shown = one_line(match.text, width).ljust(width)
-        return Content.assemble(shown, (f"  {one_line(match.kind, 10)}", "$text-muted"))
+        return Content.assemble(shown, (f"  {one_line(match.kind, 10)}", MUTED))
 
     def hide(self) -> None:
         """Take the list away."""

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from kbench.tui.glyphs import human_bytes, human_seconds
 from kbench.tui.messages import TitleChanged
+from kbench.tui.palette import MUTED
 from kbench.tui.table import Column, Table
 from kbench.tui.text import safe
 
@@ -23,7 +24,7 @@ class PlanTable(Table):
 
     columns = (
         Column("step", 1),
-        Column("op", 0, most=40, stretch=True),
+        Column("op", 0, most=40, least=14, stretch=True),
         Column("form", 0, most=8),
         Column("time", 0, right=True),
         Column("bytes", 3, right=True),
@@ -36,8 +37,8 @@ class PlanTable(Table):
         super().__init__("plan")
         self.run: Mapping[str, Any] = {}
         self.empty_rows = [
-            Content.styled(" No run yet. Call a K.function or K.eval, for example:", "$text-muted"),
-            Content.styled("   K.eval(K.softmax(K.ones((4, 4))))", "$text-muted"),
+            Content.styled(" No run yet. Call a K.function or K.eval, for example:", MUTED),
+            Content.styled("   K.eval(K.softmax(K.ones((4, 4))))", MUTED),
         ]
 
     def show(self, run: Mapping[str, Any] | None) -> None:

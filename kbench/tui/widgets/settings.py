@@ -14,6 +14,7 @@ from textual.widgets import Input
 from kbench.tui import keys
 from kbench.tui.lines import LineView
 from kbench.tui.messages import AssignSetting
+from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
 
 CHOICES: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -56,7 +57,7 @@ class SettingsList(LineView):
         """One setting, or what the one under the cursor means."""
         if y == len(NAMES):
             words = self.message or NOTES[NAMES[self.at]]
-            style = "bold $text-error" if self.message else "$text-muted"
+            style = "bold $text-error" if self.message else MUTED
             return Content.assemble((one_line(f" {words}", self.size.width), style))
         name = NAMES[y]
         mark = ">" if y == self.at and self.has_focus else " "
@@ -68,7 +69,7 @@ class SettingsList(LineView):
 
     def _value(self, name: str) -> list[str | tuple[str, str]]:
         if name not in self.values:
-            return [("waiting for the kernel", "$text-muted")]
+            return [("waiting for the kernel", MUTED)]
         value = self.values[name]
         if name in TYPED:
             return [f"[{value!r:<8}]"]
@@ -190,7 +191,7 @@ class SettingsPane(Vertical):
         field.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Send the typed value; numbers as numbers, anything else as it is, for the kernel to judge."""
+        """Send what was typed, a number if it is one; the kernel judges it."""
         event.stop()
         self.post_message(AssignSetting(self._editing, parse_number(event.value)))
         self._close()

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from kbench.tui.glyphs import human_bytes
 from kbench.tui.messages import TitleChanged
+from kbench.tui.palette import MUTED
 from kbench.tui.rows import Row, Statistics, Window, number_text, shape_text
 from kbench.tui.slices import Target, text_of
 from kbench.tui.text import safe
@@ -207,14 +208,14 @@ class ValuePane(Vertical):
     # ------------------------------------------------------------------ words
 
     def _describe(self) -> None:
-        if not self.is_mounted:
-            return
+        if not self.query("#value-foot"):
+            return  # not composed yet
         row = self.row
         head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
         self.query_one("#value-foot", Line).show(self._foot())
         if row is None:
             words = self.note or "Nothing shown. Press Enter on a variable, or Space after F3."
-            head.show(Content.styled(f" {safe(words)}", "$text-muted"))
+            head.show(Content.styled(f" {safe(words)}", MUTED))
             axes.show(Content(""))
             self.post_message(TitleChanged("value", "Value"))
             return
@@ -225,7 +226,7 @@ class ValuePane(Vertical):
                 f"{shape_text(row.shape)}  {row.dtype}  {human_bytes(row.nbytes)}{version}",
             )
         )
-        axes.show(Content.styled(f" {self._axes_words(row)}", "$text-muted"))
+        axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
         self.post_message(TitleChanged("value", f"Value: {safe(row.name)}"))
 
     def _axes_words(self, row: Row) -> str:
@@ -251,16 +252,14 @@ class ValuePane(Vertical):
         if stats is None or self.row is None or not self.row.held:
             return Content("")
         if stats.refused:
-            return Content.styled(f" {stats.refused}", "$text-muted")
+            return Content.styled(f" {stats.refused}", MUTED)
         zeros = f"{100 * stats.zeros / stats.count:.0f}%" if stats.count else "-"
         mark = "~" if stats.sampled else ""
         words = (
             f" {mark}mean {number_text(stats.mean)}  sd {number_text(stats.deviation)}  "
-            f"min {number_text(stats.low)}  max {number_text(stats.high)}  zeros {zeros}  "
+            f"[{number_text(stats.low)} .. {number_text(stats.high)}]  zeros {zeros}"
         )
-        flags = f"NaN {stats.nan}  Inf {stats.inf}"
         if stats.nan or stats.inf:
-            return Content.assemble(words, (f"{flags} !", "bold $text-error"), "  n next")
-        return Content(words + flags)
-
-
+            flags = f" NaN {stats.nan}  Inf {stats.inf} !"
+            return Content.assemble((flags, "bold $text-error"), "  n next ", words)
+        return Content(words + "  NaN 0  Inf 0")

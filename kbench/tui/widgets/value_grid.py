@@ -34,7 +34,7 @@ class View:
 
 
 class ValueGrid(LineView):
-    """Cells with a cursor. The window on hand is larger than the screen, so small steps are free."""
+    """Cells with a cursor; the window on hand exceeds the screen, so small steps are free."""
 
     BINDINGS = keys.bindings("grid")
     COMPONENT_CLASSES = {"grid--header", "grid--cursor", "grid--odd"}
@@ -51,7 +51,7 @@ class ValueGrid(LineView):
         """The cursor or the slice has changed."""
 
     class Asked(Message):
-        """A key that the pane around the grid answers: axes, index, next_nan, full, copy, export."""
+        """A key that the pane around the grid answers."""
 
         def __init__(self, what: str) -> None:
             self.what = what

@@ -10,6 +10,7 @@ from textual.message import Message
 from kbench.tui import keys
 from kbench.tui.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.messages import CopyText, InsertText, TitleChanged
+from kbench.tui.palette import MUTED
 from kbench.tui.rows import KIND_WORDS, Row, Statistics, number_text, shape_text
 from kbench.tui.table import Column, Table
 from kbench.tui.text import safe
@@ -18,16 +19,17 @@ SORTS = ("name", "kind", "size", "change")
 BARS = 8
 SNIPPETS = (
     "x = K.placeholder((None, 4), name='x')",
-    "w = K.random_normal_variable((4, 3), 0, 1)",
-    "K.eval(K.softmax(K.dot(K.ones((2, 4)), w)))",
+    "w = K.variable([[1., 2.], [3., 4.], [5., 6.]], name='w')",
+    "K.eval(K.softmax(K.dot(K.ones((2, 3)), w)))",
 )
 
 
 def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
     """`~[-.12 ▁▅█▂ .12]  NaN 3!`: a tilde when only a sample was read."""
     if stats.refused:
-        return Content.styled(stats.refused, "$text-muted")
-    flags = [f"{word} {count}!" for word, count in (("NaN", stats.nan), ("Inf", stats.inf)) if count]
+        return Content.styled(stats.refused, MUTED)
+    counts = (("NaN", stats.nan), ("Inf", stats.inf))
+    flags = [f"{word} {count}!" for word, count in counts if count]
     parts: list[str | tuple[str, str]] = ["~" if stats.sampled else ""]
     if stats.count == 0:
         parts.append("empty")
@@ -69,7 +71,7 @@ class VariablesTable(Table):
         Column("shape", 1, most=26),
         Column("dtype", 3, most=10),
         Column("size", 4, right=True),
-        Column("range / note", 0, most=60, stretch=True),
+        Column("range / note", 0, most=60, least=26, stretch=True),
     )
 
     class FilterWanted(Message):
@@ -169,8 +171,8 @@ class VariablesTable(Table):
 
     def _empty(self) -> list[Content]:
         if self._filter and self._known:
-            return [Content.styled(f" no name contains {self._filter!r}; Esc shows all", "$text-muted")]
-        lines = [Content.styled(" No variables yet. Click a line, or type your own:", "$text-muted")]
+            return [Content.styled(f" no name contains {self._filter!r}; Esc shows all", MUTED)]
+        lines = [Content.styled(" No variables yet. Click a line, or type your own:", MUTED)]
         for index, snippet in enumerate(SNIPPETS):
             action = f"screen.snippet({index})"
             lines.append(Content.assemble("   ", (snippet, f"$text-accent @click={action}")))

@@ -1,0 +1,54 @@
+"""Helpers of the terminal tests: an app on a fake session, its screen as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+
+from kbench.tui.app import WorkbenchApp
+from fake_session import FakeSession
+
+SIZES = ((80, 24), (120, 40), (200, 50))
+
+
+def text_of(app: Any) -> str:
+    """The screen as lines of text, trailing blanks removed."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(part.text for part in strip).rstrip() for strip in strips)
+
+
+@asynccontextmanager
+async def bench(
+    size: tuple[int, int] = (120, 40), session: FakeSession | None = None, **options: Any
+) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int], FakeSession]]:
+    """A running workbench whose kernel is the fake one."""
+    kernel = session or FakeSession()
+    app = WorkbenchApp(lambda: (kernel, None), **options)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        yield app, pilot, kernel
+    app.link.close()
+
+
+async def settle(pilot: Pilot[int], rounds: int = 6) -> None:
+    """Let messages, workers and pushes run until the screen holds still."""
+    before = ""
+    for _ in range(40):
+        await pilot.pause(0.03)
+        now = text_of(pilot.app)
+        rounds = rounds - 1 if now == before else max(rounds, 3)
+        before = now
+        if rounds <= 0:
+            return
+
+
+async def submit(pilot: Pilot[int], code: str) -> None:
+    """Type a line and press Enter."""
+    prompt = pilot.app.query_one("#prompt")
+    prompt.focus()
+    prompt.put(code)  # type: ignore[attr-defined]
+    await pilot.press("enter")
+    await settle(pilot)
