@@ -18,6 +18,7 @@ from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lesson_progress import Progress
 from kbench.workbench.lessons import Lesson, LessonError, Step, catalogue, load
 
+LOADED = "%load_ext kbench"  # a notebook needs it; here it is done
 HELP = """:next      go on           :back   the step before
 :run       run the code shown      :check  check the exercise
 :hint      the next hint           :solution [sure]
@@ -42,6 +43,7 @@ def _make_shell() -> Any:
     module.__dict__.update(__builtins__=__builtins__, K=kbench)
     sys.modules["__main__"] = module
     shell = InteractiveShell.instance(config=settings, user_module=module)
+    shell.run_line_magic("load_ext", "kbench")
     fold_errors(shell)
     return shell
 
@@ -99,7 +101,8 @@ class Walk:
 
     def _python(self, source: str) -> None:
         """Run a cell; the value of its last expression is shown, as in a notebook."""
-        self.shell.run_cell(source, store_history=True)
+        lines = [line for line in source.splitlines() if line.strip() != LOADED]
+        self.shell.run_cell("\n".join(lines), store_history=True)
 
     def _show(self) -> None:
         step = self.step
@@ -184,6 +187,8 @@ class Walk:
         print(self.coach.check(self._exercise()).message)
 
     def _skip(self) -> bool:
+        if not self.step.is_exercise:
+            return self._go(1)
         solution = self.coach.skip(self._exercise())
         print(solution)
         self._python(solution)

@@ -273,7 +273,9 @@ def _value_row(value: Any) -> dict[str, Any]:
 
 
 def _error_row(error: BaseException) -> dict[str, Any]:
-    row: dict[str, Any] = {"type": type(error).__name__, "message": _message(error)}
+    from kbench.workbench.errors import safe_text
+
+    row: dict[str, Any] = {"type": type(error).__name__, "message": safe_text(error)}
     for field in ("function", "reason", "suggestion"):
         if isinstance(getattr(error, field, None), str):
             row[field] = getattr(error, field)
@@ -292,13 +294,6 @@ def _operand_row(operand: Any) -> dict[str, Any]:
     return {**row, "place": None if place is None else str(place)}
 
 
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as inner:
-        return f"<its message could not be made: {type(inner).__name__}>"
-
-
 def _is_users(frame: traceback.FrameSummary) -> bool:
     return not frame.filename.startswith(_RUNNERS)
 
@@ -310,9 +305,11 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
         _drop_own_frames(report, (*_RUNNERS, more) if more else _RUNNERS)
     if full or not hasattr(error, "operands"):
         return "".join(report.format())
+    from kbench.workbench.errors import safe_text
+
     stack = "".join(report.stack.format())
     head = f"Traceback (most recent call last):\n{stack}" if stack else ""
-    return f"{head}{type(error).__name__}: {_message(error)}\n"
+    return f"{head}{type(error).__name__}: {safe_text(error)}\n"
 
 
 def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...]) -> None:
