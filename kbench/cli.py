@@ -92,6 +92,9 @@ def make_parser() -> argparse.ArgumentParser:
     pictures.add_argument("--size", type=_size, metavar="COLUMNSxROWS", help="such as 120x40")
     pictures.add_argument("--script", metavar="FILE.kbs", help="keys and code to play first")
     parser.add_argument("--theme", help="colour theme of the workbench")
+    parser.add_argument(
+        "--ascii", action="store_true", help="draw the workbench without box and block characters"
+    )
     return parser
 
 
