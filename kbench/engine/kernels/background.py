@@ -212,13 +212,19 @@ def _compile(job: Job) -> None:
             store.discard(job.path)  # unreadable object code: once more, from the source
             known = False
             job.module = _import(job)
-        job.hit = known
+        job.hit = known and _loaded_from_disk(job.module)
         if not known and store.cacheable():
             store.seal(job.path)
         job.state = "ready"
     except Exception as error:
         job.state, job.reason = "failed", f"{type(error).__name__}: {error}"
     job.seconds = time.perf_counter() - begun
+
+
+def _loaded_from_disk(module: ModuleType) -> bool:
+    """Whether Numba found the object code it looked for, rather than compiling again."""
+    hits = [getattr(value, "cache_hits", None) for value in vars(module).values()]
+    return 0 not in hits
 
 
 def _import(job: Job) -> ModuleType:

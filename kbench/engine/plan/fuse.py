@@ -18,6 +18,7 @@ from kbench.engine.plan.blocked import BlockedForm
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
+from kbench.engine.plan.libraried import WORK, library_step
 from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
 
 
@@ -56,7 +57,10 @@ def choose_steps(
         if item.slot not in wanted:
             continue
         group = groups.get(item.slot)
-        step = GroupStep(group, items).chosen() if group is not None else single(item)
+        if group is not None:
+            step = GroupStep(group, items).chosen()
+        else:
+            step = from_library(item, items) or single(item)
         wanted.update(step.reads)
         wanted.update(slot for slot, _ in item.guard)
         chosen.append(step)
@@ -68,6 +72,24 @@ def single(item: Item) -> Chosen:
     step = numpy_step(item) if item.static else dynamic_step(item)
     form = "view" if item.op.kind in ("view", "update") else item.op.tier
     return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form)
+
+
+def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
+    """A step that runs a library kernel, where there is one."""
+    found = library_step(item, items)
+    if found is None:
+        return None
+    elements = items[item.inputs[0]].size
+    work = WORK.get(item.op.name, 1)
+    return Chosen(
+        item.slot,
+        found.run,
+        item.inputs,
+        item.op.name,
+        found.form,
+        work=work,
+        elements=elements,
+    )
 
 
 class GroupStep:

@@ -47,7 +47,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        names = [one.op.name for one in self.members]
+        names = [one.op.name.strip("_") for one in self.members]
         return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from kbench.engine.errors import FeedError, KbenchError, make_operand
 from kbench.engine.op import Constant, Op
 from kbench.engine.ops.control import BRANCH
+from kbench.engine.ops.shaping import IDENTITY
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Placeholder, Variable
@@ -121,6 +122,9 @@ def trace_items(
         item = _source(node, slot, feeds)
         if item is None:
             item = _step(node, slot, tuple(slots[id(one)] for one in node.inputs), items)
+            if item.op is IDENTITY and not item.source:
+                slots[id(node)] = item.inputs[0]
+                continue
         slots[id(node)] = slot
         items.append(item)
     return items, slots

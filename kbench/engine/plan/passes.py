@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.op import Constant, constant_node
+from kbench.engine.ops.create import FULL_LIKE
 from kbench.engine.tensor import Tensor
 
 Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]
@@ -78,6 +79,9 @@ def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
                 tuple(size or 0 for size in node.spec.shape)
             )
             return _constant(value, node)
+        if node.op is FULL_LIKE and node.shape.num_elements() == 1:
+            shape = tuple(size or 0 for size in node.spec.shape)
+            return _constant(np.full(shape, node.attrs["value"], node.attrs["dtype"]), node)
         if all(isinstance(one, Constant) for one in inputs) and _foldable(node):
             arrays = [one.attrs["value"] for one in inputs]
             return _constant(np.asarray(node.op.numpy(None, *arrays, **node.attrs)), node)
