@@ -53,6 +53,10 @@ LOADS = {
     ),
     "config": (LAUNCH.format("'config'") + "main()", [*INTERFACES, *HEAVY]),
     "terminal": ("import kbench.tui.app", ["ipywidgets", "ipykernel", "IPython", *HEAVY]),
+    "first frame": (
+        "import kbench_launcher; kbench_launcher.place(); import kbench.tui.app",
+        ["numpy", "jupyter_client", "zmq", "ipywidgets", "ipykernel", "IPython", *HEAVY],
+    ),
     "notebook": ("import kbench.notebook.html", ["textual", "ipywidgets", *HEAVY]),
 }
 
