@@ -96,6 +96,14 @@ from kbench.engine.ops.layout import (
     transpose,
 )
 from kbench.engine.ops.linear import batch_dot, bias_add, dot
+from kbench.engine.ops.loss import (
+    binary_crossentropy,
+    binary_focal_crossentropy,
+    categorical_crossentropy,
+    categorical_focal_crossentropy,
+    in_top_k,
+    sparse_categorical_crossentropy,
+)
 from kbench.engine.ops.reduce import (
     all,
     any,

@@ -1,0 +1,317 @@
+"""Losses: cross-entropies, one number for each sample or element, and the top-k test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.config import epsilon, floatx
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.op import Op, apply, as_tensor, converted, register, tensors_of
+from kbench.engine.ops.activation import sigmoid, softmax, softplus
+from kbench.engine.ops.arithmetic import abs as absolute
+from kbench.engine.ops.arithmetic import cast, clip, log, pow, where
+from kbench.engine.ops.compare import greater, less, logical_and
+from kbench.engine.ops.layout import expand_dims, reshape_like
+from kbench.engine.ops.reduce import logsumexp
+from kbench.engine.ops.reduce import sum as total
+from kbench.engine.spec import INTEGERS, Spec, check_axis, is_float, known_size, promote
+from kbench.engine.tensor import Operand, Tensor
+
+# ------------------------------------------------------------------ one entry of each row
+
+
+def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    for one, other in zip(rest, indices.shape, strict=True):
+        if None not in (one, other) and one != other:
+            raise ShapeError(f"output is {x}, which does not fit the classes {indices}")
+    return Spec(rest, x.dtype)
+
+
+def _checked(indices: np.ndarray, classes: int) -> np.ndarray:
+    wrong = (indices < 0) | (indices >= classes)
+    if wrong.any():
+        raise ArgumentError(f"class {indices[wrong].flat[0]} is out of range for {classes} classes")
+    return indices
+
+
+def _pick_numpy(out: Any, x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
+    picked = np.take_along_axis(x, index, axis).squeeze(axis)
+    if out is None:
+        return picked
+    out[...] = picked
+    return out  # type: ignore[no-any-return]
+
+
+def _put_numpy(
+    out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray, *, axis: int
+) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, g.dtype)
+    out[...] = 0
+    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
+    np.put_along_axis(out, index, np.expand_dims(g, axis), axis)
+    return out  # type: ignore[no-any-return]
+
+
+PICK = register(
+    Op(
+        "pick",
+        "structured",
+        _pick_infer,
+        _pick_numpy,
+        lambda g, y, x, indices, *, axis: (apply(PUT, g, indices, x, axis=axis), None),
+    )
+)
+PUT = register(
+    Op(
+        "put",
+        "structured",
+        lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
+        _put_numpy,
+        lambda g, y, z, indices, x, *, axis: (apply(PICK, g, indices, axis=axis), None, None),
+    )
+)
+
+
+def _classes(target: Operand, name: str) -> Tensor:
+    """Class numbers as int64; floats are truncated, as Keras feeds them so."""
+    tensor = as_tensor(target)
+    if tensor.spec.dtype not in INTEGERS and not is_float(tensor.spec.dtype):
+        raise DtypeError(f"{name} must be class numbers, got {tensor.spec}")
+    return cast(tensor, "int64")
+
+
+# ------------------------------------------------------------------ operands
+
+
+def _pair(target: Operand, output: Operand) -> tuple[Tensor, Tensor]:
+    """Both as floats of the same dtype."""
+    first, second = tensors_of(target, output)
+    common = promote(first.spec.dtype, second.spec.dtype)
+    wanted = common if is_float(common) else floatx()
+    return converted(first, wanted), converted(second, wanted)
+
+
+def _same_shape(target: Tensor, output: Tensor) -> None:
+    fits = target.ndim == output.ndim and all(
+        None in (a, b) or a == b
+        for a, b in zip(target.spec.shape, output.spec.shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(f"target is {target.spec} and output is {output.spec}: shapes must agree")
+
+
+def _inside(probability: Tensor) -> Tensor:
+    """Held away from 0 and 1 by `epsilon()`, where the gradient ends too."""
+    return clip(probability, epsilon(), 1.0 - epsilon())
+
+
+def _shares(output: Tensor, axis: int) -> Tensor:
+    """Probabilities that sum to 1 along `axis`, held away from 0 and 1."""
+    return _inside(output / total(output, axis, keepdims=True))
+
+
+# ------------------------------------------------------------------ several classes
+
+
+def categorical_crossentropy(
+    target: Operand, output: Operand, from_logits: bool = False, axis: int = -1
+) -> Tensor:
+    """Cross-entropy between two distributions along `axis`.
+
+    Arguments:
+        target: probabilities, of the shape of `output`.
+        output: probabilities, which are divided by their sum and held within `epsilon()` of 0 and
+            1; with `from_logits` any numbers, of which the softmax is taken.
+    Returns:
+        Tensor of the shape of `output` without `axis`.
+    Raises:
+        ShapeError: the shapes differ, or there is no such axis.
+    Gradient: to both; 0 where `output` was held.
+    Source: Keras 2.3 `backend.categorical_crossentropy`. Keras 1 had `output` first.
+
+    >>> K.eval(K.categorical_crossentropy(K.constant([[0.0, 1.0]]), K.constant([[0.5, 0.5]]))).round(3)
+    array([0.693], dtype=float32)
+    """
+    truth, guess = _pair(target, output)
+    along = check_axis(axis, guess.ndim)
+    _same_shape(truth, guess)
+    if from_logits:
+        shares = guess - logsumexp(guess, along, keepdims=True)
+    else:
+        shares = log(_shares(guess, along))
+    return -total(truth * shares, along)
+
+
+def sparse_categorical_crossentropy(
+    target: Operand, output: Operand, from_logits: bool = False, axis: int = -1
+) -> Tensor:
+    """Cross-entropy of the probabilities along `axis` with one right class for each row.
+
+    Arguments:
+        target: class numbers, integers or floats, of the shape of `output` without `axis`; or
+            with as many elements in another shape.
+        output: probabilities, held within `epsilon()` of 0 and 1 and then divided by their sum;
+            with `from_logits` any numbers, of which the softmax is taken.
+    Returns:
+        Tensor of the shape of `output` without `axis`.
+    Raises:
+        ShapeError: the number of classes given does not fit, or there is no such axis.
+        ArgumentError: at evaluation, a class that does not exist.
+    Gradient: to `output`.
+    Source: Keras 2.3 `backend.sparse_categorical_crossentropy`. Keras 1 had `output` first.
+
+    >>> K.eval(K.sparse_categorical_crossentropy(K.constant([1]), K.constant([[0.5, 0.5]]))).round(3)
+    array([0.693], dtype=float32)
+    """
+    guess, classes = as_tensor(output), _classes(target, "target")
+    if not is_float(guess.spec.dtype):
+        guess = converted(guess, floatx())
+    along = check_axis(axis, guess.ndim)
+    logits = guess if from_logits else log(_inside(guess))
+    normal = logsumexp(logits, along)
+    if classes.ndim != normal.ndim:
+        _check_count(classes, normal)
+        classes = reshape_like(classes, normal)
+    return normal - apply(PICK, logits, classes, axis=along)
+
+
+def _check_count(classes: Tensor, normal: Tensor) -> None:
+    given, wanted = known_size(classes.spec.shape), known_size(normal.spec.shape)
+    if None not in (given, wanted) and given != wanted:
+        raise ShapeError(
+            f"target is {classes.spec.with_dtype('int64')} with {given} classes, but output has "
+            f"{wanted} rows"
+        )
+
+
+def categorical_focal_crossentropy(
+    target: Operand,
+    output: Operand,
+    alpha: Operand = 0.25,
+    gamma: Operand = 2.0,
+    from_logits: bool = False,
+    axis: int = -1,
+) -> Tensor:
+    """Cross-entropy along `axis` that counts easy samples less.
+
+    Every term is multiplied by `alpha * (1 - output) ** gamma`; the rest is as in
+    `categorical_crossentropy`.
+
+    Raises:
+        ShapeError: the shapes differ, or there is no such axis.
+    Gradient: to both.
+    Source: `tf_keras.backend.categorical_focal_crossentropy`.
+
+    >>> target, output = K.constant([[0.0, 1.0]]), K.constant([[0.5, 0.5]])
+    >>> K.eval(K.categorical_focal_crossentropy(target, output)).round(3)
+    array([0.043], dtype=float32)
+    """
+    truth, guess = _pair(target, output)
+    along = check_axis(axis, guess.ndim)
+    _same_shape(truth, guess)
+    shares = _shares(softmax(guess, along) if from_logits else guess, along)
+    return -total(truth * log(shares) * pow(1 - shares, gamma) * alpha, along)
+
+
+# ------------------------------------------------------------------ two classes
+
+
+def binary_crossentropy(target: Operand, output: Operand, from_logits: bool = False) -> Tensor:
+    """Cross-entropy of every element with its own yes or no.
+
+    Arguments:
+        target: probabilities, of the shape of `output`.
+        output: probabilities, held within `epsilon()` of 0 and 1; with `from_logits` any numbers,
+            of which the sigmoid is taken without overflow.
+    Returns:
+        Tensor of the shape of `output`.
+    Raises:
+        ShapeError: the shapes differ.
+    Gradient: to both; 0 where `output` was held.
+    Source: Keras 2.3 `backend.binary_crossentropy`. Keras 1 had `output` first.
+
+    >>> K.eval(K.binary_crossentropy(K.constant([1.0]), K.constant([0.5]))).round(3)
+    array([0.693], dtype=float32)
+    """
+    truth, guess = _pair(target, output)
+    _same_shape(truth, guess)
+    if from_logits:
+        return _from_logits(truth, guess)
+    inside = _inside(guess)
+    yes, no = log(inside + epsilon()), log(1 - inside + epsilon())
+    return -(truth * yes + (1 - truth) * no)
+
+
+def _from_logits(truth: Tensor, guess: Tensor) -> Tensor:
+    """max(z, 0) - z t + log(1 + exp(-|z|)), written so that the slope is right at z = 0."""
+    positive = guess >= 0
+    upper, below = where(positive, guess, 0), where(positive, -guess, guess)
+    return upper - guess * truth + softplus(below)
+
+
+def binary_focal_crossentropy(
+    target: Operand,
+    output: Operand,
+    apply_class_balancing: bool = False,
+    alpha: Operand = 0.25,
+    gamma: Operand = 2.0,
+    from_logits: bool = False,
+) -> Tensor:
+    """Binary cross-entropy that counts easy elements less.
+
+    Every element is multiplied by `(1 - p) ** gamma`, where p is the probability of its target;
+    with `apply_class_balancing` also by `alpha` for yes and `1 - alpha` for no.
+
+    Raises:
+        ShapeError: the shapes differ.
+    Gradient: to both.
+    Source: `tf_keras.backend.binary_focal_crossentropy`.
+
+    >>> K.eval(K.binary_focal_crossentropy(K.constant([1.0]), K.constant([0.5]))).round(3)
+    array([0.173], dtype=float32)
+    """
+    truth, guess = _pair(target, output)
+    plain = binary_crossentropy(truth, guess, from_logits)
+    yes = sigmoid(guess) if from_logits else guess
+    right = truth * yes + (1 - truth) * (1 - yes)
+    result = pow(1 - right, gamma) * plain
+    if apply_class_balancing:
+        weight = as_tensor(alpha, like=truth.spec.dtype)
+        result = (truth * weight + (1 - truth) * (1 - weight)) * result
+    return result
+
+
+# ------------------------------------------------------------------ ranks
+
+
+def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
+    """Whether the target of each row is among its `k` largest predictions.
+
+    Arguments:
+        predictions: [batch, classes]. targets: [batch], class numbers.
+    Returns:
+        Tensor bool[batch]. Ties count as in; a prediction of the target that is not finite gives
+        False.
+    Raises:
+        ShapeError: other ranks, or batches that differ.
+        ArgumentError: at evaluation, a class that does not exist.
+    Gradient: none.
+    Source: Keras 2.3 `backend.in_top_k`.
+
+    >>> K.eval(K.in_top_k(K.constant([[0.1, 0.7, 0.2]]), K.constant([2]), 2))
+    array([ True])
+    """
+    scores, classes = as_tensor(predictions), _classes(targets, "targets")
+    if scores.ndim != 2 or classes.ndim != 1:
+        raise ShapeError(
+            f"predictions is {scores.spec} and targets is {classes.spec}: they must be "
+            "[batch, classes] and [batch]"
+        )
+    chosen = apply(PICK, scores, classes, axis=1)
+    ahead = total(cast(greater(scores, expand_dims(chosen, 1)), "int32"), 1)
+    return logical_and(less(ahead, k), less(absolute(chosen), np.inf))
