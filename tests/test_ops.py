@@ -1,0 +1,323 @@
+"""Runs the op table: values, dtypes, shapes, unknown sizes, gradients, and every tier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from case import FLOATS, Case, Row, rows
+from cases import CASES, COMPARE, ELEMENTWISE
+
+from kbench import backend as K
+from kbench.engine.op import REGISTRY
+from kbench.engine.variables import Update
+
+ROWS = list(rows(CASES))
+TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+
+
+def variables(arrays: Sequence[np.ndarray]) -> list[Any]:
+    return [K.variable(one, dtype=one.dtype.name) for one in arrays]
+
+
+def placeholders(arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Placeholders that know no size at all."""
+    return [K.placeholder(ndim=one.ndim, dtype=one.dtype.name) for one in arrays]
+
+
+def compare(row: Row, dtype: str, got: np.ndarray, wanted: Any) -> None:
+    """dtype and shape exactly; values as exactly as the dtype allows."""
+    target = row.case.result_dtype(dtype)
+    wanted = np.asarray(wanted)
+    assert got.dtype == target
+    assert got.shape == wanted.shape
+    with np.errstate(all="ignore"):
+        wanted = wanted.astype(target)
+    tolerance = TOLERANCE.get(target, 0) * row.case.scale
+    if row.case.result == "same" and target == "float64":
+        tolerance = TOLERANCE["float64"] * row.case.scale
+    np.testing.assert_allclose(got, wanted, tolerance, tolerance)
+
+
+# ------------------------------------------------------------------ values
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_value_dtype_and_shape(row: Row) -> None:
+    for dtype in row.case.dtypes:
+        arrays = row.arrays(dtype)
+        results = row.case.symbolic(*variables(arrays), **row.options)
+        expected = row.case.reference(arrays, **row.options)
+        for result, wanted in zip(results, expected, strict=True):
+            value = K.eval(result)
+            compare(row, dtype, value, wanted)
+            assert K.int_shape(result) == value.shape, "all sizes were known"
+            assert K.dtype(result) == value.dtype.name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_unknown_sizes(row: Row) -> None:
+    dtype = "float32" if "float32" in row.case.dtypes else row.case.dtypes[0]
+    arrays = row.arrays(dtype)
+    inputs = placeholders(arrays)
+    results = row.case.symbolic(*inputs, **row.options)
+    values = K.function(inputs, results)(arrays)
+    expected = row.case.reference(arrays, **row.options)
+    for result, value, wanted in zip(results, values, expected, strict=True):
+        compare(row, dtype, value, wanted)
+        static = K.int_shape(result)
+        assert len(static) == value.ndim
+        assert all(a in (None, b) for a, b in zip(static, value.shape, strict=True))
+        assert K.dtype(result) == value.dtype.name
+
+
+# ------------------------------------------------------------------ gradients
+
+
+def weighted(results: Sequence[Any], weights: Sequence[np.ndarray]) -> Any:
+    """A scalar that every element of every result changes differently."""
+    terms = [
+        K.sum(one * K.constant(weight, dtype="float64"))
+        for one, weight in zip(results, weights, strict=True)
+    ]
+    return terms[0] if len(terms) == 1 else sum(terms[1:], terms[0])
+
+
+def numeric_gradient(run: Any, arrays: list[np.ndarray], position: int) -> np.ndarray:
+    """Central differences of the scalar `run(arrays)[0]` for one operand."""
+    step = 1e-5
+    result = np.zeros(arrays[position].shape)
+    for index in np.ndindex(*arrays[position].shape):
+        sides = []
+        for sign in (1, -1):
+            moved = [one.copy() for one in arrays]
+            moved[position][index] += sign * step
+            sides.append(run(moved)[0])
+        result[index] = (sides[0] - sides[1]) / (2 * step)
+    return result
+
+
+def check_gradients(loss: Any, inputs: list[Any], arrays: list[np.ndarray], which: Any) -> None:
+    found = K.gradients(loss, inputs)
+    run = K.function(inputs, [loss])
+    for position, gradient in enumerate(found):
+        if not which(position):
+            assert gradient is None
+            continue
+        wanted = numeric_gradient(run, arrays, position)
+        if gradient is None:
+            assert not wanted.any()
+            continue
+        (value,) = K.function(inputs, [gradient])(arrays)
+        assert value.dtype == np.float64
+        assert value.shape == arrays[position].shape
+        np.testing.assert_allclose(value, wanted, 1e-6, 1e-7)
+
+
+def gradient_rows(smooth: bool) -> list[Row]:
+    # A rounding cast is a staircase to finite differences; test_gradient.py has its rule.
+    chosen = [row for row in ROWS if "float64" in row.case.dtypes and row.case.name != "cast"]
+    return [row for row in chosen if row.case.smooth] if smooth else chosen
+
+
+def inputs_of(arrays: Sequence[np.ndarray], known: bool) -> list[Any]:
+    if known:
+        return [K.placeholder(one.shape, dtype=one.dtype.name) for one in arrays]
+    return placeholders(arrays)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("row", gradient_rows(smooth=False), ids=str)
+def test_gradient(row: Row, known: bool) -> None:
+    arrays = row.arrays("float64")
+    inputs = inputs_of(arrays, known)
+    results = row.case.symbolic(*inputs, **row.options)
+    if K.dtype(results[0]) not in FLOATS:
+        assert all(one is None for one in K.gradients(results[0], inputs))
+        return
+    random = np.random.default_rng(1)
+    shapes = [np.shape(one) for one in row.case.reference(arrays, **row.options)]
+    loss = weighted(results, [random.uniform(0.5, 1.5, shape) for shape in shapes])
+    check_gradients(loss, inputs, arrays, row.case.has_gradient)
+
+
+@pytest.mark.parametrize("row", gradient_rows(smooth=True), ids=str)
+def test_second_derivative(row: Row) -> None:
+    arrays = row.arrays("float64")
+    inputs = inputs_of(arrays, known=True)
+    results = row.case.symbolic(*inputs, **row.options)
+    random = np.random.default_rng(2)
+    shapes = [np.shape(one) for one in row.case.reference(arrays, **row.options)]
+    loss = weighted(results, [random.uniform(0.5, 1.5, shape) for shape in shapes])
+    first = [one for one in K.gradients(loss, inputs) if one is not None]
+    again = K.sum(K.stack([K.sum(one * one) for one in first]))
+    check_gradients(again, inputs, arrays, row.case.has_gradient)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("row", gradient_rows(smooth=False), ids=str)
+def test_gradients_keep_shape_and_dtype(row: Row, dtype: str) -> None:
+    if dtype not in row.case.dtypes:
+        dtype = "float64"
+    arrays = row.arrays(dtype)
+    inputs = variables(arrays)
+    loss = row.case.symbolic(*inputs, **row.options)[0]
+    for source, gradient in zip(inputs, K.gradients(loss, inputs), strict=True):
+        if gradient is not None:
+            assert K.dtype(gradient) == K.dtype(source)
+            value = K.eval(gradient)
+            assert value.shape == K.int_shape(source) == K.int_shape(gradient)
+            assert value.dtype.name == K.dtype(source)
+
+
+# ------------------------------------------------------------------ special values
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 1e-40, -1e-40, 88.0, -104.0, 1e30]
+REFERENCE = {
+    "relu": lambda x, **_options: np.maximum(x, 0),
+    "sqrt": lambda x: np.sqrt(np.where(x < 0, 0, x)),
+    "elu": lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+    "softsign": None,  # inf / inf is NaN in both, except where |x| + 1 rounds
+    "hard_sigmoid": None,
+}
+
+
+def special_cases() -> list[Case]:
+    chosen = [case for case in ELEMENTWISE if len(case.shapes[0]) == 1]
+    return [case for case in chosen if REFERENCE.get(case.name, True) is not None]
+
+
+@pytest.mark.parametrize("tier", ["numpy", "fused"])
+@pytest.mark.parametrize("case", special_cases(), ids=lambda case: case.name)
+def test_special_values(case: Case, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "wait" if tier == "fused" else "off")
+    array = np.tile(np.array(SPECIAL, dtype="float32"), 1 if tier == "numpy" else 2000)
+    options = case.options[0]
+    x = K.placeholder((None,))
+    (value,) = K.function([x], case.symbolic(x, **options))([array])
+    reference = REFERENCE.get(case.name) or case.numpy
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(reference(array, **options)).astype("float32")
+    np.testing.assert_allclose(value, wanted, 3e-6, 1e-44)
+
+
+# ------------------------------------------------------------------ tiers
+
+LARGE = {1: [(300, 200)], 2: [(300, 200), (200,)], 3: [(300, 1), (300, 200), (200,)]}
+FUSED = [
+    Row(case, case.shapes[0], case.options[-1])
+    for case in CASES
+    if case in ELEMENTWISE or case in COMPARE or case.name in ("where", "logical_not", "cast")
+    if case.name != "positive"  # computes nothing
+]
+FOLDS = [
+    Row(case, ((130, 70, 5),), options)
+    for case in CASES
+    if case.name in ("sum", "max", "min", "prod", "any", "all", "mean")
+    and len(case.shapes[0][0]) == 3
+    for options in case.options
+]
+
+
+def run_large(row: Row, dtype: str, shapes: Any) -> tuple[list[np.ndarray], np.ndarray, set[str]]:
+    arrays = row.arrays(dtype, shapes)
+    inputs = placeholders(arrays)
+    (result,) = row.case.symbolic(*inputs, **row.options)
+    compiled = K.function(inputs, [result])
+    with K.record() as runs:
+        (value,) = compiled(arrays)
+    return arrays, value, {step.form for step in runs[-1].steps}
+
+
+def check_large(row: Row, dtype: str, shapes: Any, patch: pytest.MonkeyPatch, form: str) -> None:
+    values = {}
+    for mode in ("off", "wait"):
+        patch.setenv("KBENCH_JIT", mode)
+        arrays, values[mode], forms = run_large(row, dtype, shapes)
+        assert (form in forms) == (mode == "wait"), f"{mode} ran as {forms}"
+    (wanted,) = row.case.reference(arrays, **row.options)
+    tolerance = 3 * TOLERANCE.get(row.case.result_dtype(dtype), 0) * row.case.scale
+    for value in values.values():
+        assert value.dtype == row.case.result_dtype(dtype)
+        with np.errstate(all="ignore"):
+            target = np.asarray(wanted).astype(value.dtype)
+        np.testing.assert_allclose(value, target, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("row", FUSED, ids=str)
+def test_fused_equals_unfused(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = row.options.get("dtype")  # a cast to the same dtype computes nothing
+    dtype = next(one for one in ("float32", *row.case.dtypes) if one != taken)
+    check_large(row, dtype, LARGE[len(row.shapes)], monkeypatch, "fused")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", FUSED, ids=str)
+def test_fused_equals_unfused_for_every_dtype(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in set(row.case.dtypes) - {row.options.get("dtype")}:
+        check_large(row, dtype, LARGE[len(row.shapes)], monkeypatch, "fused")
+
+
+@pytest.mark.parametrize("tier", ["off", "wait"])
+@pytest.mark.parametrize("row", FOLDS, ids=str)
+def test_large_reductions(row: Row, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    domain = (0.999, 1.001) if row.case.name == "prod" else (-3.0, 3.0)
+    random = np.random.default_rng(3)
+    array = random.uniform(*domain, row.shapes[0]).astype("float32")
+    x = K.placeholder(ndim=3)
+    (value,) = K.function([x], row.case.symbolic(x, **row.options))([array])
+    (wanted,) = row.case.reference([array], **row.options)
+    assert value.shape == np.shape(wanted)
+    np.testing.assert_allclose(value, wanted, 2e-4 if row.case.name == "prod" else 1e-5, 2e-2)
+
+
+# ------------------------------------------------------------------ nothing is left out
+
+IMPURE = {name for name, op in REGISTRY.items() if not op.pure}
+ELSEWHERE = IMPURE | {"variable", "placeholder", "constant"}
+
+
+def reached(row: Row) -> set[str]:
+    """Names of the ops in the graphs and plans of a row and of its gradients."""
+    names: set[str] = set()
+    dtype = "float64" if "float64" in row.case.dtypes else row.case.dtypes[0]
+    arrays = row.arrays(dtype)
+    for known in (True, False):
+        inputs = inputs_of(arrays, known)
+        results = row.case.symbolic(*inputs, **row.options)
+        roots = list(results)
+        if K.dtype(results[0]) in FLOATS:
+            roots += [one for one in K.gradients(results[0], inputs) if one is not None]
+        stack: list[Any] = list(roots)
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                names.add(node.op.name)
+                stack.extend(node.inputs)
+        compiled = K.function(inputs, roots)
+        compiled(arrays)
+        names |= {item.op.name for item in compiled.bound(arrays).items}
+    return names
+
+
+def test_every_registered_op_has_a_row() -> None:
+    covered: set[str] = set().union(*(reached(row) for row in ROWS))
+    assert set(REGISTRY) - ELSEWHERE - covered == set()
+    assert {name for name in IMPURE if not name.startswith("random")} == {"update"}
+    assert issubclass(Update, K.Tensor)
+
+
+def test_every_public_function_of_the_op_families_has_a_row() -> None:
+    families = ("arithmetic", "compare", "activation", "reduce", "layout", "joining", "indexing")
+    families += ("shaping", "linear", "norm", "loss", "scan")
+    modules = {f"kbench.engine.ops.{name}" for name in families}
+    public = {name for name in K.__all__ if getattr(getattr(K, name), "__module__", "") in modules}
+    assert len(public) > 50
+    assert public - {case.name for case in CASES} == set()
