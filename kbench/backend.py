@@ -10,6 +10,7 @@ import builtins
 import sys
 from types import ModuleType
 
+from kbench.engine.config import backend as _backend_name
 from kbench.engine.config import (
     cast_to_floatx,
     epsilon,
@@ -24,7 +25,6 @@ from kbench.engine.config import (
     set_image_dim_ordering,
     set_num_threads,
 )
-from kbench.engine.config import backend as _backend_name
 from kbench.engine.errors import (
     ArgumentError,
     DtypeError,
@@ -104,6 +104,7 @@ from kbench.engine.ops.loss import (
     in_top_k,
     sparse_categorical_crossentropy,
 )
+from kbench.engine.ops.norm import batch_normalization, normalize_batch_in_training
 from kbench.engine.ops.reduce import (
     all,
     any,
@@ -119,6 +120,7 @@ from kbench.engine.ops.reduce import (
     sum,
     var,
 )
+from kbench.engine.ops.scan import cumprod, cumsum
 from kbench.engine.ops.shaping import identity, shape, size
 from kbench.engine.session import (
     clear_session,

@@ -134,7 +134,8 @@ def categorical_crossentropy(
     Gradient: to both; 0 where `output` was held.
     Source: Keras 2.3 `backend.categorical_crossentropy`. Keras 1 had `output` first.
 
-    >>> K.eval(K.categorical_crossentropy(K.constant([[0.0, 1.0]]), K.constant([[0.5, 0.5]]))).round(3)
+    >>> target, output = K.constant([[0.0, 1.0]]), K.constant([[0.5, 0.5]])
+    >>> K.eval(K.categorical_crossentropy(target, output)).round(3)
     array([0.693], dtype=float32)
     """
     truth, guess = _pair(target, output)
@@ -165,7 +166,8 @@ def sparse_categorical_crossentropy(
     Gradient: to `output`.
     Source: Keras 2.3 `backend.sparse_categorical_crossentropy`. Keras 1 had `output` first.
 
-    >>> K.eval(K.sparse_categorical_crossentropy(K.constant([1]), K.constant([[0.5, 0.5]]))).round(3)
+    >>> output = K.constant([[0.5, 0.5]])
+    >>> K.eval(K.sparse_categorical_crossentropy(K.constant([1]), output)).round(3)
     array([0.693], dtype=float32)
     """
     guess, classes = as_tensor(output), _classes(target, "target")
