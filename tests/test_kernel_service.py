@@ -1,0 +1,238 @@
+"""Kernels at work: threads, cancelling, the compile service, its cache and what damages it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_helpers import (
+    compiled_at_once,
+    kernel,
+    values,
+)
+
+__all__ = ["compiled_at_once"]
+
+
+from kbench.engine.kernels import (
+    Input,
+    Program,
+    Statement,
+    library,
+    request,
+    source_of,
+    stats,
+)
+
+# ------------------------------------------------------------------ threads and cancelling
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    from kbench.engine import config
+
+    x = np.random.default_rng(1).normal(size=(1500, 1000)).astype(np.float32)
+    cases = [
+        ("sum", "first"),
+        ("sum", "last"),
+        ("sum", "all"),
+        ("softmax", "last"),
+        ("cumsum", "all"),
+    ]
+    cases += [("mean", "first"), ("var", "all"), ("argmax", "first")]
+    before = config.num_threads()
+    results = {}
+    try:
+        for threads in (1, 2):
+            config.set_num_threads(threads)
+            for name, view in cases:
+                data = x.reshape(-1) if view == "all" else x
+                shape = (
+                    data.shape
+                    if name in ("softmax", "cumsum")
+                    else np.delete(data.shape, {"all": 0, "last": 1, "first": 0}[view])
+                )
+                out = np.empty(shape, "int64" if name == "argmax" else "float32")
+                library.find(name, "float32", view)(out, data)
+                results[name, view, threads] = out
+    finally:
+        config.set_num_threads(before)
+    for name, view in cases:
+        np.testing.assert_array_equal(results[name, view, 1], results[name, view, 2])
+
+
+def test_two_threads_may_call_at_once():
+    x = values("float32", 200_000)
+    program = Program((Input("float32", (True,)),), (Statement("exp(a0) + 1", "float32"),), (0,))
+    run = kernel(program).run
+    want = np.empty_like(x)
+    run([want], [x], x.shape)
+    wrong = []
+
+    def work():
+        for _ in range(50):
+            out = np.empty_like(x)
+            run([out], [x], x.shape)
+            if not np.array_equal(out, want):
+                wrong.append(out)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_a_cancelled_run_stops_between_tiles():
+    x = np.ones(8_000_000, np.float64)
+    out = np.zeros_like(x)
+    program = Program(
+        (Input("float64", (True,)),), (Statement("pow(a0, 1.1 * a0)", "float64"),), (0,)
+    )
+    looks = []
+
+    def check():
+        looks.append(1)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kernel(program).run([out], [x], x.shape, check)
+    assert 0 < out.sum() < out.size
+    with pytest.raises(KeyboardInterrupt):
+        kernel(program).run([out], [x], x.shape, _interrupt)
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+# ------------------------------------------------------------------ the compile service
+
+SCRIPT = """
+import warnings
+import numpy as np
+from kbench.engine.kernels import *
+program = Program((Input("float32", (True,)),), (Statement("exp(a0) * 3", "float32"),), (0,))
+kernel = request(program)
+x = np.linspace(-1, 1, 200_000).astype("float32")
+out = np.empty_like(x)
+if kernel is not None:
+    kernel.run([out], [x], x.shape)
+    np.testing.assert_allclose(out, np.exp(x) * 3, rtol=1e-6)
+"""
+
+
+def run_script(folder, mode, after="", before=""):
+    """Run SCRIPT in a process of its own; gives what it printed, and its warnings."""
+    environment = {**os.environ, "KBENCH_CACHE_DIR": str(folder), "KBENCH_JIT": mode}
+    done = subprocess.run(
+        [sys.executable, "-c", before + SCRIPT + after],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[1],
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+COUNTS = "s = stats(); print(s.compiled, s.cache_hits, len(s.failures))"
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    assert run_script(tmp_path, "wait", COUNTS) == (["2", "0", "0"], "")
+    assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
+
+
+def damage(path, kind):
+    data = path.read_bytes()
+    if kind == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif kind == "flipped":
+        place = len(data) * 3 // 4
+        path.write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
+    else:
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("kind", ("cut", "flipped", "empty"))
+def test_damaged_files_are_noticed_and_replaced(tmp_path, kind):
+    run_script(tmp_path, "wait")
+    files = [path for ending in ("nbi", "nbc", "sum") for path in tmp_path.rglob(f"*.{ending}")]
+    assert len(files) == 8  # three kernels of two files each, two checksums
+    for path in files:
+        damage(path, kind)
+    assert run_script(tmp_path, "wait", COUNTS) == (["2", "0", "0"], "")
+    assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
+
+
+def test_a_cache_that_cannot_be_written_gives_one_warning(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    printed, errors = run_script(in_the_way, "wait", COUNTS)
+    assert printed == ["2", "0", "0"]
+    assert errors.count("RuntimeWarning") == 1 and "cannot be used" in errors
+
+
+def test_off_loads_no_compiler_and_auto_does_not_wait(tmp_path):
+    after = "import sys; print(kernel, 'numba' in sys.modules)"
+    assert run_script(tmp_path, "off", after)[0] == ["None", "False"]
+    after = "print(kernel); wait_idle(); print(request(program) is not None)"
+    assert run_script(tmp_path, "auto", after)[0] == ["None", "True"]
+
+
+def test_importing_kernels_loads_no_numba():
+    code = "import kbench.engine.kernels, sys; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_computes_on_its_own(tmp_path):
+    after = """
+import os
+child = os.fork()
+if child == 0:
+    kernel.run([out], [x], x.shape)
+    other = Program((Input("float32", (True,)),), (Statement("a0 - 1", "float32"),), (0,))
+    request(other).run([out], [x], x.shape)
+    os._exit(0 if np.array_equal(out, x - 1) else 3)
+print(os.waitpid(child, 0)[1])
+"""
+    before = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+    assert run_script(tmp_path, "wait", after, before)[0] == ["0"]
+
+
+def test_a_failed_compile_is_remembered():
+    program = Program((Input("bool", (True,)),), (Statement("-a0", "bool"),), (0,))
+    before = len(stats().failures)
+    assert request(program) is None and request(program) is None
+    assert len(stats().failures) == before + 1
+    assert "sign" in dict(stats().failures)[program.name]
+
+
+def test_the_source_can_be_read():
+    program = Program((Input("float32", (True,)),), (Statement("exp(a0) * 2", "float32"),), (0,))
+    text = source_of(kernel(program))
+    assert "t0 = exp_f32(a0) * np.float32(2.0)" in text
+    assert kernel(program).path.read_text() == text
+
+
+def test_the_whole_library_can_be_compiled_ahead(monkeypatch):
+    entries = [("sum", "float32", "all"), ("softmax", "float64", "last")]
+    monkeypatch.setattr(library, "catalogue", lambda: entries)
+    seen = []
+    assert library.warmup(lambda *state: seen.append(state)) == 2
+    assert seen == [(1, 2, "sum float32 all"), (2, 2, "softmax float64 last")]
+
+
+@pytest.mark.slow
+def test_every_kernel_of_the_library_compiles():
+    assert library.warmup() == len(library.catalogue()), stats().failures
