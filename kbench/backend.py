@@ -62,6 +62,7 @@ from kbench.engine.ops.arithmetic import (
     sqrt,
     square,
 )
+from kbench.engine.ops.bias import bias_add
 from kbench.engine.ops.compare import (
     equal,
     greater,
@@ -95,7 +96,7 @@ from kbench.engine.ops.layout import (
     tile,
     transpose,
 )
-from kbench.engine.ops.linear import batch_dot, bias_add, dot
+from kbench.engine.ops.linear import batch_dot, dot
 from kbench.engine.ops.loss import (
     binary_crossentropy,
     binary_focal_crossentropy,

@@ -1,4 +1,4 @@
-"""Matrix products and the bias that follows them.
+"""Matrix products.
 
 One operation carries every product: `contract` multiplies over chosen axes, with leading batch
 axes in common, and is closed under its own gradient. Only `@` with broadcast batches is another.
@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel
-from kbench.engine.config import normalize_data_format
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, converted, register, tensors_of
-from kbench.engine.ops.arithmetic import add
-from kbench.engine.ops.layout import expand_dims, permute_dimensions, reshape, squeeze
+from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
 from kbench.engine.ops.reduce import reduce_like
 from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, promote, show
 from kbench.engine.tensor import Operand, Tensor, operator
@@ -167,13 +165,9 @@ def _contract_numpy(
     first, second = axes
     x_kept, y_kept = _kept(x.ndim, batch, first), _kept(y.ndim, batch, second)
     lead = tuple(range(batch))
-    shape = (
-        *x.shape[:batch],
-        *[x.shape[i] for i in x_kept],
-        *[y.shape[i] for i in y_kept],
-    )
     if out is None:
-        out = np.empty(shape, x.dtype)
+        rest = [*[x.shape[i] for i in x_kept], *[y.shape[i] for i in y_kept]]
+        out = np.empty((*x.shape[:batch], *rest), x.dtype)
     left = _arranged(x, batch, (*lead, *x_kept, *first), batch + len(x_kept))
     right = _arranged(y, batch, (*lead, *second, *y_kept), batch + len(second))
     target = out.reshape(*left.shape[:-1], right.shape[-1])
@@ -346,63 +340,3 @@ def _matmul(x: Operand, y: Operand) -> Tensor:
     if first.ndim == 1:
         return squeeze(apply(MATMUL, expand_dims(first, 0), second), second.ndim - 2)
     return apply(MATMUL, first, second)
-
-
-# ------------------------------------------------------------------ bias
-
-
-def bias_add(x: Operand, bias: Operand, data_format: str | None = None) -> Tensor:
-    """`x` plus one number for each channel, or for each place and channel.
-
-    Arguments:
-        x: [batch, *space, channels], or with "channels_first" the channels second.
-        bias: [channels], or [*space, channels] in both layouts; with "channels_first" the latter
-            is reshaped, not transposed, to [channels, *space].
-        data_format: "channels_last", "channels_first", or None for `image_data_format()`.
-    Returns:
-        Tensor of the shape and dtype of `x`.
-    Raises:
-        ShapeError: `bias` has another rank, or sizes that differ from those of `x`.
-        ArgumentError: unknown layout.
-    Gradient: to both.
-    Source: Keras 2.3 `backend.bias_add`.
-
-    >>> K.eval(K.bias_add(K.zeros((1, 2)), K.constant([1.0, 2.0])))
-    array([[1., 2.]], dtype=float32)
-    """
-    layout = normalize_data_format(data_format)
-    value, offset = tensors_of(x, bias)
-    if value.ndim == 0 or offset.ndim not in (1, value.ndim - 1):
-        raise ShapeError(
-            f"x is {value.spec} and bias is {offset.spec}, which must have rank 1"
-            + (f" or {value.ndim - 1}" if value.ndim > 2 else "")
-        )
-    first = layout == "channels_first" and value.ndim > 2
-    sizes = _bias_sizes(offset.spec.shape, value.ndim, first)
-    _check_bias(value, offset, sizes, 1 if first else value.ndim - 1)
-    if first:
-        offset = reshape(offset, tuple(-1 if size is None else size for size in sizes))
-    return add(value, offset)
-
-
-def _bias_sizes(shape: Shape, ndim: int, first: bool) -> Shape:
-    """The shape in which the bias meets `x`."""
-    if len(shape) == 1:
-        return (1, shape[0], *(1,) * (ndim - 2)) if first else shape
-    return (1, shape[-1], *shape[:-1]) if first else (1, *shape)
-
-
-def _check_bias(value: Tensor, offset: Tensor, sizes: Shape, channel: int) -> None:
-    """Sizes must agree: a bias of size 1 is not spread over the channels."""
-    shape = value.spec.shape
-    if offset.ndim == 1:
-        pairs = [(channel, shape[channel], offset.spec.shape[0])]
-    else:
-        pairs = list(zip(range(1, value.ndim), shape[1:], sizes[1:], strict=True))
-    for axis, ours, theirs in pairs:
-        if None not in (ours, theirs) and ours != theirs:
-            raise ShapeError(
-                f"x is {value.spec}, so axis {axis} has {ours} entries, but bias is "
-                f"{offset.spec} and gives {theirs}",
-                axes={"x": axis},
-            )

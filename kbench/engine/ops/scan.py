@@ -52,7 +52,7 @@ def _recur_numpy(out: Any, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.nda
     factors = np.moveaxis(a, axis, 0).astype(wide, copy=False)
     result = np.empty(terms.shape, wide)
     with np.errstate(all="ignore"):
-        if result.size <= FEW * result.shape[0]:
+        if result.size <= FEW * len(result):
             _recur_few(result, terms, factors)
         else:
             _recur_rows(result, terms, factors)
