@@ -8,6 +8,7 @@ input: a setting that changed, a name that was made, a variable whose value is a
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -75,7 +76,8 @@ def fold_errors(shell: Any) -> None:
     own = os.path.dirname(IPython.__file__) + os.sep
 
     def show(shell: Any, kind: type, error: BaseException, trace: object, **_: object) -> None:
-        print(cli_run.fold(error, more=own), end="", flush=True)
+        text = cli_run.fold(error, more=own)
+        print(re.sub(r'File "<ipython-input-(\d+)-\w+>"', r"In [\1]", text), end="", flush=True)
 
     shell.set_custom_exc((Exception,), show)
 
