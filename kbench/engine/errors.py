@@ -35,6 +35,23 @@ _OPERATOR_NAMES = {
     "__getitem__": "x[...]",
 }
 
+_OP_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "_power": "**",
+    "matmul": "@",
+    "getitem": "x[...]",
+}
+
+
+def op_symbol(name: str) -> str:
+    """How an error names an op: by its operator where there is one."""
+    return _OP_SYMBOLS.get(name, name)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -97,7 +114,7 @@ def describe_value(value: Any) -> str | None:
     if spec is not None:
         return str(spec)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
+    if not isinstance(shape, tuple) or dtype is None:
         return None
     return f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
@@ -191,9 +208,8 @@ class KbenchError(Exception):
     def __str__(self) -> str:
         head = f"{self.function}: {self.reason}" if self.function else self.reason
         lines = [head]
-        named = [one for one in self.operands if one.place is not None or one.name]
         width = max((len(one.role) for one in self.operands), default=0)
-        for one in named or self.operands:
+        for one in self.operands:
             name = f" '{one.name}'" if one.name else ""
             where = f"   {one.place}" if one.place is not None else ""
             lines.append(f"  {one.role:<{width}}  {one.kind}{name} {one.spec}{where}")

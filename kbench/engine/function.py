@@ -63,8 +63,8 @@ class Function:
             )
         if len(inputs) != len(self.inputs):
             raise FeedError(
-                f"takes {len(self.inputs)} values "
-                f"({', '.join(one.name for one in self.inputs)}), got {len(inputs)}",
+                f"takes {len(self.inputs)} value{'' if len(self.inputs) == 1 else 's'} "
+                f"({', '.join(one.name.split(':')[0] for one in self.inputs)}), got {len(inputs)}",
                 function=self.name,
             )
         arrays = [fed_array(node, value) for node, value in zip(self.inputs, inputs, strict=True)]
@@ -154,7 +154,14 @@ def _cast_feed(node: Tensor, value: Any) -> np.ndarray:
             function="function",
         )
     with np.errstate(all="ignore"):
-        return array.astype(node.spec.dtype)
+        cast = array.astype(node.spec.dtype)
+    if cast.dtype.kind != "f" and not np.array_equal(cast, array):
+        raise FeedError(
+            f"{node.kind} {node.name.split(':')[0]!r} is {node.spec}{_made(node)}, but the value "
+            f"is {array.dtype} and holds what {node.spec.dtype} cannot",
+            function="function",
+        )
+    return cast
 
 
 # ------------------------------------------------------------------ graphs behind a function

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from kbench.engine.errors import ArgumentError
@@ -30,8 +30,7 @@ def scope() -> str:
     return getattr(_local, "scope", "")
 
 
-@contextmanager
-def name_scope(name: str) -> Iterator[str]:
+def name_scope(name: str) -> AbstractContextManager[str]:
     """Prefix the names of tensors made inside the block; scopes nest.
 
     >>> with K.name_scope("block"):
@@ -40,6 +39,11 @@ def name_scope(name: str) -> Iterator[str]:
     """
     if not isinstance(name, str):
         raise ArgumentError(f"name must be a string, got {name!r}")
+    return _named(name)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[str]:
     before = scope()
     _local.scope = f"{before}{name}/" if name else before
     try:

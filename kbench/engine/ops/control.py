@@ -130,12 +130,16 @@ def set_learning_phase(value: Any) -> None:
         ArgumentError: another value.
     """
     global _fixed
+    _fixed = _checked_phase(value)
+    config.touch("learning_phase")
+
+
+def _checked_phase(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
         raise ArgumentError(f"the learning phase must be 0 or 1, got {value!r}")
-    _fixed = value
-    config.touch("learning_phase")
+    return value
 
 
 def _assign_phase(value: Any) -> None:
@@ -148,13 +152,17 @@ def _assign_phase(value: Any) -> None:
 config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign_phase)
 
 
-@contextlib.contextmanager
-def learning_phase_scope(value: Any) -> Iterator[None]:
+def learning_phase_scope(value: Any) -> contextlib.AbstractContextManager[None]:
     """Fix the learning phase inside the block, then restore what it was.
 
     Raises:
         ArgumentError: `value` is not 0 or 1.
     """
+    return _fixed_phase(_checked_phase(value))
+
+
+@contextlib.contextmanager
+def _fixed_phase(value: Any) -> Iterator[None]:
     global _fixed
     before = _fixed
     set_learning_phase(value)

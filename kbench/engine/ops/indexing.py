@@ -14,8 +14,8 @@ from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor, operator
 
-# An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), where
-# a number may be ("input", k): the value of the k-th further input.
+# An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
+# ("block", start, stop, None), which unlike a slice must lie within the axis. A number may be ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
 
 
@@ -87,9 +87,18 @@ def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
             if item[1] is not None and size is not None and not -size <= item[1] < size:
                 raise ShapeError(f"index {item[1]} is out of range for axis {axis} of {x}")
         else:
+            if item[0] == "block":
+                _check_block(x, axis, item)
             shape.append(_slice_size(size, item, given))
         axis += 1
     return Spec(tuple(shape), x.dtype, _picked_value(x, items))
+
+
+def _check_block(x: Spec, axis: int, item: Item) -> None:
+    size, first, stop = x.shape[axis], item[1], item[2]
+    last = first if stop is None else stop
+    if first is not None and first < 0 or (None not in (size, last) and last > size):
+        raise ShapeError(f"elements {first} to {last} leave axis {axis} of x, {x}")
 
 
 def _slice_size(size: int | None, item: Item, given: Item) -> int | None:
@@ -193,21 +202,13 @@ def slice(x: Operand, start: Any, size: Any) -> Tensor:
             f"start has {len(starts)} and size {len(sizes)} entries, but x is {tensor.spec}: "
             "one for each axis is needed"
         )
-    key = []
-    for axis, (first, count) in enumerate(zip(starts, sizes, strict=True)):
-        if isinstance(first, Tensor) or isinstance(count, Tensor):
-            key.append(builtins.slice(first, first + count))
-            continue
-        length = tensor.spec.shape[axis]
-        if count == -1:
-            key.append(builtins.slice(first, None))
-        elif length is not None and (first < 0 or first + count > length):
-            raise ShapeError(
-                f"elements {first} to {first + count} leave axis {axis} of x, {tensor.spec}"
-            )
-        else:
-            key.append(builtins.slice(first, first + count))
-    return getitem(tensor, tuple(key))
+    extra: list[Tensor] = []
+    items: list[Item] = []
+    for first, count in zip(starts, sizes, strict=True):
+        to_end = not isinstance(count, Tensor) and count == -1
+        stop = None if to_end else first + count
+        items.append(("block", _bound(first, extra), _bound(stop, extra), None))
+    return apply(GETITEM, tensor, *extra, items=tuple(items))
 
 
 def _entries(value: Any, name: str) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import FeedError, KbenchError, make_operand
+from kbench.engine.errors import FeedError, KbenchError, make_operand, op_symbol
 from kbench.engine.op import Constant, Op
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import IDENTITY
@@ -84,7 +84,7 @@ def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: dict[str, Any])
     try:
         return op.infer(*specs, **attrs)
     except KbenchError as error:
-        raise error.at(op.name, concrete_operands(node, specs), node.place) from None
+        raise error.at(op_symbol(op.name), concrete_operands(node, specs), node.place) from None
 
 
 def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:

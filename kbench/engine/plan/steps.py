@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import KbenchError, make_operand
+from kbench.engine.errors import KbenchError, make_operand, op_symbol
 from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.plan.items import Guard, Item, infer_at
 
@@ -86,8 +86,6 @@ def releasing(step: Step, slots: tuple[int, ...]) -> Step:
 
 def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
     """An error of a kernel, told about the node that ran."""
-    if error.operands and error.place is not None:
-        return error
     rows = []
     for index, (node, slot) in enumerate(zip(item.origin.inputs, item.inputs, strict=False)):
         row = make_operand(f"operand {index}", node)
@@ -95,4 +93,4 @@ def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
         if row is not None and isinstance(array, np.ndarray):
             spec = str(runtime_value(array))
             rows.append(type(row)(row.role, spec, row.kind, row.name, row.place, row.ident))
-    return error.at(error.function or item.op.name, tuple(rows), item.origin.place)
+    return error.at(op_symbol(item.origin.op.name), tuple(rows), item.origin.place)
