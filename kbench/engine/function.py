@@ -21,6 +21,7 @@ from kbench.engine.tensor import Last, Tensor
 from kbench.engine.variables import Update, Variable, store_all, update
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
+FUNCTIONS = 256  # sets of fetches that a session remembers
 
 
 class Function:
@@ -268,6 +269,7 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     feeds = feed_dict or {}
     if isinstance(node, Variable) and not feeds:
         return node.get_value()
+    _check_generation([node])
     for key in feeds:
         if not isinstance(key, Tensor):
             raise FeedError(f"keys of feed_dict must be tensors, got {key!r}", function="eval")
@@ -305,7 +307,7 @@ class Session:
 
     def __init__(self) -> None:
         self.closed = False
-        self._functions: dict[Any, Function] = {}
+        self._functions: OrderedDict[Any, Function] = OrderedDict()
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None, **_options: Any) -> Any:
         """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form."""
@@ -321,6 +323,8 @@ class Session:
                         f"keys of feed_dict must be tensors, got {one!r}", function="run"
                     )
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
+            if len(self._functions) > FUNCTIONS:
+                self._functions.popitem(last=False)
         values = iter(compiled(list(feeds.values())))
         return _rebuild(fetches, values)
 

@@ -293,12 +293,18 @@ def to_dense(tensor: Tensor) -> Tensor:
 def int_shape(x: Any) -> Shape | None:
     """The static shape as a tuple, None for sizes that are not known before evaluation.
 
+    Where a size is unknown, an attribute `_keras_shape` that a layer has set may supply it.
+
     >>> K.int_shape(K.placeholder((None, 4, 5)))
     (None, 4, 5)
     """
-    if isinstance(x, Tensor):
-        return tuple(x.spec.shape)
-    return tuple(np.shape(x))
+    if not isinstance(x, Tensor):
+        return tuple(np.shape(x))
+    shape = tuple(x.spec.shape)
+    given = getattr(x, "_keras_shape", None)
+    if None in shape and isinstance(given, tuple) and len(given) == len(shape):
+        return tuple(b if a is None else a for a, b in zip(shape, given, strict=True))
+    return shape
 
 
 def get_variable_shape(x: Any) -> Shape | None:
