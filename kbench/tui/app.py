@@ -13,7 +13,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
-from kbench.tui import keys
+from kbench.tui import keys, remembered
 from kbench.tui.glyphs import ASCII, UNICODE, Glyphs
 from kbench.tui.link import Link, Opener, open_kernel
 from kbench.tui.screens.main import MainScreen
@@ -38,9 +38,8 @@ class WorkbenchApp(App[int]):
         self,
         opener: Opener = open_kernel,
         *,
-        theme: str = DEFAULT,
+        theme: str = "",
         ascii: bool = False,
-        folder: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -49,7 +48,7 @@ class WorkbenchApp(App[int]):
         self.clock = clock
         self.last_key = "none yet"
         self.problems: list[str] = []
-        self.folder = folder
+        self.folder: Path | None = None
         self.keymap: dict[str, str] = {}
         self._main = MainScreen()
         self._wanted_theme = theme
@@ -61,28 +60,49 @@ class WorkbenchApp(App[int]):
         return self._main
 
     def on_mount(self) -> None:
-        """Themes; the keys file is read once the first frame is out."""
+        """Themes; what the user's files say is taken over once the first frame is out."""
         for theme in THEMES:
             self.register_theme(theme)
-        if self._wanted_theme in self.available_themes:
-            self.theme = self._wanted_theme
-        else:
-            self.problems.append(f"there is no theme {self._wanted_theme!r}")
+        self._take_theme(self._wanted_theme or DEFAULT)
 
-    def settled(self) -> None:
-        """Everything is mounted: take over the user's keys and report what is wrong with them."""
-        if self.folder is not None:
+    def _take_theme(self, name: str) -> None:
+        if name in self.available_themes:
+            self.theme = name
+        else:
+            self.problems.append(f"there is no theme {name!r}")
+            self.theme = DEFAULT
+
+    def settle(self, folder: Path | None) -> None:
+        """Take over the user's theme, pane sizes and keys, and report what is wrong with them."""
+        self.folder = folder
+        if folder is not None:
+            state, problem = remembered.load(folder)
+            self._main.choices.shares.update(state.shares)
+            if state.theme and not self._wanted_theme:
+                self._take_theme(state.theme)
             self.keymap, problems = keys.load(self.keys_file)
-            self.problems += problems
+            self.problems += [problem] * bool(problem) + problems
             if self.keymap:
                 self.set_keymap(self.keymap)
+            self._main.relayout()
         for problem in self.problems:
             self.notify(problem, severity="warning", markup=False)
+
+    def remember(self) -> None:
+        """Write down the theme and the pane sizes."""
+        if self.folder is not None:
+            theme = "" if self.theme in (DEFAULT, self._wanted_theme) else self.theme
+            remembered.save(self.folder, remembered.Remembered(theme, self._main.choices.shares))
 
     @property
     def keys_file(self) -> Path:
         """Where the user's keys are."""
         return (self.folder or Path()) / "keys.toml"
+
+    @property
+    def kernel_failed(self) -> bool:
+        """True when there never was a kernel."""
+        return self._main.conductor.state == "failed"
 
     def _from_thread(self, message: Any) -> None:
         if self.is_running:
@@ -129,11 +149,15 @@ def run(options: Any) -> int:
     """Open the workbench; `options` are the command line's. Returns the exit code."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     ascii_wanted = bool(getattr(options, "ascii", False)) or not encoding.startswith("utf")
-    app = WorkbenchApp(theme=getattr(options, "theme", None) or DEFAULT, ascii=ascii_wanted)
+    if sys.__stderr__ is None or not sys.__stderr__.isatty():
+        # Textual draws on standard error; where that goes to a file, the terminal is stdout.
+        setattr(sys, "__stderr__", sys.__stdout__)  # noqa: B010 - typed as final
+    app = WorkbenchApp(theme=getattr(options, "theme", None) or "", ascii=ascii_wanted)
     try:
         code = app.run()
+        app.remember()
     finally:
         app.link.close()
     if app.return_code:
         return app.return_code
-    return 3 if app._main.conductor.state == "failed" and not code else int(code or 0)
+    return 3 if app.kernel_failed and not code else int(code or 0)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kbench.tui.screens.main import MainScreen
 
+ENGAGED = ("up", "down", "enter")
 PAUSE = 0.08  # seconds without a key before the kernel is asked
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
 _WORD = re.compile(r"[A-Za-z_]\w*$")
@@ -51,7 +52,7 @@ class Assist:
         return self.screen.query_one(Prompt)
 
     @property
-    def list(self) -> CompletionList | None:
+    def popup(self) -> CompletionList | None:
         """The list of completions, None before it is mounted."""
         found = self.screen.query(CompletionList)
         return found.first() if found else None
@@ -59,23 +60,26 @@ class Assist:
     @property
     def open(self) -> bool:
         """True while the list is on the screen."""
-        return self.list is not None and bool(self.list.display)
+        return self.popup is not None and bool(self.popup.display)
 
     def close(self) -> bool:
         """Take the list away; False when there was none."""
         was_open = self.open
-        if self.list is not None:
-            self.list.hide()
-        self.prompt.list_open = False
+        if self.popup is not None:
+            self.popup.hide()
+        self.prompt.list_keys = ()
         return was_open
 
     def list_key(self, key: str) -> None:
         """Up, down or Enter while the list is open."""
-        options = self.list
+        options = self.popup
         if options is None or not options.display:
-            self.prompt.list_open = False
+            self.prompt.list_keys = ()
         elif key == "enter":
             self.take()
+        elif options.highlighted is None:
+            options.highlighted = 0
+            self.prompt.list_keys = ENGAGED
         else:
             options.move(1 if key == "down" else -1)
 
@@ -102,7 +106,7 @@ class Assist:
             self.screen.conductor.show_hint()
 
     def _still_fits(self) -> bool:
-        options, prompt = self.list, self.prompt
+        options, prompt = self.popup, self.prompt
         if options is None:
             return False
         typed = prompt.text[options.span[0] : prompt.position]
@@ -136,12 +140,11 @@ class Assist:
     def _offer(
         self, texts: list[str], kinds: list[str], span: tuple[int, int], explicit: bool
     ) -> None:
-        options, prompt = self.list, self.prompt
+        options, prompt = self.popup, self.prompt
         if options is None:
             return
         typed = prompt.text[span[0] : span[1]]
-        pairs = zip(texts, kinds or [""] * len(texts), strict=False)
-        matches = [Match(text, kind) for text, kind in pairs]
+        matches = [Match(text, kind) for text, kind in zip(texts, kinds, strict=False)]
         if not typed.rpartition(".")[2].startswith("_"):
             public = [one for one in matches if not one.text.rpartition(".")[2].startswith("_")]
             matches = public or matches
@@ -156,12 +159,23 @@ class Assist:
             prompt.insert_at(*span, prefix)
             options.span = (span[0], span[0] + len(prefix))
         options.stand(prompt.cursor_screen_offset, self.screen.region)
-        prompt.list_open = bool(options.display)
+        if not options.display:
+            self.close()
+        elif explicit:
+            prompt.list_keys = ENGAGED
+        elif prompt.list_keys != ENGAGED:
+            # It came by itself: Enter still runs the input, Down goes into the list.
+            options.highlighted = None
+            prompt.list_keys = ("down",)
 
     def take(self) -> None:
-        """Put the highlighted completion in place."""
-        options = self.list
-        if options is None or options.chosen is None:
+        """Put the highlighted completion, or else the first, in place."""
+        options = self.popup
+        if options is None:
+            return
+        if options.highlighted is None:
+            options.highlighted = 0
+        if options.chosen is None:
             return
         prompt, chosen = self.prompt, options.chosen
         prompt.insert_at(options.span[0], max(prompt.position, options.span[1]), chosen)

@@ -144,3 +144,25 @@ def _columns(
     regions["value"] = Region(left + middle, body.y, right, value)
     regions["plan"] = Region(left + middle, body.y + value, right, body.height - value)
     return Layout("three", regions)
+
+
+def border_at(layout: Layout, x: int, y: int) -> str:
+    """The layout's kind when (x, y) is on the border between the session and the panes, else ''."""
+    session, tabs = layout.regions.get("transcript"), layout.regions.get("tabs")
+    if session is None or (tabs is None and "settings" not in layout.regions):
+        return ""
+    if layout.kind == "compact":
+        return "compact" if tabs is not None and y == tabs.y and x > tabs.right - 20 else ""
+    if layout.kind in ("two", "three") and 1 <= y:
+        return layout.kind if abs(x - session.right + 0.5) < 1 else ""
+    return ""
+
+
+def share_at(kind: str, width: int, height: int, x: int, y: int) -> int:
+    """The session's part in percent when its border is put at (x, y)."""
+    if kind == "compact":
+        return 100 * (y - 1) // max(height - 2, 1)
+    if kind == "two":
+        return 100 * (x + 1) // max(width, 1)
+    # Three columns: left is 46 % of what the middle leaves, so x = left + middle.
+    return round(100 * (x + 1 - 0.46 * width) / (0.54 * max(width, 1)))

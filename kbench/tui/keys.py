@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ TABLE: tuple[Key, ...] = (
     Key("main", "palette", "ctrl+p", "palette", "palette of all commands", "Palette", True),
     Key("main", "jump", "ctrl+o", "jump", "jump to a pane by its letter"),
     Key("main", "interrupt", "ctrl+c", "interrupt", "copy, interrupt or clear", "Int", True),
+    Key("main", "save", "alt+s", "save", "write the session to a script or a notebook"),
     Key("main", "restart", "alt+r,ctrl+f5", "restart", "restart the kernel"),
     Key("main", "quit", "ctrl+q", "quit", "quit", "Quit", True),
     Key("main", "wider", "alt+right", "resize(2)", "move the border of the session right"),
@@ -110,7 +111,7 @@ def of(where: str) -> Iterator[Key]:
     return (key for key in TABLE if key.where == where)
 
 
-def bindings(*places: str) -> list[Binding]:
+def bindings(*places: str) -> list[BindingType]:
     """Textual bindings of the rows of these places, remappable by their ids."""
     return [
         Binding(key.keys, key.action, key.words, show=bool(key.bar), priority=key.priority,

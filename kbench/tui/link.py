@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
@@ -16,15 +18,25 @@ if TYPE_CHECKING:
     from kbench.workbench.base import Completion, Session
     from kbench.workbench.history import History
 
-Opener = Callable[[], "tuple[Session, History | None]"]
+@dataclass
+class Opened:
+    """A session that is not started yet, and where the user's files are, if anywhere."""
+
+    session: Session
+    history: History | None = None
+    folder: Path | None = None
 
 
-def open_kernel() -> tuple[Session, History | None]:
+Opener = Callable[[], Opened]
+
+
+def open_kernel() -> Opened:
     """A session on a kernel process of its own, and the history of all sessions."""
+    from kbench.engine import config
     from kbench.workbench.history import History
     from kbench.workbench.session import KernelSession
 
-    return KernelSession(), History()
+    return Opened(KernelSession(), History(), config.state_dir())
 
 
 class AskFailed(Exception):
@@ -49,14 +61,15 @@ class Link:
 
     def _open(self) -> None:
         try:
-            session, history = self._opener()
+            opened = self._opener()
+            session, history = opened.session, opened.history
             older = history.latest() if history is not None else []
             session.events.subscribe(lambda event: self._post(SessionEvent(event)))
             with self._lock:
                 if self._closed:
                     return
                 self.session, self.history = session, history
-                self._post(LinkReady(older))
+                self._post(LinkReady(older, opened.folder))
                 session.start()
         except Exception as error:  # whatever it is, the user must read it
             self._post(LinkFailed(f"{type(error).__name__}: {error}"))

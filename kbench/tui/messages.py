@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from textual.message import Message
@@ -16,10 +17,11 @@ class SessionEvent(Message):
 
 
 class LinkReady(Message):
-    """The session exists (its kernel may still start); `older` are inputs of earlier sessions."""
+    """The session exists (its kernel may still start); `older`: inputs of earlier ones."""
 
-    def __init__(self, older: list[str]) -> None:
+    def __init__(self, older: list[str], folder: Path | None) -> None:
         self.older = older
+        self.folder = folder
         super().__init__()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from fake_session import FakeSession
 from textual.pilot import Pilot
 
 from kbench.tui.app import WorkbenchApp
-from fake_session import FakeSession
+from kbench.tui.link import Opened
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 
@@ -22,11 +24,14 @@ def text_of(app: Any) -> str:
 
 @asynccontextmanager
 async def bench(
-    size: tuple[int, int] = (120, 40), session: FakeSession | None = None, **options: Any
+    size: tuple[int, int] = (120, 40),
+    session: FakeSession | None = None,
+    folder: Path | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int], FakeSession]]:
     """A running workbench whose kernel is the fake one."""
     kernel = session or FakeSession()
-    app = WorkbenchApp(lambda: (kernel, None), **options)
+    app = WorkbenchApp(lambda: Opened(kernel, None, folder), **options)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         yield app, pilot, kernel

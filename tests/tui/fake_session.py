@@ -188,7 +188,8 @@ def print_much(session: FakeSession, cell: Cell) -> None:
 
 
 def hostile(session: FakeSession, cell: Cell) -> None:
-    session._emit(events.Stream(cell.ident, "stdout", "[bold]no[/bold] \x1b]0;t\x07\x07\u202eabc\n"))
+    text = "[bold]no[/bold] \x1b]0;t\x07\x07\u202eabc\n"
+    session._emit(events.Stream(cell.ident, "stdout", text))
     session.result(cell, "[red]x[/red]\x1b[2J\x00")
     session.names["a\u202eb"] = 1
     session.finish(cell)

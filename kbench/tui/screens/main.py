@@ -1,13 +1,9 @@
-"""The workbench's one main screen: which panes there are, where they stand, who has the focus."""
+"""The workbench's one main screen: which panes there are, and who answers what they ask."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
-from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
 
 from kbench.tui import geometry, keys
@@ -21,13 +17,12 @@ from kbench.tui.messages import (
     LinkFailed,
     LinkReady,
     SessionEvent,
-    ShowPane,
     ShowValue,
     Submitted,
-    TitleChanged,
 )
 from kbench.tui.panes import Panes
 from kbench.tui.screens import overlays, value_commands
+from kbench.tui.screens.pane_screen import PaneScreen
 from kbench.tui.table import Table
 from kbench.tui.widgets.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.widgets.completion import CompletionList
@@ -38,31 +33,18 @@ from kbench.tui.widgets.transcript import Transcript
 from kbench.tui.widgets.value import ValuePane
 from kbench.tui.widgets.variables import SNIPPETS, VariablesTable
 
-if TYPE_CHECKING:
-    from kbench.tui.app import WorkbenchApp
 
-INNER = {"value": "grid", "settings": "settings-list"}
-
-
-class MainScreen(Screen[None]):
-    """Panes are absolute regions computed by `geometry.arrange`; nothing is ever re-parented."""
+class MainScreen(PaneScreen):
+    """Widgets post messages; this screen hands them to the conductor, the panes, the dialogs."""
 
     BINDINGS = keys.bindings("main")
     AUTO_FOCUS = "#prompt"
 
     def __init__(self) -> None:
         super().__init__()
-        self.choices = geometry.Choices()
-        self.layout_now: geometry.Layout | None = None
-        self.titles: dict[str, str] = {}
         self.conductor = Conductor(self)
         self.panes = Panes(self)
         self.assist = Assist(self)
-
-    @property
-    def bench(self) -> WorkbenchApp:
-        """The app, with its own members."""
-        return cast("WorkbenchApp", self.app)
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
@@ -92,157 +74,16 @@ class MainScreen(Screen[None]):
         self.query_one(PlanTable).show(None)
         self.relayout()
         self.query_one(Prompt).colour()
-        self.bench.settled()
 
-    # ------------------------------------------------------------------ layout
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Another size, another layout."""
-        self.relayout()
-
-    def relayout(self) -> None:
-        """Give every pane its region; those without one are hidden."""
-        width, height = self.size
-        if not width or not height:
-            return
-        prompt = self.query_one(Prompt)
-        layout = geometry.arrange(width, height, self.choices, prompt.lines_needed)
-        self.layout_now = layout
-        for name in ("status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER):
-            widget = self._widget(name)
-            if widget is None:
-                continue
-            region = layout.regions.get(name)
-            widget.display = region is not None
-            if region is not None:
-                widget.styles.offset = (region.x, region.y)
-                widget.styles.width = region.width
-                widget.styles.height = region.height
-                widget.set_class(layout.bordered, "bordered")
-        self.set_class(layout.kind == "tiny", "tiny")
-        self._stand_banner(layout)
-        self.call_after_refresh(self._redraw)
+    def rearranged(self) -> None:
+        """Panes that have come to the screen catch up."""
         self.panes.shown_changed()
 
-    def _stand_banner(self, layout: geometry.Layout) -> None:
-        banner, place = self._widget("banner"), layout.regions.get("transcript")
-        if banner is not None and place is not None:
-            banner.styles.offset = (place.x, place.y)
-            banner.styles.width = place.width
-
-    def _redraw(self) -> None:
+    def redrawn(self) -> None:
         """Lines that are cut to their width are written again at the new one."""
         self.conductor.show_status()
         self.conductor.show_hint()
-        self._show_keys()
-        self._show_tabs()
         self.conductor.show_number()
-
-    def _widget(self, name: str) -> Widget | None:
-        found = self.query(f"#{name}")
-        return found.first(Widget) if found else None
-
-    def shows(self, pane: str) -> bool:
-        """True when the pane is on the screen."""
-        return self.layout_now is not None and pane in self.layout_now.regions
-
-    def _show_keys(self) -> None:
-        bar = self.query_one("#keybar", KeyLine)
-        shown = [
-            (self.bench.key_words(key.id, key.keys), key.bar, f"screen.{key.action}")
-            for key in keys.of("main")
-            if key.bar
-        ]
-        bar.set_keys(shown)
-
-    def _show_tabs(self) -> None:
-        tabs = self._widget("tabs")
-        if tabs is None or self.layout_now is None or not tabs.display:
-            return
-        numbers = {pane: at for at, pane in enumerate(geometry.SIDE_PANES, 1)}
-        names = {**geometry.TITLES, "variables": "Vars"}
-        active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
-        cast(TabLine, tabs).set_tabs(
-            [(pane, f"{numbers[pane]} {names[pane]}") for pane in self.layout_now.tabs],
-            active,
-            self.titles.get(active, ""),
-            self.bench.glyphs.rule,
-        )
-
-    def on_title_changed(self, event: TitleChanged) -> None:
-        """A pane's words stand in its frame, or beside the tabs."""
-        self.titles[event.pane] = event.title
-        widget = self._widget(event.pane)
-        if widget is not None:
-            widget.border_title = Content(event.title)
-        self._show_tabs()
-
-    def on_prompt_resized(self) -> None:
-        """The prompt grows with its text."""
-        self.relayout()
-
-    # ------------------------------------------------------------------ focus
-
-    def action_pane(self, pane: str) -> None:
-        """Bring a pane to the front and give it the focus."""
-        if pane in geometry.SIDE_PANES and not self.shows(pane):
-            self.choices.side = True
-            self.choices.zoom = pane if self.choices.zoom else ""
-            self.choices.tab = pane
-            self.relayout()
-        if not self.shows(pane) and self.choices.zoom:
-            self.choices.zoom = ""
-            self.relayout()
-        self.call_after_refresh(self._focus_pane, pane)
-
-    def _focus_pane(self, pane: str) -> None:
-        widget = self._widget(INNER.get(pane, pane))
-        if widget is not None and self.shows(pane):
-            widget.focus()
-
-    def focused_pane(self) -> str:
-        """The pane that has the focus, 'prompt' if none has."""
-        node: object = self.focused
-        while isinstance(node, Widget):
-            if node.id in geometry.FOCUS_ORDER:
-                return node.id
-            node = node.parent
-        return "prompt"
-
-    def action_next_pane(self, step: int) -> None:
-        """Round all panes, those behind a tab included."""
-        kind = self.layout_now.kind if self.layout_now else "tiny"
-        order = geometry.FOCUS_ORDER
-        if kind == "tiny" or not self.choices.side:
-            order = ("prompt", "transcript")
-        now = self.focused_pane()
-        at = order.index(now) if now in order else 0
-        self.action_pane(order[(at + step) % len(order)])
-
-    def on_show_pane(self, event: ShowPane) -> None:
-        """A widget asks for another pane."""
-        self.action_pane(event.pane)
-
-    def action_side(self) -> None:
-        """Hide or show the panes beside the session."""
-        self.choices.side = not self.choices.side
-        self.choices.zoom = ""
-        if not self.choices.side and self.focused_pane() not in ("prompt", "transcript"):
-            self.query_one(Prompt).focus()
-        self.relayout()
-
-    def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, or take it back."""
-        self.choices.zoom = "" if self.choices.zoom else self.focused_pane()
-        self.relayout()
-
-    def action_resize(self, step: int) -> None:
-        """Move the border of the session; remembered per layout."""
-        kind = self.layout_now.kind if self.layout_now else ""
-        if kind in geometry.SHARES:
-            share = self.choices.shares.get(kind, geometry.SHARES[kind]) + step
-            self.choices.shares[kind] = max(25, min(share, 75))
-            self.relayout()
 
     # ------------------------------------------------------------------ what widgets ask for
 
@@ -291,6 +132,7 @@ class MainScreen(Screen[None]):
     def on_link_ready(self, event: LinkReady) -> None:
         """The session can take cells."""
         self.query_one(Prompt).take_history(event.older)
+        self.bench.settle(event.folder)
         self.conductor.link_ready()
 
     def on_link_failed(self, event: LinkFailed) -> None:
@@ -370,6 +212,10 @@ class MainScreen(Screen[None]):
     def action_jump(self) -> None:
         """A letter per pane."""
         overlays.show_jump(self)
+
+    def action_save(self) -> None:
+        """Write the session to a file."""
+        overlays.ask_save(self)
 
     def action_restart(self) -> None:
         """Ask how to restart."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -174,6 +172,36 @@ def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
     screen.app.push_screen(Ask(title, password=password), act)
 
 
+def ask_save(screen: MainScreen) -> None:
+    """Write the cells of this session to a script or a notebook."""
+    session = screen.bench.link.session
+    if session is None:
+        return
+
+    async def write(path: str) -> None:
+        def work() -> object:
+            from kbench.workbench import export
+
+            form = export.notebook if path.endswith(".ipynb") else export.script
+            return form(session.cells.values(), path)
+
+        try:
+            written = await screen.bench.link.call(work)
+        except (OSError, ValueError) as error:
+            screen.notify(str(error), severity="error", markup=False)
+        else:
+            screen.notify(f"written: {written}", markup=False)
+
+    def check(path: str) -> str:
+        return "" if path.endswith((".py", ".ipynb")) else "the name must end in .py or .ipynb"
+
+    def act(path: str | None) -> None:
+        if path:
+            screen.run_worker(write(path))
+
+    screen.app.push_screen(Ask("write the session to", "session.py", check=check), act)
+
+
 def ask_filter(screen: MainScreen) -> None:
     """Filter the variables while typing."""
     table = screen.query_one(VariablesTable)
@@ -198,6 +226,8 @@ def show_diagnostics(screen: MainScreen) -> None:
 
 def diagnostics(screen: MainScreen) -> list[str]:
     """Versions, sizes, timings, keys and the log of a dead kernel, as plain lines."""
+    import platform  # not needed before the first frame
+
     bench, conductor = screen.bench, screen.conductor
     size = screen.size
     layout = screen.layout_now.kind if screen.layout_now else "-"
@@ -231,6 +261,8 @@ def diagnostics(screen: MainScreen) -> list[str]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -99,7 +99,7 @@ class Prompt(TextArea):
         self._at = 0  # position in history; len(history) is the draft
         self._draft = ""
         self._lines = 1
-        self.list_open = False  # kept by the assistant: arrows and Enter belong to the list
+        self.list_keys: tuple[str, ...] = ()  # kept by the assistant: keys that go to its list
 
     # ------------------------------------------------------------------ history
 
@@ -185,7 +185,7 @@ class Prompt(TextArea):
             self.action_run()
 
     async def _on_key(self, event: events.Key) -> None:
-        if self.list_open and event.key in ("up", "down", "enter"):
+        if event.key in self.list_keys:
             event.stop()
             event.prevent_default()
             self.post_message(self.ListKey(event.key))

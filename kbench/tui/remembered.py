@@ -1,0 +1,53 @@
+"""What the workbench remembers from one session to the next: the theme and the pane sizes."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILE = "workbench.json"
+
+
+@dataclass
+class Remembered:
+    """`shares`: the session's part of the screen in percent, per layout."""
+
+    theme: str = ""
+    shares: dict[str, int] = field(default_factory=dict)
+
+
+def load(folder: Path) -> tuple[Remembered, str]:
+    """What was remembered and what is wrong with the file; a broken file is put aside."""
+    path = folder / FILE
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        theme, shares = table.get("theme", ""), table.get("shares", {})
+        kept = {str(key): max(25, min(int(one), 75)) for key, one in shares.items()}
+        return Remembered(str(theme), kept), ""
+    except FileNotFoundError:
+        return Remembered(), ""
+    except OSError as error:
+        return Remembered(), f"{path}: {error}"
+    except (ValueError, TypeError, AttributeError) as error:
+        aside = path.with_suffix(".broken")
+        try:
+            os.replace(path, aside)
+        except OSError:
+            return Remembered(), f"{path} is unreadable: {error}"
+        return Remembered(), f"{path.name} was unreadable and is kept as {aside.name}: {error}"
+
+
+def save(folder: Path, state: Remembered) -> str:
+    """Write atomically; returns what went wrong, '' if nothing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=FILE)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump({"theme": state.theme, "shares": state.shares}, stream)
+        os.replace(temporary, folder / FILE)
+    except OSError as error:
+        return f"{folder / FILE}: {error}"
+    return ""
