@@ -21,6 +21,7 @@ INSTALL_SECONDS, ANSWER_SECONDS = 1000, 60
 ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
 OPENED = "\x1b[?1049h"
 CODE, ANSWER = "int(K.eval(K.constant(8191.) * 127.))", "1040257"
+PROMPT = "In [1]"
 QUIT = "\x11"
 
 
@@ -82,6 +83,7 @@ def main(command: str) -> None:
     terminal = Terminal(command)
     terminal.wait_for(OPENED, INSTALL_SECONDS)
     print(f"workbench opened after {len(terminal.text)} bytes")
+    terminal.wait_for(PROMPT, ANSWER_SECONDS, plain=True)
     terminal.text = ""
     terminal.type(CODE)
     terminal.wait_for("8191", ANSWER_SECONDS, plain=True)
