@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.engine.signal import Signal
+from kbench.workbench import events
 from kbench.workbench.journal import Journal
 
 Reply = dict[str, Any]
+KEPT_TEXT = 200_000  # characters of printed text kept per cell for a notebook of the session
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Cell:
     seconds: float = 0.0
     replay_of: int | None = None
     outputs: list[Any] = field(default_factory=list)
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,21 @@ class Session(abc.ABC):
 
     def _emit(self, event: Any) -> None:
         self.journal.record(event)
+        self._keep(event)
         self.events.emit(event)
+
+
+    def _keep(self, event: Any) -> None:
+        """Remember what a cell showed, for a notebook made of the session."""
+        cell = self.cells.get(getattr(event, "cell", None) or 0)
+        if cell is None:
+            return
+        if isinstance(event, events.ClearOutput):
+            cell.outputs.clear()
+        elif isinstance(event, (events.Stream, events.Result, events.Error)):
+            cell.kept += len(event.text) if isinstance(event, events.Stream) else 0
+            if cell.kept <= KEPT_TEXT:
+                cell.outputs.append(event)
 
 
 def failed_reply(verb: str, kind: str, reason: str) -> Reply:
@@ -144,7 +161,7 @@ def completeness(code: str) -> tuple[str, str]:
     A block ends with a blank line, as at Python's own prompt. Lines of the shell's own syntax
     (%magic, !command, name?) are complete; a %%cell ends with a blank line.
     """
-    lines = code.splitlines() or [""]
+    lines = code.split("\n")
     first, last = lines[0].strip(), lines[-1]
     if first.startswith("%%"):
         return ("complete", "") if len(lines) > 1 and not last.strip() else ("incomplete", "")

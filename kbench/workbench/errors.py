@@ -48,13 +48,13 @@ def detail(error: BaseException) -> dict[str, Any]:
         return {}
     call = _failing_call(error.__traceback__)
     spans = _spans(error, call) if call is not None else {}
-    operands = [_operand_row(one, spans.get(position)) for position, one in enumerate(error.operands)]
+    operands = [_operand_row(one, spans.get(place)) for place, one in enumerate(error.operands)]
     row: dict[str, Any] = {
         "kind": type(error).__name__,
         "function": error.function,
         "reason": printable(error.reason, _TEXT_LIMIT),
         "place": _place(error.place),
-        "suggestion": None if error.suggestion is None else printable(error.suggestion, _TEXT_LIMIT),
+        "suggestion": printable(error.suggestion, _TEXT_LIMIT) if error.suggestion else None,
         "operands": operands,
         "source": [] if call is None else [printable(one, 200) for one in call.lines],
         "line": None if call is None else call.first_line,

@@ -58,6 +58,7 @@ class Inspector:
     def ended(self) -> None:
         """A cell has ended: apply what waited, look which names were rebound."""
         self._busy = False
+        self._view.turn += 1
         queued, self._queued_config = self._queued_config, {}
         for name, value in queued.items():
             try:
@@ -133,6 +134,8 @@ class Inspector:
         statistics: bool = True,
         pattern: str | None = None,
     ) -> Data:
+        if self._busy:  # the running cell may write into any array
+            self._view.turn += 1
         rows = self._view.rows(names, statistics, pattern)
         return {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
 
@@ -159,6 +162,17 @@ class Inspector:
         elif not describe.is_tensor(value):
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
         return describe.graph(value, max(1, min(limit, 10 * describe.GRAPH_LIMIT)))
+
+    def _serve_export(self, name: str, path: str) -> Data:
+        from kbench.workbench import export
+
+        held = self._view.array(name)
+        try:
+            written = export.value(held, os.path.expanduser(path))
+        except OSError as error:
+            reason = f"{describe.printable(path, 200)}: {error.strerror or error}"
+            raise ProtocolError("file", reason) from None
+        return {"name": name, "path": str(written.resolve()), "bytes": written.stat().st_size}
 
     def _serve_config(self, set: dict[str, Any] | None = None) -> Data:
         wanted = set or {}

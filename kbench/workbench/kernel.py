@@ -7,6 +7,7 @@ expression, and opens the inspector to any front end that asks for it by its com
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 from typing import Any
 
 import kbench
@@ -71,6 +72,8 @@ def load_ipython_extension(shell: Any) -> None:
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+    if kernel is not None and not faulthandler.is_enabled():
+        faulthandler.enable(all_threads=False)  # what a crash in native code leaves in the kernel's log
     prefetch()  # loads Numba beside what the user types
 
 

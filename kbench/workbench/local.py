@@ -37,12 +37,14 @@ class LocalSession(Session):
         self._shell: Any = None
         self._inspector: Inspector | None = None
         self._runner: int | None = None
+        self._running = 0
         self._answers: list[str] = []
         self._stdout, self._stderr = sys.stdout, sys.stderr
 
     def start(self) -> None:
         began = time.monotonic()
         with self._lock:
+            self._release()
             self._shell = _make_shell(self, self._given)
             namespace = self._shell.user_ns
             hidden = self._shell.user_ns_hidden
@@ -102,10 +104,16 @@ class LocalSession(Session):
 
     def shutdown(self) -> None:
         with self._lock:
-            if self._inspector is not None:
-                self._inspector.close()
-            self._shell = self._inspector = None
+            self._release()
             self.journal.close()
+
+    def _release(self) -> None:
+        """Give up the shell and its inspector."""
+        if self._inspector is not None:
+            self._inspector.close()
+        if self._shell is not None:
+            type(self._shell).clear_instance()
+        self._shell = self._inspector = None
 
     # ------------------------------------------------------------------ running
 
@@ -113,7 +121,7 @@ class LocalSession(Session):
         cell = self.cells[ident]
         shell, inspector = self._shell, self._inspector
         assert shell is not None and inspector is not None, "start the session first"
-        cell.status, shell.cell = "running", ident
+        cell.status, self._running = "running", ident
         self._emit(events.CellStarted(ident, cell.code, cell.replay_of))
         began = time.monotonic()
         self._runner = threading.get_ident()
@@ -142,16 +150,16 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
 
-    def show(self, cell: int, data: dict[str, Any], count: int | None) -> None:
+    def show(self, data: dict[str, Any], count: int | None) -> None:
         """A value or display of the running cell; called by the shell."""
         self._output.flush()
-        self._emit(events.Result(cell, str(data.get("text/plain", "")), data, count))
+        self._emit(events.Result(self._running, str(data.get("text/plain", "")), data, count))
 
-    def fail(self, cell: int, error: BaseException, traceback: list[str]) -> None:
+    def fail(self, error: BaseException, traceback: list[str]) -> None:
         """An exception of the running cell; called by the shell."""
         self._output.flush()
         name, value = type(error).__name__, errors.safe_text(error)
-        self._emit(events.Error(cell, name, value, traceback, errors.detail(error)))
+        self._emit(events.Error(self._running, name, value, traceback, errors.detail(error)))
 
     def next_answer(self, prompt: str = "") -> str:
         """What a cell's `input` gets."""
@@ -198,32 +206,34 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
 
     from kbench.workbench.kernel import prepare
 
-    class Hook(DisplayHook):  # type: ignore[misc]
+    class Hook(DisplayHook):
         def start_displayhook(self) -> None: ...
         def write_output_prompt(self) -> None: ...
         def finish_displayhook(self) -> None: ...
 
         def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
-            session.show(self.shell.cell, format_dict, self.prompt_count)
+            session.show(format_dict, self.prompt_count)
 
-    class Publisher(DisplayPublisher):  # type: ignore[misc]
+    class Publisher(DisplayPublisher):
         def publish(self, data: Any, *args: Any, **kwargs: Any) -> None:
-            session.show(self.shell.cell, data, None)
+            session.show(data, None)
 
-    class Shell(InteractiveShell):  # type: ignore[misc]
+    class Shell(InteractiveShell):
         displayhook_class = Hook
         display_pub_class = Publisher
-        cell = 0
 
         def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-            session.fail(self.cell, evalue, list(stb))
+            session.fail(evalue, list(stb))
 
         def enable_gui(self, gui: Any = None) -> None: ...
 
     settings = Config()
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "nocolor"
-    shell = Shell(user_ns=namespace, config=settings)
+    # As the process's one shell, `display` and `get_ipython` reach it; where there is one already
+    # (a session inside IPython), that one keeps this place.
+    build = Shell if InteractiveShell.initialized() else Shell.instance
+    shell: Any = build(user_ns=namespace, config=settings)
     prepare(shell)
     shell.user_ns.setdefault("input", session.next_answer)
     shell.user_ns_hidden["input"] = session.next_answer

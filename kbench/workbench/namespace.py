@@ -41,6 +41,7 @@ class _Known:
     ident: int
     version: int
     epoch: int
+    turn: int
     is_array: bool
     statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     owner: Any = None  # keeps the object alive, so that its id cannot be given to another
@@ -58,6 +59,7 @@ class View:
         self._asked: set[str] = set()
         self.epoch = 0
         self.told = 0
+        self.turn = 0  # raised by the host when code has run that may have written into arrays
 
     # ------------------------------------------------------------------ names and changes
 
@@ -100,9 +102,10 @@ class View:
                 array = issubclass(type(value), np.ndarray)
                 same = known is not None and known.ident == id(value)
                 if known is None or not same:
-                    self._known[name] = _Known(id(value), version, epoch, array, owner=value)
-                elif known.version != version or (array and name in self._asked):
-                    known.version, known.epoch = version, epoch
+                    made = _Known(id(value), version, epoch, self.turn, array, owner=value)
+                    self._known[name] = made
+                elif known.version != version or self._maybe_written(name, known):
+                    known.version, known.epoch, known.turn = version, epoch, self.turn
                 else:
                     continue
                 changed = True
@@ -114,6 +117,10 @@ class View:
             if changed:
                 self.epoch = epoch
             return changed
+
+    def _maybe_written(self, name: str, known: _Known) -> bool:
+        """An array has no version; one that is being watched counts as changed by every turn."""
+        return known.is_array and known.turn != self.turn and name in self._asked
 
     def changed_since(self, epoch: int) -> list[str]:
         """Names whose row differs from what it was at `epoch`, removed ones included."""

@@ -1,7 +1,8 @@
 """What a front end and the inspector say to each other: verbs, requests, replies; JSON, capped.
 
-A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`, or with
-ok False `{"error": {"kind", "reason"}}`. What the inspector says unasked is `{"v", "push", "data"}`.
+A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`; with
+ok False `{"error": {"kind", "reason"}}` stands for the data. What the inspector says unasked is
+`{"v", "push", "data"}`.
 No message exceeds `LIMIT` bytes: rows are left out then, and `truncated` says how many there were.
 """
 
@@ -35,6 +36,7 @@ VERBS: dict[str, dict[str, tuple[type, ...]]] = {
     "stats": {"name": (str,), "exact": (bool,)},
     "find": {"name": (str,), "what": (str,), "after": (list,)},
     "graph": {"name": (str,), "limit": (int,)},
+    "export": {"name": (str,), "path": (str,)},
     "config": {"set": (dict,)},
     "plan": {"function": (str,), "record": (bool,)},
     "help": {"code": (str,), "position": (int,)},
@@ -46,6 +48,7 @@ _NEEDED = {
     "stats": ("name",),
     "find": ("name",),
     "graph": ("name",),
+    "export": ("name", "path"),
     "help": ("code", "position"),
 }
 

@@ -64,6 +64,8 @@ class KernelSession(Session):
         self._reply: dict[str, Any] | None = None
         self._idle = False
         self._detail: dict[str, Any] = {}
+        self._running_for_sure = False
+        self._interrupting = False
         self._stuck_at: float | None = None
 
     # ------------------------------------------------------------------ public, any thread
@@ -197,6 +199,7 @@ class KernelSession(Session):
             return
         cell = self._queue.popleft()
         self._current, self._reply, self._idle, self._detail = cell, None, False, {}
+        self._running_for_sure = self._interrupting = False
         self._current_began = time.monotonic()
         cell.status = "running"
         self._emit(events.Busy())
@@ -206,7 +209,12 @@ class KernelSession(Session):
 
     def _maybe_done(self) -> None:
         """A cell is done when the kernel has both replied and told that it is idle again."""
-        if self._reply is None or not self._idle or self._current is None:
+        if not self._idle or self._current is None:
+            return
+        if self._reply is None:
+            # A signal between two cells of the kernel's own loop leaves a cell without reply.
+            if self._interrupting:
+                self._finish("interrupted", None)
             return
         status = str(self._reply.get("status"))
         if self._reply.get("ename") == "KeyboardInterrupt" or status in ("aborted", "abort"):
@@ -262,10 +270,15 @@ class KernelSession(Session):
         cell = self._cell_of.get(message)
         if cell is None:
             return
-        if kind == "stream":
+        if kind == "execute_input":
+            self._on_running(message)
+        elif kind == "stream":
             self._output.add(cell, str(content["name"]), str(content["text"]))
-            return
-        self._output.flush()
+        else:
+            self._output.flush()
+            self._on_rich_output(cell, kind, content)
+
+    def _on_rich_output(self, cell: int, kind: str, content: dict[str, Any]) -> None:
         if kind in ("execute_result", "display_data", "update_display_data"):
             text = str(content["data"].get("text/plain", ""))
             count = content.get("execution_count")
@@ -315,9 +328,22 @@ class KernelSession(Session):
     def _interrupt_now(self) -> None:
         if self._current is None or self._process is None:
             return
-        self._ask_now("cancel", {}, Future())
-        self._process.interrupt()
         self._stuck_at = time.monotonic() + STUCK_AFTER
+        self._interrupting = True
+        if self._running_for_sure:
+            self._signal_interrupt()
+
+    def _on_running(self, message: str) -> None:
+        """The kernel has begun with the cell; a signal sent earlier it would have ignored."""
+        if message == self._current_message:
+            self._running_for_sure = True
+            if self._interrupting:
+                self._signal_interrupt()
+
+    def _signal_interrupt(self) -> None:
+        self._ask_now("cancel", {}, Future())
+        if self._process is not None:
+            self._process.interrupt()
 
     def _ended(self, process: KernelProcess, code: int | None) -> None:
         """The process has ended by itself: take what it still said, keep what was typed."""
@@ -328,8 +354,8 @@ class KernelSession(Session):
             pass
         cell = self._current
         self._disconnect()
-        self._settled.set()
         self._emit(events.Died(code, process.log_tail(), cell.ident if cell else None))
+        self._settled.set()
         process.remove()
 
     def _disconnect(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, cast
 
 import zmq
-from jupyter_client.connect import ConnectionFileMixin
+from jupyter_client.connect import ConnectionFileMixin, KernelConnectionInfo
 
 Message = dict[str, Any]
 CHANNELS = ("iopub", "shell", "control", "stdin")
@@ -20,7 +20,7 @@ class Wire:
         self._context: zmq.Context[Any] = zmq.Context()
         self._context.setsockopt(zmq.RCVHWM, 0)  # a slow front end must not lose output
         self._file = ConnectionFileMixin(context=self._context)
-        self._file.load_connection_info(dict(connection))
+        self._file.load_connection_info(cast(KernelConnectionInfo, dict(connection)))
         self._session = self._file.session
         identity = self._session.bsession
         self.sockets: dict[str, zmq.Socket[bytes]] = {
