@@ -154,7 +154,7 @@ def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
             for index, item in enumerate(value[:8]):
                 yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
         else:
-            yield name, value
+            yield ("x" if name == "self" else name), value
 
 
 def code_names(function: Any) -> tuple[str, ...]:

@@ -261,6 +261,8 @@ def function(
     for one in inputs:
         if not isinstance(one, Tensor):
             raise ArgumentError(f"inputs must be tensors, got {one!r}")
+    if len({id(one) for one in inputs}) != len(inputs):
+        raise ArgumentError("inputs name the same tensor twice, which would be fed two values")
     results = [as_tensor(one) for one in outputs]
     return Function(inputs, results, [as_update(one) for one in updates or ()], name)
 

@@ -43,7 +43,8 @@ class Op:
     fills `out`, or allocates when it is None, and returns the result; `gradient(g, y, *inputs,
     **attrs)` gives one entry for each input. `lower(specs, attrs)` may name a cheaper operation
     once every shape is known. `names` are the operands' names in `expr`; `tier` is what
-    the plan view calls its NumPy form. An op that is not `pure` is never folded, shared or dropped.
+    the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
+    result where it is not one. An op that is not `pure` is never folded, shared or dropped.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Op:
     allocates: bool = False
     names: tuple[str, ...] = ("x",)
     tier: str = "numpy"
+    work: Callable[..., int] | None = None
 
     @property
     def type(self) -> str:

@@ -208,7 +208,7 @@ def table(*values):
                 constant.global_constant, constant.linkage = True, "internal"
             place = builder.gep(constant, [ir.Constant(_I64, 0), arguments[0]])
             value = builder.load(place)
-            value.set_metadata("invariant.load", builder.module.add_metadata([]))
+            value.set_metadata("alias.scope", _scope(builder.module))
             return value
 
         return types.float64(types.int64), codegen

@@ -17,7 +17,7 @@ from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, converted, register, tensors_of
 from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
 from kbench.engine.ops.reduce import reduce_like
-from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, promote, show
+from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_size, promote, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
 Axes = tuple[int, ...]
@@ -175,6 +175,10 @@ def _contract_numpy(
     return out  # type: ignore[no-any-return]
 
 
+def _contract_work(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> int:
+    return 2 * (known_size(tuple(x.shape[i] for i in axes[0])) or 1)
+
+
 def _contract_gradient(
     g: Tensor, z: Tensor, x: Tensor, y: Tensor, *, batch: int, axes: tuple[Axes, Axes]
 ) -> tuple[Tensor, Tensor]:
@@ -207,10 +211,17 @@ def _ordered(tensor: Tensor, present: Sequence[int]) -> Tensor:
     return permute_dimensions(tensor, tuple(present.index(i) for i in range(len(present))))
 
 
-_SHARED: dict[str, Any] = {"names": ("x", "y"), "tier": "blas"}
 DOT, BATCH_DOT = (
     register(
-        Op(name, "structured", _contract_infer, _contract_numpy, _contract_gradient, **_SHARED)
+        Op(
+            name,
+            "structured",
+            _contract_infer,
+            _contract_numpy,
+            _contract_gradient,
+            tier="blas",
+            work=_contract_work,
+        )
     )
     for name in ("dot", "batch_dot")
 )
@@ -322,7 +333,15 @@ def _matmul_gradient(g: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor
 
 
 MATMUL = register(
-    Op("matmul", "structured", _matmul_infer, _matmul_numpy, _matmul_gradient, **_SHARED)
+    Op(
+        "matmul",
+        "structured",
+        _matmul_infer,
+        _matmul_numpy,
+        _matmul_gradient,
+        tier="blas",
+        work=lambda x, y: 2 * (x.shape[-1] or 1),
+    )
 )
 
 

@@ -33,7 +33,9 @@ def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
 def _checked(indices: np.ndarray, classes: int) -> np.ndarray:
     wrong = (indices < 0) | (indices >= classes)
     if wrong.any():
-        raise ArgumentError(f"class {indices[wrong].flat[0]} is out of range for {classes} classes")
+        raise ArgumentError(
+            f"class {indices[wrong].flat[0]} is out of range for {classes} classes", operands=()
+        )
     return indices
 
 

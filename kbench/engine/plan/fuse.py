@@ -60,18 +60,21 @@ def choose_steps(
         if group is not None:
             step = GroupStep(group, items).chosen()
         else:
-            step = from_library(item, items) or single(item)
+            step = from_library(item, items) or single(item, items)
         wanted.update(step.reads)
         wanted.update(slot for slot, _ in item.guard)
         chosen.append(step)
     return chosen[::-1]
 
 
-def single(item: Item) -> Chosen:
+def single(item: Item, items: Sequence[Item]) -> Chosen:
     """One op as a step of its own."""
     step = numpy_step(item) if item.static else dynamic_step(item)
     form = "view" if item.op.kind in ("view", "update") else item.op.tier
-    return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form)
+    work = 1
+    if item.op.work is not None:
+        work = item.op.work(*[items[one].spec for one in item.inputs], **item.attrs)
+    return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form, work=work)
 
 
 def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
