@@ -21,7 +21,7 @@ from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_si
 from kbench.engine.tensor import Operand, Tensor, operator
 
 Axes = tuple[int, ...]
-BUDGET = {"f": 1 << 30, "i": 1 << 25}  # multiply-adds between two looks at the cancel flag
+BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
 EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 # ------------------------------------------------------------------ arrays
