@@ -154,6 +154,7 @@ def variable(
     if isinstance(value, Tensor):
         value = value.eval()
     array = to_array(value)
+    memory.require_array(array.shape, np.dtype(wanted).itemsize, f"a variable {show(array.shape)}")
     with np.errstate(all="ignore"):
         return Variable(np.array(array, dtype=wanted, order="C"), name, constraint)
 
