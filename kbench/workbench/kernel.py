@@ -73,7 +73,7 @@ def load_ipython_extension(shell: Any) -> None:
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
     if kernel is not None and not faulthandler.is_enabled():
-        faulthandler.enable(all_threads=False)  # what a crash in native code leaves in the kernel's log
+        faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # loads Numba beside what the user types
 
 
