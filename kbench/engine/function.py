@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Function:
         self.name = name
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
-        _check_generation(roots)
+        _check_generation(walk(roots, {id(one) for one in self.inputs}))
         self._before = _controlled(roots, self.inputs, name)
         self.plan: Plan = make_plan(name, roots, self.inputs)
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
@@ -177,12 +177,13 @@ def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update
     return list(unique.values())
 
 
-def _check_generation(roots: Sequence[Tensor]) -> None:
-    for root in roots:
-        if root.generation != session.generation() and not isinstance(root, (Variable, Constant)):
+def _check_generation(nodes: Iterable[Tensor]) -> None:
+    current = session.generation()
+    for node in nodes:
+        if node.generation != current and not isinstance(node, (Variable, Constant)):
             raise ArgumentError(
-                f"{root.kind} {root.name!r} {root.spec} was made before K.clear_session(); "
-                "build it again",
+                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{_made(node)}, was built before "
+                "K.clear_session(); build it again",
             )
 
 
