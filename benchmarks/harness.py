@@ -104,14 +104,10 @@ def measure(
     """Rows by library: first call, median, quartiles; or why there is no time."""
     rows: dict[str, dict[str, Any]] = {}
     reference = _reference(workload)
-    with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "result.npy")
-        for process in processes:
-            row = process.ask("prepare", workload=workload.name, seed=SEED, result=result)
-            if "error" not in row:
-                wrong = _disagreement(np.load(result), reference, workload.tolerance)
-                row = {**row, "error": wrong} if wrong else row
-            rows[process.name] = row
+    for process in processes:
+        rows[process.name] = _checked(
+            process, workload, reference, "prepare", workload=workload.name, seed=SEED
+        )
     able = [one for one in processes if "error" not in rows[one.name]]
     for process in able:
         process.ask("warm", seconds=max(seconds, 0.3))
@@ -121,9 +117,24 @@ def measure(
         for process in able[shift:] + able[:shift]:
             answer = process.ask("round", seconds=seconds)
             times[process.name] += answer.get("times", [])
-    for name, found in times.items():
-        rows[name].update(_spread(found))
+    for process in able:
+        # The form that was timed may be another one than that of the first call.
+        checked = _checked(process, workload, reference, "last")
+        rows[process.name].update({**_spread(times[process.name]), **checked})
     return rows
+
+
+def _checked(
+    process: Process, workload: Workload, reference: np.ndarray, do: str, **arguments: Any
+) -> dict[str, Any]:
+    """Ask for something that leaves a value; the answer, or `error` when the value is wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "result.npy")
+        answer = process.ask(do, result=result, **arguments)
+        if "error" not in answer:
+            wrong = _disagreement(np.load(result), reference, workload.tolerance)
+            answer = {**answer, "error": wrong} if wrong else answer
+    return answer
 
 
 def _spread(times: list[float]) -> dict[str, Any]:
