@@ -116,15 +116,19 @@ class Session(abc.ABC):
 
     def queued(self) -> list[Cell]:
         """Cells that wait for their turn."""
-        return [one for one in self.cells.values() if one.status == "queued"]
+        return [one for one in self._all() if one.status == "queued"]
 
     def running(self) -> Cell | None:
         """The cell that runs now."""
-        return next((one for one in self.cells.values() if one.status == "running"), None)
+        return next((one for one in self._all() if one.status == "running"), None)
 
     def replayable(self) -> list[Cell]:
         """Cells that a restart runs again: those that ended by themselves, in order."""
-        return [one for one in self.cells.values() if one.status in ("ok", "error")]
+        return [one for one in self._all() if one.status in ("ok", "error")]
+
+    def _all(self) -> list[Cell]:
+        """The cells at this moment, while other threads may add to them."""
+        return list(self.cells.values())
 
     def _new_cell(self, code: str, replay_of: int | None = None) -> Cell:
         cell = Cell(next(self._numbers), code, replay_of=replay_of)

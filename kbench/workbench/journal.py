@@ -19,6 +19,7 @@ from typing import IO, Any
 from kbench.engine import config
 
 KEPT = 200  # journals kept on disk; older ones are removed when a session starts
+SPILLS_KEPT = 10  # files of long output, likewise
 _BOUNDARIES = ("CellStarted", "CellDone", "Died")
 _SILENT = ("Changed", "Busy", "Idle", "Stuck")
 _TEXT_LIMIT = 100_000
@@ -108,7 +109,8 @@ def _storable(value: Any) -> Any:
 
 
 def _remove_old(folder: Path) -> None:
-    found = sorted(folder.glob("*.jsonl"))
-    for path in found[: max(len(found) - KEPT, 0)]:
-        with contextlib.suppress(OSError):
-            path.unlink()
+    for pattern, kept in (("*.jsonl", KEPT), ("*-cell-*.txt", SPILLS_KEPT)):
+        found = sorted(folder.glob(pattern))  # their names begin with the time
+        for path in found[: max(len(found) - kept, 0)]:
+            with contextlib.suppress(OSError):
+                path.unlink()

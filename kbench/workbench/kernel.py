@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+from collections.abc import Callable
 from typing import Any
 
 import kbench
@@ -17,6 +18,7 @@ from kbench.workbench import errors, protocol
 from kbench.workbench.inspector import Inspector
 
 _ATTRIBUTE = "_kbench_channel"
+Publish = Callable[[dict[str, Any]], None]
 
 
 class Channel:
@@ -63,12 +65,11 @@ def load_ipython_extension(shell: Any) -> None:
     """Set the kernel up; a second time changes nothing."""
     if getattr(shell, _ATTRIBUTE, None) is not None:
         return
-    prepare(shell)
     channel = Channel(shell)
+    prepare(shell, channel.publish)
     setattr(shell, _ATTRIBUTE, channel)
     shell.events.register("pre_execute", channel.inspector.began)
     shell.events.register("post_execute", channel.inspector.ended)
-    shell.set_custom_exc((engine_errors.KbenchError,), _reporter(channel))
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
@@ -77,12 +78,13 @@ def load_ipython_extension(shell: Any) -> None:
     prefetch()  # loads Numba beside what the user types
 
 
-def prepare(shell: Any) -> None:
-    """What every shell of kbench has: K, hidden from the list of names, and named places."""
+def prepare(shell: Any, publish: Publish) -> None:
+    """What every shell of kbench has: K, hidden from the list of names, places, error reports."""
     if "K" not in shell.user_ns:
         shell.user_ns["K"] = kbench
         shell.user_ns_hidden["K"] = kbench
     engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
+    shell.set_custom_exc((engine_errors.KbenchError,), _reporter(publish))
 
 
 def place_name(shell: Any, file: str, line: int) -> str:
@@ -97,12 +99,12 @@ def place_name(shell: Any, file: str, line: int) -> str:
     return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
 
 
-def _reporter(channel: Channel) -> Any:
+def _reporter(publish: Publish) -> Any:
     """The shell's handler of KbenchErrors: send the detail, then show the user's frames."""
 
     def report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
         try:
-            channel.publish(protocol.push("error", errors.detail(error)))
+            publish(protocol.push("error", errors.detail(error)))
         except Exception:  # the report of an error must not replace it
             shell.log.debug("no detail of the error", exc_info=True)
         offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset

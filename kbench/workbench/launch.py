@@ -22,6 +22,7 @@ from typing import Any
 
 from kbench.engine import config
 
+Ended = Callable[["KernelProcess", int | None], object]
 POSIX = os.name == "posix"
 _SOCKET_PATH_LIMIT = 100  # bytes; the kernel's limit for the path of a Unix socket is 108
 _LOG_TAIL = 4_000
@@ -42,7 +43,7 @@ class KernelProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def start(self, ended: Callable[[KernelProcess, int | None], None]) -> None:
+    def start(self, ended: Ended) -> None:
         """Start the process; `ended(self, code)` is called from a thread when it ends."""
         self.connection = _write_connection(self.connection_file)
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", str(self.connection_file)]
@@ -62,7 +63,7 @@ class KernelProcess:
     def _wait(
         self,
         process: subprocess.Popen[bytes],
-        ended: Callable[[KernelProcess, int | None], None],
+        ended: Ended,
     ) -> None:
         ended(self, process.wait())
 
@@ -116,10 +117,32 @@ class KernelProcess:
 
 def _runtime_folder() -> Path:
     """A new folder that only this user may enter, short enough to hold sockets."""
+    prefix = f"kbench-{os.getpid()}-"
     for base in (config.env("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
-        if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 30 and os.access(base, os.W_OK):
-            return Path(tempfile.mkdtemp(prefix="kbench-", dir=base))
-    return Path(tempfile.mkdtemp(prefix="kbench-"))
+        if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 40 and os.access(base, os.W_OK):
+            _remove_orphans(Path(base))
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+    return Path(tempfile.mkdtemp(prefix=prefix))
+
+
+def _remove_orphans(base: Path) -> None:
+    """Remove the folders of our own sessions whose front end was killed."""
+    for folder in base.glob("kbench-*-*"):
+        owner = folder.name.split("-")[1]
+        with contextlib.suppress(OSError):
+            ours = POSIX and folder.lstat().st_uid == os.getuid()
+            if ours and owner.isdigit() and folder.is_dir() and not _exists(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _write_connection(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from kbench.engine import cancel
+from kbench.engine import errors as engine_errors
 from kbench.workbench import errors, events
 from kbench.workbench.base import Completion, Reply, Session, failed_reply
 from kbench.workbench.inspector import Inspector
@@ -38,6 +39,7 @@ class LocalSession(Session):
         self._inspector: Inspector | None = None
         self._runner: int | None = None
         self._running = 0
+        self._detail: dict[str, Any] = {}
         self._answers: list[str] = []
         self._stdout, self._stderr = sys.stdout, sys.stderr
 
@@ -48,7 +50,7 @@ class LocalSession(Session):
             self._shell = _make_shell(self, self._given)
             namespace = self._shell.user_ns
             hidden = self._shell.user_ns_hidden
-            self._inspector = Inspector(namespace, publish=self._published, hidden=hidden)
+            self._inspector = Inspector(namespace, publish=self.published, hidden=hidden)
             hello = self._inspector.handle({"id": 0, "verb": "hello", "push": True})
         self._emit(events.Started(hello.get("data", {}), time.monotonic() - began))
 
@@ -113,6 +115,7 @@ class LocalSession(Session):
             self._inspector.close()
         if self._shell is not None:
             type(self._shell).clear_instance()
+            engine_errors.set_place_namer(None)
         self._shell = self._inspector = None
 
     # ------------------------------------------------------------------ running
@@ -159,7 +162,8 @@ class LocalSession(Session):
         """An exception of the running cell; called by the shell."""
         self._output.flush()
         name, value = type(error).__name__, errors.safe_text(error)
-        self._emit(events.Error(self._running, name, value, traceback, errors.detail(error)))
+        detail, self._detail = self._detail, {}
+        self._emit(events.Error(self._running, name, value, traceback, detail))
 
     def next_answer(self, prompt: str = "") -> str:
         """What a cell's `input` gets."""
@@ -172,9 +176,12 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(self._stdout), contextlib.redirect_stderr(self._stderr):
             super()._emit(event)
 
-    def _published(self, message: dict[str, Any]) -> None:
+    def published(self, message: dict[str, Any]) -> None:
+        """What the inspector and the shell say unasked."""
         data = message["data"]
-        if message.get("push") == "changed":
+        if message["push"] == "error":
+            self._detail = data
+        elif message["push"] == "changed":
             refused = data.get("refused", {})
             self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
 
@@ -234,7 +241,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     # (a session inside IPython), that one keeps this place.
     build = Shell if InteractiveShell.initialized() else Shell.instance
     shell: Any = build(user_ns=namespace, config=settings)
-    prepare(shell)
+    prepare(shell, session.published)
     shell.user_ns.setdefault("input", session.next_answer)
     shell.user_ns_hidden["input"] = session.next_answer
     return shell

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import select
 import socket
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,17 +19,21 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._open = True
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
 
-    def post(self, command: Callable[[], None]) -> None:
-        """Have `command` run by the owner's thread, after those posted before."""
-        self._commands.put(command)
-        try:
-            self._wake_out.send(b"x")
-        except (BlockingIOError, OSError):
-            pass  # enough wake-ups are under way, or the owner has closed
+    def post(self, command: Callable[[], None]) -> bool:
+        """Have `command` run by the owner's thread, after those before; False when it is gone."""
+        with self._lock:
+            if not self._open:
+                return False
+            self._commands.put(command)
+            with contextlib.suppress(BlockingIOError):  # then enough wake-ups are under way
+                self._wake_out.send(b"x")
+        return True
 
     def wait(self, wire: Wire | None, patience: float | None) -> None:
         """Sleep until something was posted, a socket of `wire` is readable, or time is up."""
@@ -49,6 +55,8 @@ class Mailbox:
             return None
 
     def close(self) -> None:
-        """Close the sockets; later posts are kept and never run."""
-        self._wake_out.close()
-        self._wake_in.close()
+        """Take nothing more; what was posted can still be had by `next`."""
+        with self._lock:
+            self._open = False
+            self._wake_out.close()
+            self._wake_in.close()

@@ -93,13 +93,15 @@ class KernelSession(Session):
 
     def request(self, verb: str, **arguments: Any) -> Future[Reply]:
         future: Future[Reply] = Future()
-        self._mailbox.post(lambda: self._ask_now(verb, arguments, future))
+        if not self._mailbox.post(lambda: self._ask_now(verb, arguments, future)):
+            future.set_result(failed_reply(verb, "kernel", "the session has ended"))
         return future
 
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
         future: Future[dict[str, Any]] = Future()
         content = {"code": code, "cursor_pos": position}
-        self._mailbox.post(lambda: self._ask_shell("complete_request", content, future))
+        if not self._mailbox.post(lambda: self._ask_shell("complete_request", content, future)):
+            return Completion([], position, position, [])
         try:
             found = future.result(timeout)
         except (TimeoutError, ConnectionError):
@@ -120,7 +122,8 @@ class KernelSession(Session):
     def withdraw(self) -> list[str]:
         """Take back the cells that still wait, and return their code in order."""
         taken: Future[list[str]] = Future()
-        self._mailbox.post(lambda: taken.set_result(self._withdraw_now()))
+        if not self._mailbox.post(lambda: taken.set_result(self._withdraw_now())):
+            return []
         return taken.result(5.0)
 
     def restart(self, replay: bool = True) -> None:
@@ -150,6 +153,8 @@ class KernelSession(Session):
         while not self._closing:
             self._guarded(self._turn)
         self._mailbox.close()
+        while (command := self._mailbox.next()) is not None:  # so that every question is answered
+            self._guarded(command)
 
     def _guarded(self, step: Any) -> None:
         """One step; a mistake in it, or a malformed message, must not end the session."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from kbench.workbench import events, journal
@@ -121,9 +124,7 @@ def test_a_shape_error_is_drawn_in_the_users_expression(both: Watched) -> None:
     spans = {one["name"].split(":")[0]: (one["start"], one["end"]) for one in detail["operands"]}
     assert spans == {"w": (6, 7), "x": (9, 10)}
     assert all(one["place"].startswith("In [") for one in detail["operands"])
-    assert "ops" not in "".join(error.traceback[1:-1]) or not isinstance(
-        both.session, KernelSession
-    )
+    assert not any("kbench/engine" in line for line in error.traceback)
 
 
 def test_completion_and_help(both: Watched) -> None:
@@ -324,6 +325,45 @@ def test_a_kernel_that_cannot_start_is_told(
     (died,) = [one for one in heard if isinstance(one, events.Died)]
     assert died.code == 3 and "no such thing" in died.log
     session.shutdown()
+
+
+def test_a_killed_front_end_takes_its_kernel_along(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from kbench.workbench.journal import Journal
+from kbench.workbench.session import KernelSession
+session = KernelSession(Journal.create(Path({str(tmp_path)!r})))
+session.start()
+session.ready(30)
+print(session.pid, session._process.folder, flush=True)
+input()
+"""
+    front = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert front.stdout is not None and front.stdin is not None
+    pid, folder = front.stdout.readline().split()
+    front.kill()
+    front.wait()
+    front.stdout.close()
+    front.stdin.close()
+    deadline = time.monotonic() + WAIT
+    while psutil.pid_exists(int(pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(int(pid))
+    assert Path(folder).exists()
+    watched = make(KernelSession, tmp_path)
+    watched.session.shutdown()
+    assert not Path(folder).exists()
+
+
+def test_after_the_end_every_question_is_answered(tmp_path: Path) -> None:
+    watched = make(KernelSession, tmp_path)
+    watched.session.shutdown()
+    assert watched.session.ask("summary", timeout=1.0)["error"]["kind"] == "kernel"
+    assert watched.session.complete("K.", 2).matches == []
+    assert watched.session.withdraw() == []
+    watched.session.interrupt()
 
 
 def test_both_kinds_are_sessions() -> None:
