@@ -81,6 +81,7 @@ from kbench.engine.ops.control import (
     switch,
 )
 from kbench.engine.ops.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
+from kbench.engine.ops.dropout import dropout
 from kbench.engine.ops.indexing import gather, slice
 from kbench.engine.ops.joining import concatenate, stack
 from kbench.engine.ops.layout import (
@@ -106,6 +107,15 @@ from kbench.engine.ops.loss import (
     sparse_categorical_crossentropy,
 )
 from kbench.engine.ops.norm import batch_normalization, normalize_batch_in_training
+from kbench.engine.ops.random import (
+    random_bernoulli,
+    random_binomial,
+    random_normal,
+    random_normal_variable,
+    random_uniform,
+    random_uniform_variable,
+    truncated_normal,
+)
 from kbench.engine.ops.reduce import (
     all,
     any,
