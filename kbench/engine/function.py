@@ -182,8 +182,8 @@ def _check_generation(nodes: Iterable[Tensor]) -> None:
     for node in nodes:
         if node.generation != current and not isinstance(node, (Variable, Constant)):
             raise ArgumentError(
-                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{_made(node)}, was built before "
-                "K.clear_session(); build it again",
+                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{_made(node)}, was built "
+                "before K.clear_session(); build it again",
             )
 
 

@@ -1,0 +1,328 @@
+"""Functions: updates together or not at all, results of their own, plans by shape, threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench import backend as K
+from kbench.engine import cancel, trace
+
+
+def value(x: Any) -> Any:
+    return K.get_value(x).tolist()
+
+
+# ------------------------------------------------------------------ updates
+
+
+def test_updates_see_the_state_before_the_call() -> None:
+    a, b = K.variable(1.0), K.variable(2.0)
+    swap = K.function([], [a, b, a + b], updates=[(a, b), (b, a)])
+    assert [one.item() for one in swap([])] == [1.0, 2.0, 3.0]
+    assert (value(a), value(b)) == (2.0, 1.0)
+    swap([])
+    assert (value(a), value(b)) == (1.0, 2.0)
+
+
+def test_an_update_among_the_outputs_gives_the_new_value() -> None:
+    v = K.variable([1.0, 2.0])
+    compiled = K.function([], [K.update(v, v * 10), v])
+    new, old = compiled([])
+    assert new.tolist() == [10.0, 20.0]
+    assert old.tolist() == [1.0, 2.0]
+    assert value(v) == [10.0, 20.0]
+
+
+FAILURES: list[tuple[str, Callable[[Any, Any], Any]]] = [
+    ("division by zero", lambda v, n: K.cast(n // (n * 0), "float32")),
+    ("index out of range", lambda v, n: K.gather(v, n + 100)),
+    ("sizes that do not fill", lambda v, n: K.reshape(v, K.stack([n, n]) + 7)[0, 0]),
+]
+
+
+@pytest.mark.parametrize(("name", "broken"), FAILURES, ids=[name for name, _ in FAILURES])
+@pytest.mark.parametrize("where", ["output", "update"])
+def test_an_error_stores_nothing(name: str, broken: Any, where: str) -> None:
+    v, w = K.variable([1.0, 2.0]), K.variable(5.0)
+    n = K.placeholder((), dtype="int32")
+    bad = K.sum(broken(v, n))
+    updates = [K.update_add(v, 1.0), (w, bad if where == "update" else w + 1)]
+    compiled = K.function([n], [bad if where == "output" else w], updates=updates)
+    with pytest.raises(K.KbenchError):
+        compiled([3])
+    assert (value(v), value(w)) == ([1.0, 2.0], 5.0)
+    assert (v.version, w.version) == (0, 0)
+
+
+def test_the_last_update_of_a_variable_counts() -> None:
+    v = K.variable(1.0)
+    K.function([], [], updates=[(v, v + 1), (v, v + 10)])([])
+    assert value(v) == 11.0
+
+
+def test_control_dependencies_store_first() -> None:
+    v = K.variable(1.0)
+    with K.control_dependencies(K.update_add(v, 1.0)):
+        doubled = v * 2
+    assert K.eval(doubled) == 4.0
+    assert value(v) == 2.0
+
+
+# ------------------------------------------------------------------ nothing is shared
+
+ALIASES: list[tuple[str, Callable[[Any, Any], Any]]] = [
+    ("variable", lambda v, x: v),
+    ("identity", lambda v, x: K.identity(v)),
+    ("reshape", lambda v, x: K.reshape(v, (3, 2))),
+    ("transpose", lambda v, x: K.transpose(v)),
+    ("slice", lambda v, x: v[1:, ::-1]),
+    ("squeeze", lambda v, x: K.squeeze(K.expand_dims(v, 0), 0)),
+    ("feed", lambda v, x: x),
+    ("view of feed", lambda v, x: K.reverse(x, 0)),
+    ("constant", lambda v, x: K.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])),
+    ("zeros_like", lambda v, x: K.zeros_like(v)),
+    ("taken branch", lambda v, x: K.switch(K.sum(x) > 0, v, x)),
+    ("new value", lambda v, x: K.update(v, x)),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), ALIASES, ids=[name for name, _ in ALIASES])
+def test_results_are_the_callers_own(name: str, make: Any) -> None:
+    start = np.arange(6, dtype="float32").reshape(2, 3) + 1
+    v, x = K.variable(start), K.placeholder((2, 3))
+    compiled = K.function([x], [make(v, x), make(v, x), v * 1])
+    fed = start.copy()
+    first = compiled([fed])
+    kept = [one.copy() for one in first]
+    for one in first:
+        assert one.flags.writeable
+        assert not np.shares_memory(one, fed)
+        assert not np.shares_memory(one, v.peek())
+        one.fill(-1)
+    second = compiled([fed])
+    for again, before in zip(second, kept, strict=True):
+        np.testing.assert_array_equal(again, before)
+    assert not np.shares_memory(second[0], second[1])
+    np.testing.assert_array_equal(fed, start)
+
+
+def test_a_stored_feed_is_copied() -> None:
+    v, w, x = K.variable([0.0, 0.0]), K.variable([5.0, 6.0]), K.placeholder((2,))
+    fed = np.array([1.0, 2.0], "float32")
+    (result,) = K.function([x], [x * 1], updates=[(v, x), (w, v)])([fed])
+    fed.fill(9)
+    result.fill(9)
+    assert (value(v), value(w)) == ([1.0, 2.0], [0.0, 0.0])
+    assert not np.shares_memory(v.peek(), w.peek())
+
+
+def test_earlier_results_survive_later_calls() -> None:
+    x = K.placeholder((None,))
+    compiled = K.function([x], [K.exp(x) * 2])
+    results = [compiled([np.full(50_000, i, "float32")])[0] for i in range(5)]
+    for i, one in enumerate(results):
+        np.testing.assert_allclose(one, np.full(50_000, 2 * np.exp(i)), 1e-5)
+
+
+# ------------------------------------------------------------------ calling
+
+
+def test_plans_are_kept_by_shape() -> None:
+    x = K.placeholder((None, 2))
+    compiled = K.function([x], [K.sum(x, 0)])
+    small, large = np.ones((3, 2), "float32"), np.ones((5, 2), "float32")
+    assert compiled.bound([small]) is compiled.bound([small + 1])
+    assert compiled.bound([small]) is not compiled.bound([large])
+    for rows in range(100):
+        assert compiled([np.ones((rows, 2))])[0].tolist() == [rows, rows]
+    assert len(compiled._plans) <= 16
+
+
+def test_any_tensor_can_be_given_instead_of_computed() -> None:
+    x = K.placeholder((2,))
+    hidden = K.exp(x)
+    compiled = K.function([hidden], [hidden * 2])
+    assert compiled([[3.0, 4.0]])[0].tolist() == [6.0, 8.0]
+    v = K.variable(2.0)
+    assert K.function([v], [v * v])([3.0])[0] == 9.0
+    assert value(v) == 2.0
+
+
+def test_outputs_may_repeat_or_be_absent() -> None:
+    x = K.placeholder(())
+    y = x * 2
+    assert K.function([x], [])([1.0]) == []
+    assert [one.item() for one in K.function([x], [y, y, x])([1.0])] == [2.0, 2.0, 1.0]
+
+
+def test_results_are_arrays_of_the_static_dtype() -> None:
+    x = K.placeholder((), dtype="float16")
+    for out in K.function([x], [x, x * 2, K.sum(x), K.cast(x, "int8"), x > 0])([1.5]):
+        assert type(out) is np.ndarray
+    assert K.eval(3).dtype == "int32"
+    assert K.eval([1.0, 2.0]).dtype == "float32"
+
+
+def test_session_run_keeps_the_structure() -> None:
+    x, v = K.placeholder((2,)), K.variable(3.0)
+    with K.get_session() as session:
+        got = session.run({"a": x * v, "b": [v, (x,)]}, feed_dict={x: [1, 2]})
+    assert got["a"].tolist() == [3.0, 6.0]
+    assert isinstance(got["b"], list) and isinstance(got["b"][1], tuple)
+    session = type(K.get_session())()
+    K.set_session(session)
+    assert K.get_session() is session
+
+
+def test_eval_with_feeds() -> None:
+    x, v = K.placeholder((2,)), K.variable([1.0, 1.0])
+    assert (x + v).eval(feed_dict={x: [1, 2]}).tolist() == [2.0, 3.0]
+    assert (x + v).eval(K.get_session(), {x: [1, 2], v: [5, 5]}).tolist() == [6.0, 7.0]
+
+
+# ------------------------------------------------------------------ branches and the phase
+
+
+def test_only_the_side_taken_is_evaluated() -> None:
+    n = K.placeholder((), dtype="int32")
+    chosen = K.switch(n > 0, 100 // n, lambda: n - 1)
+    compiled = K.function([n], [chosen])
+    assert compiled([0])[0] == -1  # the other side would divide by zero
+    assert compiled([7])[0] == 14
+    with K.record() as runs:
+        compiled([7])
+    forms = [step.form for step in runs[0].steps]
+    assert forms.count("not taken") >= 1
+
+
+def test_nested_branches() -> None:
+    n = K.placeholder((), dtype="int32")
+    inner = K.switch(n > 10, n * 100, 10 // n)
+    compiled = K.function([n], [K.switch(n > 0, inner, n), inner * 0 + n])
+    assert K.function([n], [K.switch(n > 0, inner, n)])([0])[0] == 0
+    assert [one.item() for one in compiled([20])] == [2000, 20]
+    assert [one.item() for one in compiled([5])] == [2, 5]
+
+
+def test_the_learning_phase_is_fed_or_zero() -> None:
+    x = K.placeholder((2,))
+    y = K.in_train_phase(x * 2, x + 1)
+    assert (y * 1)._uses_learning_phase and not x._uses_learning_phase
+    assert K.function([x], [y])([[1, 2]])[0].tolist() == [2.0, 3.0]
+    compiled = K.function([x, K.learning_phase()], [y])
+    assert compiled([[1, 2], 1])[0].tolist() == [2.0, 4.0]
+    assert compiled([[1, 2], 0])[0].tolist() == [2.0, 3.0]
+    assert K.function([x, K.learning_phase()], [K.in_test_phase(x, y)])([[1, 2], True])
+
+
+# ------------------------------------------------------------------ threads, interrupts, records
+
+
+def run_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    barrier = threading.Barrier(count)
+
+    def start(index: int) -> Any:
+        barrier.wait()
+        return work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(start, range(count)))
+
+
+def test_one_function_from_many_threads() -> None:
+    x, v = K.placeholder((None,)), K.variable(0.0)
+    compiled = K.function([x], [K.exp(x) * 2, v], updates=[K.update_add(v, 1.0)])
+
+    def work(index: int) -> bool:
+        fed = np.full(10 + index, float(index), "float32")
+        results = [compiled([fed])[0] for _ in range(50)]
+        return all(np.allclose(one, 2 * np.exp(fed), 1e-5) for one in results)
+
+    assert all(run_threads(6, work))
+    assert value(v) == 300.0
+
+
+def test_several_functions_lose_no_update() -> None:
+    v = K.variable(0.0)
+    functions = [K.function([], [], updates=[K.update_add(v, 1.0)]) for _ in range(4)]
+    run_threads(4, lambda index: [functions[index]([]) for _ in range(100)])
+    assert value(v) == 400.0
+
+
+def test_building_and_setting_from_many_threads() -> None:
+    v = K.variable(np.zeros(100))
+
+    def work(index: int) -> bool:
+        seen = []
+        for number in range(30):
+            with K.name_scope(f"thread{index}"):
+                tensor = K.sum(v * 0) + float(number)
+            seen.append(tensor.name.startswith(f"thread{index}/") and K.eval(tensor) == number)
+            K.set_value(v, np.full(100, index, "float32"))
+            whole = K.get_value(v)
+            seen.append(bool((whole == whole[0]).all()))
+        return all(seen)
+
+    assert all(run_threads(6, work))
+    assert v.version == 180
+
+
+def test_an_interrupt_stops_a_long_run_and_stores_nothing() -> None:
+    v, x = K.variable(1.0), K.placeholder((None,))
+    y = x
+    for _ in range(400):
+        y = K.sin(K.cumsum(y, 0) * 1e-6)
+    compiled = K.function([x], [y], updates=[K.update_add(v, 1.0)])
+    fed = np.ones(1_000_000, "float32")
+    asked: list[float] = []
+
+    def ask() -> None:
+        asked.append(time.perf_counter())
+        cancel.request()
+
+    timer = threading.Timer(0.3, ask)
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compiled([fed])
+        assert time.perf_counter() - asked[0] < 1  # 0.1 on a machine with nothing else to do
+    finally:
+        timer.cancel()
+        cancel.clear()
+    assert (value(v), v.version) == (1.0, 0)
+    assert K.function([], [v * 2])([])[0] == 2.0
+
+
+def test_records_tell_what_ran() -> None:
+    x = K.placeholder((None, 100), name="x")
+    compiled = K.function([x], [K.dot(x, K.transpose(x)), K.transpose(x)], name="gram")
+    with K.record() as runs:
+        compiled([np.ones((50, 100))])
+    (run,) = runs
+    assert run.function == "gram"
+    assert run.seconds >= sum(step.seconds for step in run.steps) > 0
+    assert {step.form for step in run.steps} == {"blas", "view"}
+    product = next(step for step in run.steps if step.form == "blas")
+    assert (product.shape, product.dtype) == ((50, 50), "float32")
+    assert product.flops == 2 * 50 * 50 * 100
+    assert product.place is not None and product.place.file == __file__
+
+
+def test_recording_is_off_when_nobody_listens() -> None:
+    assert not trace.wanted()
+    seen: list[Any] = []
+    forget = trace.ran.subscribe(seen.append)
+    try:
+        assert trace.wanted()
+        K.eval(K.variable(1.0) * 2)
+    finally:
+        forget()
+    assert not trace.wanted()
+    assert [run.function for run in seen] == ["eval"]
