@@ -34,6 +34,7 @@ class Job:
     hit: bool = False
     seconds: float = 0.0
     reason: str = ""
+    address: int = 0
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -215,6 +216,8 @@ def _compile(job: Job) -> None:
         job.hit = known and _loaded_from_disk(job.module)
         if not known and store.cacheable():
             store.seal(job.path)
+        run = getattr(job.module, "run", None)
+        job.address = int(run.address) if run is not None else 0
         job.state = "ready"
     except Exception as error:
         job.state, job.reason = "failed", f"{type(error).__name__}: {error}"

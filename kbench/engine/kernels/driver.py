@@ -51,7 +51,7 @@ class Driver:
 
     def run(self, address: int, params: np.ndarray, start: int, stop: int, spread: bool) -> None:
         """Run items `start` to `stop`; `spread` allows all threads."""
-        block = params.ctypes.data
+        block = params.__array_interface__["data"][0]
         if spread and stop - start > 1:
             with threads.parallel() as count:
                 count = min(count, self._most)

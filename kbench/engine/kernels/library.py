@@ -14,6 +14,7 @@ import numpy as np
 
 from kbench.engine.kernels import argfold, rows, scan
 from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import Kernel, drive, request
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
 
@@ -89,10 +90,6 @@ def _block(*values: int) -> Array:
     return np.array(values, np.int64)
 
 
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
 # ---------------------------------------------------------------- folds
 
 
@@ -160,8 +157,8 @@ def _rows(name: str, dtype: str, view: str) -> Call | None:
             out.fill(-np.inf)
         if out.size == 0 or n == 0:
             return
-        x = _apart(x, out) if again or _address(x) != _address(out) else x
-        drive(job, _block(_address(out), _address(x), n), outer, n, check)
+        x = _apart(x, out) if again or address_of(x) != address_of(out) else x
+        drive(job, _block(address_of(out), address_of(x), n), outer, n, check)
 
     return call
 
@@ -192,7 +189,7 @@ def _argfold(name: str, dtype: str, view: str) -> Call | None:
         pieces = blocks if last else -(-n // height)
         values = np.empty((pieces, outer * inner), kept_dtype)
         places = np.empty((pieces, outer * inner), np.int64)
-        head = (_address(values), _address(places), _address(x))
+        head = (address_of(values), address_of(places), address_of(x))
         if last:
             params = _block(*head, n, width, blocks, outer)
             drive(job, params, outer * blocks, width, check)
@@ -225,16 +222,18 @@ def _scan(name: str, dtype: str, view: str) -> Call | None:
         _expect(out, dtype, x.size, writes=True)
         if x.size == 0:
             return
-        x = _apart(x, out) if _address(x) != _address(out) else x
+        x = _apart(x, out) if address_of(x) != address_of(out) else x
         if not last:
             blocks = -(-inner // scan.WIDTH)
-            params = _block(_address(out), _address(x), n, inner, blocks)
+            params = _block(address_of(out), address_of(x), n, inner, blocks)
             drive(job, params, outer * blocks, n * min(inner, scan.WIDTH), check)
             return
         assert fold is not None
         width = n if outer >= MANY or n < 4 * LONG else LONG
         starts = _starts(name, x.reshape(outer, n), width, fold, check)
-        params = _block(_address(out), _address(x), n, width, starts.shape[1], _address(starts))
+        params = _block(
+            address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts)
+        )
         drive(job, params, starts.size, width, check)
 
     return call

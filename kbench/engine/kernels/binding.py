@@ -1,0 +1,188 @@
+"""A program bound to loop dims: how its work is cut, and its parameter block for given arrays.
+
+Everything that depends on the dims alone is computed once; per call only addresses are filled in,
+after every array has been checked against what compiled code will read and write.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.kernels.program import Program, field_names
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS = 16_384
+"""Columns of one item of a nest with rows."""
+FOLD_COLUMNS = 65_536
+SCRATCH_COLUMNS = 4096
+FOLD_ROWS = 256
+ENOUGH = 64
+"""Items that keep any number of threads busy; a fold with fewer results is cut into parts."""
+
+
+def address_of(array: Array) -> int:
+    """Where an array's data begins."""
+    return int(array.__array_interface__["data"][0])
+
+
+def describe(array: Array) -> str:
+    """An array in the words of an error."""
+    return f"{array.dtype}{list(array.shape)}" + ("" if array.flags.c_contiguous else " strided")
+
+
+class Binding:
+    """Sizes, items and the parameter template of a program over some loop dims."""
+
+    def __init__(self, program: Program, dims: Sequence[int]) -> None:
+        self.program = program
+        self.sizes = [int(size) for size in dims] or [1]
+        if len(self.sizes) != program.rank or min(self.sizes) < 0:
+            raise ValueError(f"{program.name} loops over {program.rank} dims, got {self.sizes}")
+        self.total = math.prod(self.sizes)
+        self._slots = {name: place for place, name in enumerate(field_names(program))}
+        self._template = np.zeros(len(self._slots), np.int64)
+        self._set(**{f"n{d}": size for d, size in enumerate(self.sizes)})
+        self.outputs = [np.dtype(program.statements[n].dtype) for n in program.outputs]
+        self._inputs = [self._input(number) for number in range(len(program.inputs))]
+        self.kept = self.reduced = self.parts = 0
+        self.items = self.each = 0
+        if program.fold is not None:
+            self._cut_fold()
+        elif self.total:
+            self._cut()
+
+    def _set(self, **values: int) -> None:
+        for name, value in values.items():
+            self._template[self._slots[name]] = value
+
+    def _input(self, number: int) -> tuple[np.dtype[Any], int, list[int]]:
+        """dtype, size and shape of an input; its strides, if contiguous, go to the template."""
+        pattern = self.program.patterns[number]
+        shape = [size if varies else 1 for size, varies in zip(self.sizes, pattern, strict=True)]
+        strides, step = [], 1
+        for size in reversed(shape):
+            strides.append(step)
+            step *= size
+        self._set_strides(self._template, number, strides[::-1])
+        return np.dtype(self.program.inputs[number].dtype), math.prod(shape), shape
+
+    def _set_strides(self, params: Array, number: int, strides: list[int]) -> None:
+        for d, stride in enumerate(strides[:-1]):
+            if self.program.patterns[number][d]:
+                params[self._slots[f"s{number}_{d}"]] = stride
+
+    # -------------------------------------------------------------- cutting
+
+    def _cut(self) -> None:
+        last = self.sizes[-1]
+        if len(self.sizes) == 1:
+            self.items, self.each = self.total, 1
+            return
+        width = last if last <= 2 * COLUMNS else COLUMNS
+        blocks = -(-last // width)
+        self._set(width=width, blocks=blocks)
+        self.items, self.each = self.total // last * blocks, width
+
+    def _cut_fold(self) -> None:
+        fold, sizes = self.program.fold, self.sizes
+        assert fold is not None
+        self.reduced = math.prod(sizes[fold.start : fold.stop])
+        self.kept = math.prod(sizes[: fold.start]) * math.prod(sizes[fold.stop :])
+        if not self.total:
+            return
+        last = sizes[-1]
+        if fold.stop < len(sizes):
+            self._cut_columns(last)
+            return
+        single = fold.stop - fold.start == 1
+        rows = last if single else self.reduced // last
+        wanted = FOLD_COLUMNS if single else max(1, FOLD_COLUMNS // last)
+        width = min(rows, wanted) if self.kept < ENOUGH else rows
+        blocks = -(-rows // width)
+        self._set(width=width, blocks=blocks)
+        self.parts, self.items = blocks, self.kept * blocks
+        self.each = self.reduced // blocks
+
+    def _cut_columns(self, last: int) -> None:
+        width = min(last, SCRATCH_COLUMNS)
+        blocks = -(-last // width)
+        lanes = self.kept // last * blocks
+        height = min(self.reduced, FOLD_ROWS) if lanes < ENOUGH else self.reduced
+        self.parts = -(-self.reduced // height)
+        self._set(width=width, blocks=blocks, rows=height, pieces=self.parts)
+        self.items, self.each = lanes * self.parts, height * width
+
+    # -------------------------------------------------------------- arrays
+
+    def check_outs(self, outs: Sequence[Array]) -> None:
+        """ValueError unless `outs` can take the outputs and the fold's result."""
+        name, folds = self.program.name, self.program.fold is not None
+        if len(outs) != len(self.outputs) + folds:
+            raise ValueError(f"{name} has {len(self.outputs) + folds} results, got {len(outs)}")
+        for out, dtype in zip(outs, self.outputs, strict=False):
+            if out.dtype != dtype or out.size != self.total or not out.flags.c_contiguous:
+                raise ValueError(
+                    f"{name} writes contiguous {dtype}{self.sizes}, got {describe(out)}"
+                )
+        if folds and outs[-1].size != self.kept:
+            raise ValueError(f"{name} gives {self.kept} results, got {describe(outs[-1])}")
+        for out in outs:
+            if not out.flags.writeable:
+                raise ValueError(f"{name} cannot write to a read-only array")
+
+    def parameters(self, outs: Sequence[Array], ins: Sequence[Array]) -> tuple[Array, list[Array]]:
+        """The parameter block, and the arrays that must stay alive during the call."""
+        if len(ins) != len(self._inputs):
+            raise ValueError(f"{self.program.name} has {len(self._inputs)} inputs, got {len(ins)}")
+        params = self._template.copy()
+        spans = [(address_of(out), out.nbytes) for out in outs]
+        place = len(self.outputs)
+        for number in range(place):
+            params[number] = spans[number][0]
+        place += self.program.fold is not None
+        alive = []
+        for number, array in enumerate(ins):
+            array = self._readable(params, number, array)
+            begin = place_of = address_of(array)
+            end = begin + array.nbytes
+            if not array.flags.c_contiguous:
+                begin, end = np.lib.array_utils.byte_bounds(array)
+            for low, size in spans:
+                apart = end <= low or low + size <= begin
+                if not (apart or self._in_place(outs, array, low, begin)):
+                    array = self._readable(params, number, array.copy())
+                    place_of = address_of(array)
+            alive.append(array)
+            params[place + number] = place_of
+        return params, alive
+
+    def _in_place(self, outs: Sequence[Array], array: Array, low: int, begin: int) -> bool:
+        """Whether an input is the only result itself, element for element."""
+        alone = len(outs) == 1 and self.program.fold is None and array.flags.c_contiguous
+        return alone and low == begin and array.nbytes == outs[0].nbytes
+
+    def _readable(self, params: Array, number: int, array: Array) -> Array:
+        """The array, copied if its strides cannot be followed; strides that can are noted."""
+        dtype, size, shape = self._inputs[number]
+        if array.dtype != dtype or array.size != size:
+            raise ValueError(
+                f"{self.program.name} reads {dtype}{shape} as a{number}, got {describe(array)}"
+            )
+        if array.flags.c_contiguous:
+            return array
+        if list(array.shape) == shape:
+            steps = [stride // array.itemsize for stride in array.strides]
+            whole = all(stride % array.itemsize == 0 and stride >= 0 for stride in array.strides)
+            if whole and (not self.program.patterns[number][-1] or steps[-1] == 1):
+                self._set_strides(params, number, steps)
+                return array
+        return np.ascontiguousarray(array)
+
+    def set_partials(self, params: Array, partials: Array) -> None:
+        """Say where the fold's partial results go."""
+        params[self._slots["partials"]] = address_of(partials)
