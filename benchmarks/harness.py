@@ -99,14 +99,14 @@ def _disagreement(result: np.ndarray, reference: np.ndarray, tolerance: float) -
 
 
 def measure(
-    workload: Workload, processes: list[Process], rounds: int, seconds: float
+    one: Workload, processes: list[Process], rounds: int, seconds: float
 ) -> dict[str, dict[str, Any]]:
     """Rows by library: first call, median, quartiles; or why there is no time."""
     rows: dict[str, dict[str, Any]] = {}
-    reference = _reference(workload)
+    reference = _reference(one)
     for process in processes:
         rows[process.name] = _checked(
-            process, workload, reference, "prepare", workload=workload.name, seed=SEED
+            process, one, reference, "prepare", workload=one.name, seed=SEED
         )
     able = [one for one in processes if "error" not in rows[one.name]]
     for process in able:
@@ -119,20 +119,20 @@ def measure(
             times[process.name] += answer.get("times", [])
     for process in able:
         # The form that was timed may be another one than that of the first call.
-        checked = _checked(process, workload, reference, "last")
+        checked = _checked(process, one, reference, "last")
         rows[process.name].update({**_spread(times[process.name]), **checked})
     return rows
 
 
 def _checked(
-    process: Process, workload: Workload, reference: np.ndarray, do: str, **arguments: Any
+    process: Process, one: Workload, reference: np.ndarray, do: str, **arguments: Any
 ) -> dict[str, Any]:
     """Ask for something that leaves a value; the answer, or `error` when the value is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.npy")
         answer = process.ask(do, result=result, **arguments)
         if "error" not in answer:
-            wrong = _disagreement(np.load(result), reference, workload.tolerance)
+            wrong = _disagreement(np.load(result), reference, one.tolerance)
             answer = {**answer, "error": wrong} if wrong else answer
     return answer
 

@@ -128,6 +128,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--plain opens a prompt; it takes no code and no --json")
     if options.theme and (runs or options.plain):
         parser.error("--theme goes with the workbench and --screenshot")
+    if options.ascii and (runs or options.plain or options.screenshot):
+        parser.error("--ascii goes with the workbench")
     if command and (options.json or options.full_traceback):
         parser.error(f"options of a command follow it: kbench {options.target} --json")
 
@@ -155,10 +157,26 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     return cli_run.run_script(options.target, arguments, style)
 
 
+def _check_theme(name: str | None) -> None:
+    """Raise ValueError for a theme that there is not."""
+    from textual.theme import BUILTIN_THEMES
+
+    from kbench.tui.themes import THEMES
+
+    known = sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})
+    if name is not None and name not in known:
+        raise ValueError(f"there is no theme {name!r}; there are {', '.join(known)}")
+
+
 def _screenshot(options: argparse.Namespace) -> int:
     from kbench.tui import screenshot
 
-    screenshot.render(options.screenshot, options.size or (120, 40), options.theme, options.script)
+    try:
+        _check_theme(options.theme)
+        screenshot.render(options.screenshot, options.size, options.theme, options.script)
+    except ValueError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return USAGE
     return OK
 
 

@@ -58,6 +58,7 @@ def test_command_line_is_cut_after_the_target(arguments, head, rest):
         (["--screenshot", "o.svg", "--size", "0x5"], "outside 20x5 to 1000x500"),
         (["--screenshot", "o.svg", "--size", "5000x5000"], "outside 20x5 to 1000x500"),
         (["--screenshot", "o.svg", "-c", "1"], "takes no code"),
+        (["--screenshot", "o.svg", "--ascii"], "--ascii goes with the workbench"),
         (["--plain", "-c", "1"], "takes no code"),
         (["--plain", "--json"], "no --json"),
         (["--theme", "light", "x.py"], "goes with the workbench"),
@@ -133,6 +134,9 @@ RUNS = [
     (["config", "set", "epsilon", "NaN"], "", 2, "", "epsilon must be a finite number"),
     (["config", "set", "num_threads", "2"], "", 2, "", "is not kept in keras.json"),
     (["config", "get", "floatx"], "", 0, "float32\n", None),
+    (["--screenshot", "x.svg", "--theme", "no"], "", 2, "", "there is no theme 'no'; there are"),
+    (["--screenshot", "x.svg", "--script", "no.kbs"], "", 2, "", "No such file.*no.kbs"),
+    (["--screenshot", "no/such/x.svg", "--size", "20x5"], "", 2, "", "No such file"),
     (["learn", "99"], "", 2, "", "no lesson 99"),
     (["bench", "--only", "no such"], "", 2, "", "no workload's name contains"),
 ]
@@ -375,6 +379,26 @@ def test_doctor_names_a_broken_settings_file(run_kbench, tmp_path):
     (tmp_path / "keras.json").write_text('{"epsilon": 1e-7,\n oops')
     done = run_kbench("doctor", "--fast", env={"KERAS_HOME": str(tmp_path)})
     assert done.returncode == 2 and "keras.json, line 2" in done.stdout
+
+
+def test_a_screenshot_is_the_same_bytes_every_time(run_kbench, tmp_path):
+    script = tmp_path / "a.kbs"
+    script.write_text("w = K.variable([[1., 2.], [3., 4.]], name='w')\nK.eval(w * 2)\n")
+    pictures = []
+    for name in ("one.svg", "two.svg"):
+        command = [
+            "--screenshot",
+            str(tmp_path / name),
+            "--size",
+            "100x30",
+            "--script",
+            str(script),
+        ]
+        done = run_kbench(*command)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        pictures.append((tmp_path / name).read_text("utf-8"))
+    assert pictures[0] == pictures[1]
+    assert pictures[0].startswith("<svg") and "variable" in pictures[0]
 
 
 # ------------------------------------------------------------------ lessons as plain steps
