@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import threads
+from kbench.engine import config, threads
 from kbench.engine.kernels import nest
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Binding
@@ -155,7 +155,7 @@ def request(program: Program) -> Kernel | None:
     """The program's kernel, or None while it is being compiled, when that failed or JIT is off."""
     kernel = _kernels.get(program)
     if kernel is not None:
-        return kernel
+        return None if config.jit_mode() == "off" else kernel
     job = service.submit(program.name, lambda: nest.source(program))
     if job is None or job.state != "ready":
         return None
