@@ -22,7 +22,7 @@ from kbench.engine.kernels.special import ERF_FAR, ERF_NEAR
 F32 = np.float32
 
 _erf_near_f32 = polynomial(
-    1.1283791665057135,
+    0.1283791665057135,
     -0.3761263238826018,
     0.11283674071282881,
     -0.026858185883574002,
@@ -64,10 +64,10 @@ _exp2_f64 = polynomial(
 
 @inline
 def erf_f32(x):
-    """x P(x^2) below 0.945, else 1 - exp(-g(x)) with g = -log erfc."""
+    """x + x P(x^2) below 0.945, where P is small; else 1 - exp(-g(x)) with g = -log erfc."""
     size = fabs(x)
     clamped = F32(4) if size > F32(4) else size
-    near = x * _erf_near_f32(x * x)
+    near = copysign(x + x * _erf_near_f32(x * x), x)
     far = copysign(ONE - exp_f32(-_erf_far_f32(clamped)), x)
     return near if size < F32(0.945) else far
 
