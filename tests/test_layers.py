@@ -114,7 +114,7 @@ def _names(tree: ast.AST) -> set[str]:
 
 
 # Beside config: threads sets how idle threads wait, the command line asks what the terminal is,
-# the launch of a kernel hands the environment on.
+# the launch of a kernel hands the environment on, a screenshot has its kernel compile at once.
 ENVIRONMENT = {
     "engine/config.py",
     "engine/threads.py",
@@ -122,6 +122,7 @@ ENVIRONMENT = {
     "cli_plain.py",
     "doctor.py",
     "workbench/launch.py",
+    "tui/screenshot.py",
 }
 
 
