@@ -154,6 +154,17 @@ class Session(abc.ABC):
                 cell.outputs.append(event)
 
 
+def completion(code: str, found: list[tuple[str, str]], start: int, end: int) -> Completion:
+    """A completion from (text, kind) pairs: no leading dots, and magics only where one began."""
+    typed = code[start:end]
+    if typed.startswith(".") and all(text.startswith(".") for text, _ in found):
+        found = [(text[1:], kind) for text, kind in found]
+        start += 1
+    if not typed.startswith("%"):
+        found = [one for one in found if not one[0].startswith("%")]
+    return Completion([text for text, _ in found], start, end, [kind for _, kind in found])
+
+
 def failed_reply(verb: str, kind: str, reason: str) -> Reply:
     """The reply to a request that never reached an inspector."""
     return {"verb": verb, "ok": False, "error": {"kind": kind, "reason": reason}}

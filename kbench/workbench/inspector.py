@@ -65,7 +65,8 @@ class Inspector:
                 config.assign(name, value)
             except KbenchError as error:
                 self._refused[name] = error.reason
-        if self._pushing and (self._view.refresh() or self._refused):
+        changed = self._view.refresh()  # also lets go of what the user has deleted
+        if self._pushing and (changed or self._refused):
             self._wake.set()
 
     def close(self) -> None:

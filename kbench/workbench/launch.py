@@ -51,6 +51,7 @@ class KernelProcess:
             "--ext=kbench.workbench.kernel",
             "--HistoryManager.hist_file=:memory:",
             "--InteractiveShell.colors=nocolor",
+            "--IPCompleter.use_jedi=False",  # up to seconds an answer; the names are at hand
         ]
         environment = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
         with open(self.log, "ab") as log:

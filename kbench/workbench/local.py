@@ -19,7 +19,7 @@ from typing import Any
 from kbench.engine import cancel
 from kbench.engine import errors as engine_errors
 from kbench.workbench import errors, events
-from kbench.workbench.base import Completion, Reply, Session, failed_reply
+from kbench.workbench.base import Completion, Reply, Session, completion, failed_reply
 from kbench.workbench.inspector import Inspector
 from kbench.workbench.journal import Journal
 from kbench.workbench.output import Output
@@ -78,8 +78,8 @@ class LocalSession(Session):
             found = list(self._shell.Completer.completions(code, position))
         if not found:
             return Completion([], position, position, [])
-        matches, kinds = [one.text for one in found], [one.type or "" for one in found]
-        return Completion(matches, found[0].start, found[0].end, kinds)
+        pairs = [(str(one.text), str(one.type or "")) for one in found]
+        return completion(code, pairs, found[0].start, found[0].end)
 
     def answer(self, text: str) -> None:
         """Give the next `input` of a cell its line, before the cell is executed."""
@@ -237,6 +237,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     settings = Config()
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "nocolor"
+    settings.IPCompleter.use_jedi = False
     # As the process's one shell, `display` and `get_ipython` reach it; where there is one already
     # (a session inside IPython), that one keeps this place.
     build = Shell if InteractiveShell.initialized() else Shell.instance

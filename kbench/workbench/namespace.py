@@ -11,6 +11,7 @@ import fnmatch
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +45,18 @@ class _Known:
     turn: int
     is_array: bool
     statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
-    owner: Any = None  # keeps the object alive, so that its id cannot be given to another
+    owner: Any = None
+
+    def __post_init__(self) -> None:
+        """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
+        if describe.is_tensor(self.owner) or self.is_array:
+            self.owner = weakref.ref(self.owner)
+
+    def same(self, value: object) -> bool:
+        """Whether `value` is the object that was seen."""
+        if type(self.owner) is weakref.ref:  # not isinstance, which asks the object
+            return self.owner() is value
+        return self.ident == id(value)
 
 
 class View:
@@ -100,8 +112,7 @@ class View:
                 known = self._known.get(name)
                 version = int(value.version) if describe.is_variable(value) else 0
                 array = issubclass(type(value), np.ndarray)
-                same = known is not None and known.ident == id(value)
-                if known is None or not same:
+                if known is None or not known.same(value):
                     made = _Known(id(value), version, epoch, self.turn, array, owner=value)
                     self._known[name] = made
                 elif known.version != version or self._maybe_written(name, known):

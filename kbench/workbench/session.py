@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from kbench.workbench import events
-from kbench.workbench.base import Cell, Completion, Reply, Session, failed_reply
+from kbench.workbench.base import Cell, Completion, Reply, Session, completion, failed_reply
 from kbench.workbench.journal import Journal
 from kbench.workbench.launch import KernelProcess
 from kbench.workbench.mailbox import Mailbox
@@ -111,7 +111,7 @@ class KernelSession(Session):
         kinds = [str(one.get("type", "")) for one in typed if isinstance(one, dict)]
         kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
         start, end = found.get("cursor_start", position), found.get("cursor_end", position)
-        return Completion(matches, int(start), int(end), kinds)
+        return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))
 
     def answer(self, text: str) -> None:
         self._mailbox.post(lambda: self._answer_now(text))

@@ -19,13 +19,16 @@ from kbench.engine import describe
 _DOC_LINES = 6
 _TEXT_LIMIT = 4_000
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_OPERANDS = 6
 _FOLLOWED = (types.ModuleType, type, types.FunctionType)
 
 
 def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
     """`text`, and `name`, `signature`, `doc`, `argument` (the index the cursor is at); or empty."""
-    found = call_at(code[: max(0, position)])
-    nothing = {"text": "", "name": "", "signature": "", "doc": "", "argument": 0}
+    before = code[: max(0, position)]
+    found = call_at(before)
+    nothing = {"text": "", "name": "", "signature": "", "doc": "", "argument": 0, "operands": []}
     if found is None:
         return nothing
     name, argument = found
@@ -35,8 +38,10 @@ def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
     shown = _signature(value)
     doc = _doc(value)
     head = f"{name}{shown}"
-    text = describe.printable(head, _TEXT_LIMIT) + (f"\n{doc}" if doc else "")
-    return {"text": text, "name": name, "signature": head, "doc": doc, "argument": argument}
+    operands = _operands(before, names)
+    lines = [describe.printable(head, _TEXT_LIMIT), *operands, *([doc] if doc else [])]
+    row = {"text": "\n".join(lines), "name": name, "signature": head, "doc": doc}
+    return {**row, "argument": argument, "operands": operands}
 
 
 def call_at(before: str) -> tuple[str, int] | None:
@@ -58,6 +63,20 @@ def call_at(before: str) -> tuple[str, int] | None:
             return name, argument
     match = _DOTTED.search(before)
     return (re.sub(r"\s", "", match.group()), 0) if match else None
+
+
+def _operands(before: str, names: dict[str, Any]) -> list[str]:
+    """The spec of every tensor and array named on the line so far: `w: float32[784, 10]`."""
+    line = before.rpartition("\n")[2]
+    found = dict.fromkeys(_NAME.findall(line))
+    told = []
+    for name in list(found)[:_OPERANDS]:
+        value: Any = names.get(name)
+        if describe.is_tensor(value):
+            told.append(f"{name}: {value.spec}")
+        elif (held := describe.held_array(value)) is not None:
+            told.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")
+    return told
 
 
 def _tokens(code: str) -> list[tokenize.TokenInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,7 +85,7 @@ def ask(inspector: Inspector, verb: str, **arguments: Any) -> dict[str, Any]:
     reply = inspector.handle({"id": 1, "verb": verb, **arguments})
     assert json.loads(json.dumps(reply, allow_nan=False)) == reply
     assert protocol.size(reply) <= protocol.LIMIT
-    assert reply["ok"], reply
+    assert reply["ok"], reply["error"]
     return reply["data"]
 
 
@@ -153,6 +154,17 @@ def test_changes_name_what_was_made_stored_rebound_and_removed(
     assert set(changed["names"]) == {"w", "count", "new", "items"}
     assert changed["epoch"] > epoch and "items" not in changed["all"]
     assert rows(inspector, names=["items"])["items"]["kind"] == "gone"
+
+
+def test_what_the_user_deletes_is_let_go(names: dict[str, Any], inspector: Inspector) -> None:
+    rows(inspector)
+    held = [weakref.ref(names[name]) for name in ("w", "data", "loud")]
+    inspector.began()
+    for name in ("w", "data", "loud"):
+        del names[name]
+    assert held[0]() is None and held[1]() is None
+    inspector.ended()
+    assert held[2]() is None
 
 
 def test_statistics_are_computed_once_per_version(
@@ -346,6 +358,12 @@ def test_help_shows_the_signature_of_the_innermost_call(
     found = ask(inspector, "help", code=code, position=len(code))
     inspector.close()
     assert found["text"].startswith(start) and found["argument"] == argument
+
+
+def test_help_tells_the_shapes_of_what_was_typed(inspector: Inspector) -> None:
+    code = "print(data, w, x.shape, data, "
+    found = ask(inspector, "help", code=code, position=len(code))
+    assert found["operands"] == ["data: float32[2, 2]", "w: float32[4, 3]", "x: float32[?, 4]"]
 
 
 @pytest.mark.parametrize("code", ["", "(", "nothing_known(", "'", "x.y.z(", "1 + ", "loud.shape("])

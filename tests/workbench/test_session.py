@@ -121,8 +121,8 @@ def test_a_shape_error_is_drawn_in_the_users_expression(both: Watched) -> None:
     assert (detail["kind"], detail["function"], detail["source"]) == (
         "ShapeError", "dot", ["K.dot(w, x)"]
     )
-    spans = {one["name"].split(":")[0]: (one["start"], one["end"]) for one in detail["operands"]}
-    assert spans == {"w": (6, 7), "x": (9, 10)}
+    spans = {one["role"]: (one["start"], one["end"]) for one in detail["operands"]}
+    assert spans == {"x": (6, 7), "y": (9, 10)}
     assert all(one["place"].startswith("In [") for one in detail["operands"])
     assert not any("kbench/engine" in line for line in error.traceback)
 
@@ -130,6 +130,8 @@ def test_a_shape_error_is_drawn_in_the_users_expression(both: Watched) -> None:
 def test_completion_and_help(both: Watched) -> None:
     found = both.session.complete("K.set_val", 9)
     assert "set_value" in found.matches and (found.start, found.end) == (2, 9)
+    found = both.session.complete("K.dot(", 6)
+    assert found.matches[:2] == ["x=", "y="] and not any("%" in one for one in found.matches)
     assert both.session.inspect_object("K.dot(x, ", 9).startswith("K.dot(x")
     assert both.session.complete("no_such_name_at_all.", 20).matches == []
 
