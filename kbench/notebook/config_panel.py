@@ -16,6 +16,7 @@ from kbench.engine import config
 from kbench.engine.errors import KbenchError
 from kbench.notebook import views
 from kbench.notebook.markup import element
+from kbench.notebook.twin import WithTwin
 
 NOTE = (
     "Variables keep the dtype they were made with; "
@@ -25,7 +26,7 @@ _WIDE = {"description_width": "10em"}
 _PHASES = (("symbolic, fed at a call", None), ("0, in use", 0), ("1, training", 1))
 
 
-class ConfigPanel(widgets.VBox):  # type: ignore[misc]
+class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
     """Shows and sets epsilon, floatx, image_data_format, learning_phase and num_threads."""
 
     def __init__(self) -> None:
@@ -51,10 +52,15 @@ class ConfigPanel(widgets.VBox):  # type: ignore[misc]
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
+        self._end()
         super().close()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
-        return views.with_twin(super()._repr_mimebundle_(**kwargs), views.settings)
+    def _label(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in config.snapshot().items())
+        return f"settings: {facts}"
+
+    def _portrait(self) -> str:
+        return views.settings()
 
     def _pull(self) -> None:
         """Engine to controls; what this sets is not sent back."""
@@ -68,6 +74,7 @@ class ConfigPanel(widgets.VBox):  # type: ignore[misc]
                         field.value = shown
             finally:
                 self._from_engine = False
+        self._redrawn()
 
     def _push(self, name: str, value: Any) -> None:
         """Control to engine, validated there; a refusal puts the control back."""

@@ -12,13 +12,14 @@ from kbench.notebook import views
 from kbench.notebook.config_panel import ConfigPanel
 from kbench.notebook.live import names
 from kbench.notebook.tensor_view import TensorView
+from kbench.notebook.twin import WithTwin
 from kbench.notebook.variable_table import VariableTable
 from kbench.workbench.protocol import ProtocolError
 
 _TITLES = ("Names", "Value", "Settings")
 
 
-class Explorer(widgets.Tab):  # type: ignore[misc]
+class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
     """The widgets of this package side by side, over the user's names or a given namespace."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
@@ -38,6 +39,7 @@ class Explorer(widgets.Tab):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop and remove every part."""
+        self._end()
         for part in (self.table, self.settings, self.view):
             if part is not None:
                 part.close()
@@ -78,12 +80,14 @@ class Explorer(widgets.Tab):  # type: ignore[misc]
         if self.selected_index == 1:
             self._list_choices()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+    def _begin(self) -> None:
         self._shown = True
         self._only_open_tab_works()
-        return views.with_twin(super()._repr_mimebundle_(**kwargs), self._twin)
 
-    def _twin(self) -> str:
+    def _label(self) -> str:
+        return f"names: {', '.join(self._names.names()[:20])}"
+
+    def _portrait(self) -> str:
         return views.names_table(self._names.rows(None, True)) + views.settings()
 
 

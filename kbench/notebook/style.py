@@ -23,12 +23,12 @@ _RULES = (
     "font-size:var(--jp-code-font-size,13px);max-width:100%;overflow-x:auto}",
     ".kb p{margin:.2em 0}",
     ".kb .kb-head b{color:var(--kb-name)}",
-    ".kb code,.kb td,.kb th,.kb .kb-bars{font-family:var(--jp-code-font-family,ui-monospace,"
-    "Menlo,Consolas,monospace);font-size:inherit;background:none;color:inherit}",
+    ".kb p>code,.kb dd>code,.kb td,.kb th,.kb .kb-bars{font-family:var(--jp-code-font-family,"
+    "ui-monospace,Menlo,Consolas,monospace);font-size:inherit;background:none;padding:0;color:inherit}",
     ".kb dl{display:flex;flex-wrap:wrap;gap:.1em 1.4em;margin:0 0 .3em}",
     ".kb dl>div{display:flex;gap:.5em}",
-    ".kb dt{font-weight:400;color:var(--jp-content-font-color2,var(--kb-soft))}",
-    ".kb dd{margin:0}",
+    ".kb dl>div>dt,.kb dl>div>dd{float:none;width:auto;min-width:0;margin:0;padding:0}",
+    ".kb dl>div>dt{font-weight:400;color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb .kb-bars{letter-spacing:0;white-space:pre;border-bottom:1px solid var(--kb-edge)}",
     ".kb .kb-bad{color:var(--kb-bad);font-weight:600}",
     ".kb .kb-good{font-weight:600}",

@@ -13,11 +13,13 @@ from kbench.notebook import html, views
 from kbench.notebook.live import Live
 from kbench.notebook.markup import element
 from kbench.notebook.slicing import Slice, first, parse
+from kbench.notebook.twin import WithTwin
+from kbench.workbench import summary
 
 MODES = ("numbers", "heat map", "image")
 
 
-class TensorView(widgets.VBox):  # type: ignore[misc]
+class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
     """Looks into a variable, constant or array through controls for its axes.
 
     Arguments:
@@ -64,6 +66,7 @@ class TensorView(widgets.VBox):  # type: ignore[misc]
 
     def refresh(self) -> None:
         """Draw the chosen slice again."""
+        self._redrawn()
         mode = self.mode.value
         self._body.layout.display = "" if mode == "numbers" else "none"
         self._image.layout.display = "none" if mode == "numbers" else ""
@@ -81,6 +84,7 @@ class TensorView(widgets.VBox):  # type: ignore[misc]
     def close(self) -> None:
         """Stop following and remove the view."""
         self.live.stop()
+        self._end()
         super().close()
 
     # -------------------------------------------------------------- drawing
@@ -218,9 +222,14 @@ class TensorView(widgets.VBox):  # type: ignore[misc]
         self._array = _array_of(self._value)
         self.refresh()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+    def _begin(self) -> None:
         self.live.start()
-        return views.with_twin(super()._repr_mimebundle_(**kwargs), self._numbers)
+
+    def _label(self) -> str:
+        return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
+
+    def _portrait(self) -> str:
+        return self._numbers()
 
 
 def _array_of(value: Any) -> np.ndarray:

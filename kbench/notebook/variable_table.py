@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from kbench.engine import variables
 from kbench.notebook import views
 from kbench.notebook.live import Live, names
+from kbench.notebook.twin import WithTwin
 
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["name"],
@@ -18,7 +19,7 @@ _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class VariableTable(widgets.VBox):  # type: ignore[misc]
+class VariableTable(WithTwin, widgets.VBox):  # type: ignore[misc]
     """The names of a namespace (by default the user's), always up to date.
 
     Arguments:
@@ -51,19 +52,24 @@ class VariableTable(widgets.VBox):  # type: ignore[misc]
     def refresh(self) -> None:
         """Read the names again; statistics are taken only of what has changed."""
         self._table.value = views.names_table(self._rows())
+        self._redrawn()
 
     def close(self) -> None:
         """Stop following and remove the table."""
         self.live.stop()
+        self._end()
         super().close()
 
     def _rows(self) -> list[dict[str, Any]]:
         rows = self._view.rows(None, True, self.filter.value.strip() or None)
         return sorted(rows, key=_SORTS[self.sort.value])
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+    def _begin(self) -> None:
         self.live.start()
-        return views.with_twin(super()._repr_mimebundle_(**kwargs), self._twin)
 
-    def _twin(self) -> str:
+    def _label(self) -> str:
+        rows = self._rows()
+        return f"{len(rows)} names: {', '.join(row['name'] for row in rows[:20])}"
+
+    def _portrait(self) -> str:
         return views.names_table(self._rows())

@@ -6,7 +6,7 @@ exported, reopened or read on a code hosting site still shows the state in which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.engine import config, describe
@@ -15,16 +15,6 @@ from kbench.notebook.style import STYLE
 
 ROW_LIMIT = 100
 MESSAGE_LIMIT = 400
-
-
-def with_twin(bundle: dict[str, Any] | None, draw: Callable[[], str]) -> dict[str, Any] | None:
-    """A widget's bundle with a static picture in it; the picture never spoils the widget."""
-    if bundle is not None:
-        try:
-            bundle["text/html"] = draw()
-        except Exception as error:
-            bundle["text/html"] = page(escape(f"not shown: {type(error).__name__}"), [])
-    return bundle
 
 
 def styled(content: Html) -> str:

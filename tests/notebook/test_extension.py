@@ -26,7 +26,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made.run_line_magic("load_ext", "kbench")
     yield made
     made.run_line_magic("unload_ext", "kbench")
-    made.atexit_operations()
     InteractiveShell.clear_instance()
     for name, value in (("epsilon", 1e-7), ("floatx", "float32")):
         config.assign(name, value)
@@ -90,8 +89,11 @@ def test_profile_shows_every_step(shell: Any) -> None:
 
 
 def test_panel_is_shown(shell: Any) -> None:
-    result = shell.run_cell("%config_k").result
-    bundle, _ = shell.display_formatter.format(result)
+    with capture_output() as captured:
+        result = shell.run_cell("%config_k").result
+    assert [list(one.data) for one in captured.outputs] == [["text/plain"]]
+    assert "floatx float32" in captured.outputs[0].data["text/plain"]
+    bundle = result._repr_mimebundle_()
     assert "floatx" in bundle["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in bundle
     result.close()

@@ -144,7 +144,7 @@ def test_table_follows_variables_once_shown() -> None:
     bundle = table._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert ">w<" in bundle["text/html"] and ">v0<" in table.html
-    assert "text" not in bundle["text/plain"] and "_w" not in table.html
+    assert bundle["text/plain"] == "2 names: text, w" and "hidden" not in table.html
     K.set_value(w, np.ones((2, 2)))
     wait_for(lambda: ">v1<" in table.html)
     table.close()

@@ -1,0 +1,88 @@
+"""The static picture below each widget: what is left of it where no live widget can be shown.
+
+A notebook that is exported, reopened without its kernel or read on a code hosting site has no live
+widgets, only their static twins. A twin is an output of its own, follows its widget at most once
+a second, and is hidden by style as long as the live widget stands above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from IPython.display import display
+
+from kbench.notebook.live import Throttle, shell
+from kbench.notebook.markup import element, escape, page
+
+_INTERVAL = 1.0
+_HIDE = (
+    "<style>.jp-OutputArea-child:has(.jupyter-widgets)+.jp-OutputArea-child:has(.kb-twin)"
+    "{display:none}</style>"
+)
+
+
+class WithTwin:
+    """Mixin of the widgets: shows the widget, and its picture below it.
+
+    A widget says what it is in `_label`, draws itself in `_portrait`, begins to work in `_begin`,
+    and calls `_redrawn` whenever its picture would look different.
+    """
+
+    _handle: Any = None
+    _throttle: Throttle | None = None
+
+    def _label(self) -> str:
+        raise NotImplementedError
+
+    def _portrait(self) -> str:
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Called when the widget is shown."""
+
+    def _redrawn(self) -> None:
+        if self._throttle is not None:
+            self._throttle.ask()
+
+    def _end(self) -> None:
+        """Stop following; the picture stays as it is."""
+        if self._throttle is not None:
+            self._throttle.stop()
+            self._throttle = None
+
+    def _ipython_display_(self, **_kwargs: Any) -> None:
+        bundle = self._repr_mimebundle_()
+        if bundle is None:
+            return
+        if not hasattr(shell(), "kernel"):  # a terminal: there is only text
+            display({"text/plain": self._label()}, raw=True)
+            return
+        live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
+        display({**live, "text/plain": type(self).__name__}, raw=True)
+        self._handle = display(self._twin(), raw=True, display_id=True)
+        self._throttle = Throttle(self._update, _INTERVAL)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        self._begin()
+        bundle: dict[str, Any] | None = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if bundle is not None:
+            bundle.update(self._twin())
+        return bundle
+
+    def _twin(self) -> dict[str, str]:
+        return {"text/plain": self._label(), "text/html": _framed(self._portrait)}
+
+    def _update(self) -> None:
+        if self._handle is not None:
+            self._handle.update(self._twin(), raw=True)
+
+
+def _framed(draw: Callable[[], str]) -> str:
+    """The picture in an element by which the style finds it; it never spoils the widget."""
+    try:
+        picture = draw()
+    except Exception as error:
+        words = escape(f"not shown: {type(error).__name__}")
+        picture = page(element("p", words, class_="kb-head"), [])
+    return f'{_HIDE}<div class="kb-twin">{picture}</div>'
