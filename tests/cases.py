@@ -57,7 +57,7 @@ ELEMENTWISE = [
         "relu",
         UNARY,
         _relu,
-        options=product(alpha=[0.0, 0.2], max_value=[None, 1.5], threshold=[0.0, 0.5]),
+        options=product(alpha=[0.0, 0.25], max_value=[None, 1.5], threshold=[0.0, 0.5]),
     ),
     Case("negative", UNARY, np.negative, dtypes=NUMBERS, call=operator.neg, smooth=True),
     Case("positive", UNARY, np.positive, dtypes=NUMBERS, call=operator.pos),

@@ -180,7 +180,6 @@ def _check_gradients(reader: Reader, outputs: list[Any]) -> None:
 # ------------------------------------------------------------------ the tests
 
 
-@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}-{case['id']}")
 def test_case(case: Case) -> None:
     reader = Reader(case)

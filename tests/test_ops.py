@@ -12,12 +12,10 @@ from cases import CASES, COMPARE, ELEMENTWISE
 
 from kbench import backend as K
 from kbench.engine.op import REGISTRY
-from kbench.engine.variables import Update
+from kbench.engine.plan.passes import walk
 
 ROWS = list(rows(CASES))
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
 
 def variables(arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -278,8 +276,30 @@ def test_large_reductions(row: Row, tier: str, monkeypatch: pytest.MonkeyPatch) 
 
 # ------------------------------------------------------------------ nothing is left out
 
-IMPURE = {name for name, op in REGISTRY.items() if not op.pure}
-ELSEWHERE = IMPURE | {"variable", "placeholder", "constant"}
+SOURCES = {"variable", "placeholder", "constant", "update"}  # test_variables, test_function
+RANDOM = {  # values in test_random
+    "random_uniform": lambda: K.random_uniform((2, 3)),
+    "random_integers": lambda: K.random_uniform((2, 3), 0, 9, dtype="int32"),
+    "random_normal": lambda: K.random_normal((2, 3)),
+    "truncated_normal": lambda: K.truncated_normal((2, 3)),
+    "random_binomial": lambda: K.random_binomial((2, 3), 0.5),
+    "dropout_mask": lambda: K.dropout(K.ones((2, 3)), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_ops_are_drawn_once_a_call_and_never_folded(name: str) -> None:
+    x = RANDOM[name]()
+    assert name in names_in_graph([x])
+    first, again, other = K.function([], [x, x * 1, RANDOM[name]() * 1])([])
+    assert first.shape == (2, 3) == K.int_shape(x)
+    np.testing.assert_array_equal(first, again)
+    draws = [first.tolist(), other.tolist(), *(K.eval(x).tolist() for _ in range(6))]
+    assert any(one != draws[0] for one in draws[1:])
+
+
+def names_in_graph(roots: Sequence[Any]) -> set[str]:
+    return {node.op.name for node in walk(roots, set())}
 
 
 def reached(row: Row) -> set[str]:
@@ -293,14 +313,7 @@ def reached(row: Row) -> set[str]:
         roots = list(results)
         if K.dtype(results[0]) in FLOATS:
             roots += [one for one in K.gradients(results[0], inputs) if one is not None]
-        stack: list[Any] = list(roots)
-        seen: set[int] = set()
-        while stack:
-            node = stack.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                names.add(node.op.name)
-                stack.extend(node.inputs)
+        names |= names_in_graph(roots)
         compiled = K.function(inputs, roots)
         compiled(arrays)
         names |= {item.op.name for item in compiled.bound(arrays).items}
@@ -309,9 +322,8 @@ def reached(row: Row) -> set[str]:
 
 def test_every_registered_op_has_a_row() -> None:
     covered: set[str] = set().union(*(reached(row) for row in ROWS))
-    assert set(REGISTRY) - ELSEWHERE - covered == set()
-    assert {name for name in IMPURE if not name.startswith("random")} == {"update"}
-    assert issubclass(Update, K.Tensor)
+    assert set(REGISTRY) - SOURCES - set(RANDOM) - covered == set()
+    assert {name for name, op in REGISTRY.items() if not op.pure} == {"update", *RANDOM}
 
 
 def test_every_public_function_of_the_op_families_has_a_row() -> None:

@@ -350,7 +350,8 @@ def reduction(
             return Spec(reduced_shape(x.shape, axis, keepdims), result, value)
 
         def run(out: Any, x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-            return numpy(x, axis, keepdims, out)
+            with np.errstate(all="ignore"):
+                return numpy(x, axis, keepdims, out)
 
         name = function.__name__
         op = register(Op(name, "reduction", infer, run, gradient, fold=fold))
