@@ -236,3 +236,20 @@ def test_the_whole_library_can_be_compiled_ahead(monkeypatch):
 @pytest.mark.slow
 def test_every_kernel_of_the_library_compiles():
     assert library.warmup() == len(library.catalogue()), stats().failures
+
+
+def test_measured_limits_are_kept(tmp_path, monkeypatch):
+    from kbench.engine.kernels import limits
+
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(limits, "COPY_BYTES", 2**20)
+    monkeypatch.setattr(limits, "GEMM_SIZE", 64)
+    monkeypatch.setattr(limits, "SECONDS", 0.01)
+    first = limits.measure()
+    assert min(first.copy_gb_per_s, first.gemm_float32, first.gemm_float64) > 0
+    assert limits.measure() == first
+    assert limits.measure(again=True).copy_gb_per_s >= first.copy_gb_per_s
+    (path,) = tmp_path.glob("limits-*.json")
+    for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]"):
+        path.write_text(broken)
+        assert limits.measure().copy_gb_per_s > 0

@@ -129,7 +129,7 @@ class Service:
         _compile(job)
         if job.state == "failed":
             raise RuntimeError(job.reason)
-        self.driver = driver.load(job.module)
+        self.driver = driver.Driver(job.module)
         self._loaded = True
         job.done.set()
 

@@ -8,22 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as binding
+import numba
+import numba.extending
 from llvmlite import ir
 from numba import cfunc, njit, prange, types
-from numba.extending import intrinsic
 
 from kbench.engine.kernels import store
 
 __all__ = [
-    "binding",
+    "any_order",
     "inline",
     "intrinsic",
     "ir",
     "kernel",
-    "njit",
+    "most_threads",
     "prange",
     "range_kernel",
+    "set_layer",
+    "set_threads",
     "types",
 ]
 
@@ -31,6 +33,11 @@ RANGE = types.void(types.intp, types.intp, types.intp)
 """Signature of every range kernel: address of the parameter block, first item, end item."""
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """An operation given as LLVM instructions; called like a function inside kernels."""
+    return numba.extending.intrinsic(function)
 
 
 def inline(function: Callable[..., Any]) -> Any:
@@ -55,11 +62,26 @@ def range_kernel(function: Callable[..., Any]) -> Any:
     return cfunc(RANGE, cache=store.cacheable(), **_OPTIONS)(function)
 
 
-def kernel(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any):
+def kernel(*, signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A nogil function called from Python; `parallel=True` makes its `prange` parallel."""
 
     def build(body: Callable[..., Any]) -> Any:
         merged = {**_OPTIONS, "nogil": True, "cache": store.cacheable(), **options}
-        return njit(signature, **merged)(body) if signature else njit(**merged)(body)
+        return njit(signature, **merged)(body)
 
-    return build if function is None else build(function)
+    return build
+
+
+def set_layer(name: str) -> None:
+    """Choose Numba's threading layer; counts until the first parallel call of the process."""
+    numba.config.THREADING_LAYER = name  # type: ignore[attr-defined]
+
+
+def most_threads() -> int:
+    """Threads that Numba's pool was made with."""
+    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+
+
+def set_threads(count: int) -> None:
+    """Threads for parallel calls from this thread, at most `most_threads()`."""
+    numba.set_num_threads(count)

@@ -35,19 +35,18 @@ def parallel(address, params, start, stop, pieces):
 
 PIECES_PER_THREAD = 4
 
-_limits: dict[str, Any] = {}
-
 
 class Driver:
     """The compiled driver. Made once, in the background thread."""
 
-    def __init__(self, serial: Callable[..., None], parallel: Callable[..., None]) -> None:
-        import numba
+    def __init__(self, module: Any) -> None:
+        from kbench.engine.kernels import compile
 
-        self._serial = serial
-        self._parallel = parallel
-        self._set_threads = numba.set_num_threads
-        self._most = int(numba.config.NUMBA_NUM_THREADS)
+        compile.set_layer(threads.choose_layer())
+        self._serial: Callable[..., None] = module.serial
+        self._parallel: Callable[..., None] = module.parallel
+        self._set_threads = compile.set_threads
+        self._most = compile.most_threads()
 
     def run(self, address: int, params: np.ndarray, start: int, stop: int, spread: bool) -> None:
         """Run items `start` to `stop`; `spread` allows all threads."""
@@ -61,11 +60,3 @@ class Driver:
                     self._parallel(address, block, start, stop, pieces)
                     return
         self._serial(address, block, start, stop)
-
-
-def load(module: Any) -> Driver:
-    """The driver of a loaded module of `SOURCE`."""
-    import numba
-
-    numba.config.THREADING_LAYER = threads.choose_layer()
-    return Driver(module.serial, module.parallel)

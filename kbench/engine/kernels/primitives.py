@@ -37,6 +37,7 @@ def _scope(module):
 
 
 def _element(builder, address, index, memory):
+    """Pointer to element `index` of the array of `memory` values at `address`."""
     base = builder.inttoptr(address, memory.as_pointer())
     return builder.gep(base, [index], source_etype=memory)
 
@@ -47,7 +48,7 @@ def _loader(dtype):
     @intrinsic
     def load(typing, address, index):
         def codegen(context, builder, signature, arguments):
-            place = _element(builder, *arguments, memory)
+            place = _element(builder, arguments[0], arguments[1], memory)
             loaded = builder.load(place, typ=memory)
             loaded.set_metadata("alias.scope", _scope(builder.module))
             if dtype == "bool":
@@ -86,7 +87,8 @@ def _peeker(dtype):
     @intrinsic
     def peek(typing, address, index):
         def codegen(context, builder, signature, arguments):
-            return builder.load(_element(builder, *arguments, memory), typ=memory)
+            place = _element(builder, arguments[0], arguments[1], memory)
+            return builder.load(place, typ=memory)
 
         return result(types.intp, types.intp), codegen
 
@@ -254,7 +256,8 @@ def field(typing, params, index):
     """One integer of the parameter block."""
 
     def codegen(context, builder, signature, arguments):
-        return builder.load(_element(builder, *arguments, _I64), typ=_I64)
+        place = _element(builder, arguments[0], arguments[1], _I64)
+        return builder.load(place, typ=_I64)
 
     return types.intp(types.intp, types.intp), codegen
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 from kbench.engine import config
@@ -39,16 +40,19 @@ def _engine_version() -> str:
 
 
 @functools.cache
-def _folder_name() -> str:
-    import llvmlite
+def machine() -> str:
+    """Hash of the processor's name and features: object code runs nowhere else."""
     import llvmlite.binding as binding
-    import numba
 
     features = str(binding.get_host_cpu_features().flatten())
-    cpu = _digest(f"{platform.machine()} {binding.get_host_cpu_name()} {features}")[:8]
+    return _digest(f"{platform.machine()} {binding.get_host_cpu_name()} {features}")[:8]
+
+
+@functools.cache
+def _folder_name() -> str:
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    versions = f"numba{numba.__version__}-llvmlite{llvmlite.__version__}"
-    return f"kernels-{_engine_version()[:12]}-{python}-{versions}-{cpu}"
+    versions = "-".join(f"{name}{metadata.version(name)}" for name in ("numba", "llvmlite"))
+    return f"kernels-{_engine_version()[:12]}-{python}-{versions}-{machine()}"
 
 
 def folder() -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,7 +108,8 @@ class _Writer:
 
     def _common(self, *values: Typed) -> str:
         """The dtype NumPy gives to an operation on these values."""
-        parts = [type(v.value)(1) if v.weak else np.dtype(v.dtype) for v in values]
+        one = {"bool": True, "int64": 1, "float64": 1.0}
+        parts: list[Any] = [one[v.dtype] if v.weak else np.dtype(v.dtype) for v in values]
         return computed(np.result_type(*parts).name)  # type: ignore[arg-type]
 
     def _binary(self, symbol: str, left: Typed, right: Typed) -> Typed:
@@ -162,7 +163,7 @@ class _Writer:
             return self._cast(self.write(arguments[0]), target)
         values = [self.write(argument) for argument in arguments]
         if name == "where":
-            return self._where(*values)
+            return self._where(values[0], values[1], values[2])
         if name in ("logical_and", "logical_or", "logical_not"):
             return self._logical(name, [self.convert(value, "bool") for value in values])
         dtype = self._common(*values)
@@ -172,7 +173,7 @@ class _Writer:
         if row.result == "float" and dtype[0] != "f":
             dtype = "float64"
         if name == "pow":
-            return self._power(*values, dtype)
+            return self._power(values[0], values[1], dtype)
         if name == "square":
             self._use("square")
             return self._wrapped(f"square({self.convert(values[0], dtype)})", dtype)
