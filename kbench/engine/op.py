@@ -271,7 +271,8 @@ def elementwise(
             result = "bool" if dtype in ("compare", "bool") else specs[-1].dtype
             return Spec(shape, result, _elementwise_value(op, specs, result))
 
-        op = register(Op(function.__name__, "elementwise", infer, run, gradient, expr, names=names))
+        name = function.__name__.lstrip("_")
+        op = register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
 
         @functools.wraps(function)
         def public(*operands: Operand) -> Tensor:

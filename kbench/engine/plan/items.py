@@ -103,12 +103,29 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
     if spec.known and op.pure and spec.value is not None and op.kind != "update":
         value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
         return Item(slot, op, attrs, (), spec, node, "value", value)
+    if (
+        op.pure
+        and inputs
+        and op.kind != "update"
+        and all(items[i].source == "value" for i in inputs)
+    ):
+        return _computed(node, slot, inputs, spec, items)
     if op.lower is not None and all(None not in one.shape for one in specs):
         cheaper = op.lower(specs, attrs)
         if cheaper is not None:
             op, attrs, positions = cheaper
             inputs = tuple(inputs[position] for position in positions)
     return Item(slot, op, attrs, inputs, spec, node)
+
+
+def _computed(
+    node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, items: list[Item]
+) -> Item:
+    """A value that the shapes alone decide."""
+    arrays = [items[one].value for one in inputs]
+    value = np.asarray(node.op.numpy(None, *arrays, **node.attrs))
+    known = Spec(value.shape, spec.dtype, spec.value)
+    return Item(slot, node.op, node.attrs, (), known, node, "value", value)
 
 
 def trace_items(

@@ -12,7 +12,7 @@ from kbench.engine.ops.arithmetic import _power as power
 from kbench.engine.ops.layout import PERMUTE, RESHAPE
 from kbench.engine.ops.shaping import IDENTITY
 from kbench.engine.plan.passes import rebuild, with_inputs
-from kbench.engine.spec import is_float
+from kbench.engine.spec import is_float, known_size
 from kbench.engine.tensor import Tensor
 
 Rule = Callable[[Tensor], Tensor | None]
@@ -87,9 +87,11 @@ def merge_permutations(node: Tensor) -> Tensor | None:
 
 
 def merge_reshapes(node: Tensor) -> Tensor | None:
-    """reshape(reshape(x, a), b) = reshape(x, b)"""
+    """reshape(reshape(x, a), b) = reshape(x, b), when x is known to fill a"""
     source = node.inputs[0]
     if node.op is not RESHAPE or source.op is not RESHAPE or len(node.inputs) > 1:
+        return None
+    if known_size(source.inputs[0].spec.shape) is None or known_size(source.spec.shape) is None:
         return None
     return Tensor.derived(RESHAPE, (source.inputs[0],), node.attrs, node.spec, node)
 
