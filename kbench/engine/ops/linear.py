@@ -40,14 +40,19 @@ def multiply_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         multiply_into(rest, x[:, half:], y[half:])
         np.add(out, rest, out=out)
     elif rows >= columns:
-        half = -(-rows // 32) * 16
+        half = _half(rows)
         multiply_into(out[:half], x[:half], y)
         multiply_into(out[half:], x[half:], y)
     else:
-        half = -(-columns // 32) * 16
+        half = _half(columns)
         multiply_into(out[:, :half], x, y[:, :half])
         multiply_into(out[:, half:], x, y[:, half:])
     cancel.check()
+
+
+def _half(size: int) -> int:
+    """About half, in whole tiles of 16 where that leaves pieces of a useful size."""
+    return size // 32 * 16 if size >= 64 else size // 2
 
 
 def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

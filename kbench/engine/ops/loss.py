@@ -316,6 +316,8 @@ def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
             f"predictions is {scores.spec} and targets is {classes.spec}: they must be "
             "[batch, classes] and [batch]"
         )
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer, Tensor)):
+        raise ArgumentError(f"k must be an integer, got {k!r}")
     chosen = apply(PICK, scores, classes, axis=1)
     ahead = total(cast(greater(scores, expand_dims(chosen, 1)), "int32"), 1)
     return logical_and(less(ahead, k), less(absolute(chosen), np.inf))
