@@ -33,7 +33,8 @@ class _Call:
 def safe_text(error: BaseException) -> str:
     """`str(error)`, whatever the class does there."""
     try:
-        return printable_lines(str(error))
+        text = str(error)
+        return "\n".join(printable(line, 10 * len(line) + 1) for line in text.split("\n"))
     except Exception as second:
         return f"(no text: {type(second).__name__})"
 

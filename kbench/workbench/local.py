@@ -18,7 +18,7 @@ from typing import Any
 
 from kbench.engine import cancel
 from kbench.engine import errors as engine_errors
-from kbench.workbench import errors, events
+from kbench.workbench import errors, events, output
 from kbench.workbench.base import Completion, Reply, Session, completion, failed_reply
 from kbench.workbench.inspector import Inspector
 from kbench.workbench.journal import Journal
@@ -156,14 +156,14 @@ class LocalSession(Session):
     def show(self, data: dict[str, Any], count: int | None) -> None:
         """A value or display of the running cell; called by the shell."""
         self._output.flush()
-        self._emit(events.Result(self._running, str(data.get("text/plain", "")), data, count))
+        self._emit(output.result(self._running, data, count))
 
     def fail(self, error: BaseException, traceback: list[str]) -> None:
         """An exception of the running cell; called by the shell."""
         self._output.flush()
         name, value = type(error).__name__, errors.safe_text(error)
         detail, self._detail = self._detail, {}
-        self._emit(events.Error(self._running, name, value, traceback, detail))
+        self._emit(output.error(self._running, name, value, traceback, detail))
 
     def next_answer(self, prompt: str = "") -> str:
         """What a cell's `input` gets."""

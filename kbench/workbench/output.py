@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from kbench.workbench.events import Stream
+from kbench.workbench.events import Error, Result, Stream
 
 INTERVAL = 1 / 30
 LINE_LIMIT = 10_000
 CHARACTER_LIMIT = 2_000_000
 SPILL_LIMIT = 256_000_000
+TEXT_LIMIT = 100_000
+MIME_LIMIT = 5_000_000
+TRACEBACK_LIMIT, TRACEBACK_LINES = 20_000, 200
 
 
 @dataclass
@@ -108,6 +111,32 @@ class Output:
                 shown.file.write(text[:room])
             except OSError:
                 shown.file = None
+
+
+def cut(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The text, or its beginning and how long it was."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text):,} characters, cut)"
+
+
+def result(cell: int, data: dict[str, Any], count: int | None) -> Result:
+    """The event of a value or display: text is cut, other forms beyond the limit left out."""
+    text = cut(str(data.get("text/plain", "")))
+    kept = {
+        str(kind): value
+        for kind, value in data.items()
+        if not isinstance(value, (str, bytes)) or len(value) <= MIME_LIMIT
+    }
+    return Result(cell, text, {**kept, "text/plain": text}, count)
+
+
+def error(
+    cell: int, name: str, value: str, traceback: list[str], detail: dict[str, Any]
+) -> Error:
+    """The event of an exception, its texts cut."""
+    lines = [cut(str(line), TRACEBACK_LIMIT) for line in traceback[:TRACEBACK_LINES]]
+    return Error(cell, cut(name, 200), cut(value, TRACEBACK_LIMIT), lines, detail)
 
 
 def _head(text: str, shown: _Shown) -> str:

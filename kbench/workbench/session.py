@@ -13,7 +13,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from kbench.workbench import events
+from kbench.workbench import events, output
 from kbench.workbench.base import Cell, Completion, Reply, Session, completion, failed_reply
 from kbench.workbench.journal import Journal
 from kbench.workbench.launch import KernelProcess
@@ -285,15 +285,13 @@ class KernelSession(Session):
 
     def _on_rich_output(self, cell: int, kind: str, content: dict[str, Any]) -> None:
         if kind in ("execute_result", "display_data", "update_display_data"):
-            text = str(content["data"].get("text/plain", ""))
-            count = content.get("execution_count")
-            self._emit(events.Result(cell, text, content["data"], count))
+            self._emit(output.result(cell, content["data"], content.get("execution_count")))
         elif kind == "clear_output":
             self._emit(events.ClearOutput(cell, bool(content.get("wait"))))
         elif kind == "error":
             detail, self._detail = self._detail, {}
             name, value = str(content["ename"]), str(content["evalue"])
-            self._emit(events.Error(cell, name, value, content["traceback"], detail))
+            self._emit(output.error(cell, name, value, content["traceback"], detail))
 
     def on_input(self, message: str, content: dict[str, Any]) -> None:
         self._output.flush()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from kbench.workbench import events, journal
 from kbench.workbench.journal import Journal
+from kbench.workbench.link import Link
 from kbench.workbench.session import KernelSession, LocalSession, Session
+from kbench.workbench.wire import Wire
 
 WAIT = 30.0
 
@@ -127,6 +130,18 @@ def test_a_shape_error_is_drawn_in_the_users_expression(both: Watched) -> None:
     assert not any("kbench/engine" in line for line in error.traceback)
 
 
+def test_a_huge_value_or_error_is_cut_and_says_so(both: Watched) -> None:
+    cell, _ = both.run("'x' * 3_000_000")
+    (result,) = both.of(events.Result, cell)
+    assert len(result.text) < 200_000 and "3,000,002 characters, cut" in result.text
+    assert result.data["text/plain"] == result.text
+    cell, _ = both.run("raise ValueError('x' * 3_000_000)")
+    (error,) = both.of(events.Error, cell)
+    assert "3,000,000 characters, cut" in error.value
+    assert sum(map(len, error.traceback)) < 200_000
+    assert both.session.journal.path.stat().st_size < 2_000_000
+
+
 def test_completion_and_help(both: Watched) -> None:
     found = both.session.complete("K.set_val", 9)
     assert "set_value" in found.matches and (found.start, found.end) == (2, 9)
@@ -206,6 +221,57 @@ def test_the_inspector_answers_while_a_cell_runs(kernel: Watched) -> None:
     assert kernel.session.running() is not None
     kernel.session.interrupt()
     assert kernel.done(cell).status == "interrupted"
+
+
+def test_a_value_stored_in_a_loop_is_told_ten_times_a_second_at_most(kernel: Watched) -> None:
+    kernel.run("import time\nstep = K.variable(0.0, name='step')\nK.set_value(step, 1.0)")
+    before = len(kernel.of(events.Changed))
+    began = time.monotonic()
+    kernel.run("for i in range(200):\n    K.set_value(step, i)\n    time.sleep(0.004)")
+    time.sleep(0.3)
+    told = kernel.of(events.Changed)[before:]
+    assert 2 <= len(told) <= 10 * (time.monotonic() - began) + 2
+    assert all("step" in one.names for one in told[:-1])
+    kernel.session.ask("push", on=False)
+    kernel.run("K.set_value(step, 7.0)")
+    time.sleep(0.3)
+    assert kernel.of(events.Changed)[before:] == told
+    kernel.session.ask("push", on=True)
+
+
+def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
+    kernel.run("asked = K.variable([1.0, 5.0], name='asked')")
+    cell = kernel.session.execute("total = 0\nfor i in range(200_000): total += i")
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: kernel.session.ask("stats", name="asked"), range(80)))
+    assert all(one["data"]["max"] == 5.0 for one in replies)
+    assert kernel.done(cell).ok
+
+
+def test_a_kernel_without_subshells_answers_when_it_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Link._on_info
+    monkeypatch.setattr(Link, "_on_info", lambda self, content: original(self, {}))
+    watched = make(KernelSession, tmp_path)
+    watched.run("v = K.variable([1.0, 2.0], name='v')")
+    assert watched.session.ask("stats", name="v")["data"]["max"] == 2.0
+    watched.session.execute("import time\ntime.sleep(1.0)")
+    late = watched.session.request("stats", name="v")
+    assert watched.session.ask("stats", timeout=0.2, name="v")["error"]["kind"] == "timeout"
+    assert late.result(WAIT)["ok"]
+    watched.session.shutdown()
+
+
+def test_messages_that_the_key_did_not_sign_are_ignored(kernel: Watched) -> None:
+    stranger = dict(kernel.session._process.connection, key="another key")
+    wire = Wire(stranger)
+    before = len(kernel.heard)
+    wire.send("shell", "execute_request", {"code": "x = 1", "silent": False})
+    time.sleep(0.3)
+    assert wire.receive("shell") == [] and len(kernel.heard) == before
+    wire.close()
+    assert kernel.run("1")[1].ok
 
 
 def test_a_killed_kernel_loses_nothing_typed_or_shown(fresh: Watched) -> None:
@@ -353,7 +419,6 @@ input()
     while psutil.pid_exists(int(pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(int(pid))
-    assert Path(folder).exists()
     watched = make(KernelSession, tmp_path)
     watched.session.shutdown()
     assert not Path(folder).exists()

@@ -6,6 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from kbench.engine import describe, statistics
 from kbench.engine.errors import ArgumentError
@@ -82,6 +85,31 @@ def test_statistics_agree_with_numpy(name: str) -> None:
     assert (row["nan"], row["inf"]) == (np.isnan(wide).sum(), np.isinf(wide).sum())
     assert sum(describe.array(values, exact=True)["histogram"]) == finite.size
     assert json.loads(json.dumps(row, allow_nan=False)) == row
+
+
+@given(
+    arrays(
+        st.sampled_from(["float16", "float32", "float64", "int8", "uint64", "bool"]),
+        array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6),
+    )
+)
+def test_any_array_has_a_row_a_line_and_a_window(values: np.ndarray) -> None:
+    row = describe.array(values)
+    json.dumps(row, allow_nan=False)
+    wide = values.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    assert row["nan"] == int(np.isnan(wide).sum()) and row["finite"] == finite.size
+    if finite.size:
+        assert float(row["min"]) == finite.min() and float(row["max"]) == finite.max()
+        slack = 1e-9 * max(abs(finite.min()), abs(finite.max()))
+        assert finite.min() - slack <= row["mean"] <= finite.max() + slack
+        assert row["std"] >= 0 and sum(row["histogram"]) == finite.size
+    assert values.dtype.name in summary.line(values)
+    assert summary.line(values, ascii=True).isascii()
+    assert summary.text(values)
+    if values.size:
+        window = describe.window(values)
+        assert np.shape(window["heat"]) == np.shape(window["cells"])
 
 
 def test_first_index_of_nan_and_infinity() -> None:
