@@ -141,6 +141,10 @@ class WorkbenchApp(App[int]):
             self.last_key = f"{event.key} {event.character!r}"
         await super().on_event(event)
 
+    async def action_quit(self) -> None:
+        """Textual's own key for quitting asks first, too."""
+        self._main.action_quit()
+
     def action_pass(self) -> None:
         """Dialogs ignore ctrl+C; Textual would offer to quit."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ENGAGED = ("up", "down", "enter")
 PAUSE = 0.08  # seconds without a key before the kernel is asked
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
-_WORD = re.compile(r"[A-Za-z_]\w*$")
+_QUOTED_HINT = re.compile(r"(: |-> )'([^']*)'")  # hints that Python keeps as text
 
 
 def inside_call(code: str, position: int) -> bool:
@@ -193,6 +193,7 @@ class Assist:
         except AskFailed:
             return
         words = " ".join(str(data.get("signature") or "").split())
+        words = _QUOTED_HINT.sub(r"\1\2", words)
         if self.prompt.text == text and words:
             self._signature = words
             self.screen.conductor.show_hint(words)

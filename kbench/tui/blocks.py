@@ -26,6 +26,19 @@ def coloured(code: str) -> tuple[Content, ...]:
     return tuple(highlight(text, language="python").split("\n"))
 
 
+def break_code(line: Content, width: int) -> list[Content]:
+    """Cut a line of code, behind a comma or a space where there is one in the last third."""
+    rows: list[Content] = []
+    while line.cell_length > width:
+        head = fold(line, width)[0]
+        text = head.plain
+        at = max(text.rfind(mark, len(text) * 2 // 3) for mark in (" ", ",", "(")) + 1
+        cut = at if at > 1 else len(text)
+        rows.append(line[:cut])
+        line = line[cut:]
+    return [*rows, line]
+
+
 class StreamPart:
     """Printed text; only what was added since the last drawing is decoded and folded."""
 
@@ -178,7 +191,7 @@ class Block:
         room = max(width - len(label), 8)
         rows: list[Content] = []
         for line in coloured(self.code):
-            rows += fold(line, room)
+            rows += fold(line, room) if line.cell_length <= room else break_code(line, room)
         style = MUTED if self.state in ("queued", "lost") else "$text-success"
         head = Content.styled(label, style)
         indent = Content(" " * len(label))

@@ -264,12 +264,15 @@ class Conductor:
 
     def _banner(self, text: str, choices: list[tuple[str, str]]) -> None:
         for banner in self.screen.query(Banner):
-            banner.display = True
             banner.set_choices(text, choices)
+        words = len(text) + sum(len(one) + 3 for one, _ in choices) + 3
+        self.screen.choices.banner = 1 + words // max(self.screen.size.width, 1)
+        self.screen.relayout()
 
     def _clear_banner(self) -> None:
-        for banner in self.screen.query(Banner):
-            banner.display = False
+        if self.screen.choices.banner:
+            self.screen.choices.banner = 0
+            self.screen.relayout()
 
     def take_settings(self, settings: dict[str, Any]) -> None:
         """The kernel's settings, shown at once."""

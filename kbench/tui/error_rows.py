@@ -111,22 +111,22 @@ def _branch(
     for column in range(start + 1, reach):
         cells[column] = glyphs.dash
     lead = " " * MARGIN + "".join(cells) + " "
-    words = one_line(operand_words(operand), max(width - len(lead), 8), glyphs.ellipsis)
+    room = max(width - len(lead), 8)
+    words = operand_words(operand)
+    if cell_len(words) > room:
+        words = operand_words({**operand, "kind": ""})
+    words = one_line(words, room, glyphs.ellipsis)
     return Content.assemble((lead, "$text-warning"), words)
 
 
 def operand_words(operand: dict[str, Any]) -> str:
-    """`float32[32, 784]  placeholder 'x', In [2]   axis -2 is 32`."""
+    """`float32[32, 784]  axis -2 !  placeholder 'x', In [2]`."""
     words = str(operand.get("spec", ""))
-    kind = str(operand.get("kind") or "")
-    name = operand.get("name")
-    place = operand.get("place")
+    axis = operand.get("axis")
+    if isinstance(axis, int):
+        words += f"  axis {axis} !"
+    kind, name, place = (str(operand.get(key) or "") for key in ("kind", "name", "place"))
     made = " ".join(one for one in (kind, f"'{name}'" if name else "") if one)
     if made:
         words += f"  {made}"
-    if place:
-        words += f", {place}"
-    axis = operand.get("axis")
-    if isinstance(axis, int):
-        words += f"   axis {axis} is at fault"
-    return words
+    return f"{words}, {place}" if place else words

@@ -26,6 +26,7 @@ class Choices:
 
     side: bool = True
     tab: str = "variables"
+    banner: int = 0  # rows of the banner, 0 while there is none
     zoom: str = ""
     shares: dict[str, int] = field(default_factory=dict)
 
@@ -53,9 +54,12 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     """Lay out the screen; `lines` is how many the prompt's text has."""
     kind = kind_of(width, height)
     if kind == "tiny":
-        return _tiny(width, height, lines)
-    body = Region(0, 1, width, height - 2)
+        return _tiny(width, height, lines, choices.banner)
+    banner = min(choices.banner, height // 4)
+    body = Region(0, 1 + banner, width, height - 2 - banner)
     frame = {"status": Region(0, 0, width, 1), "keybar": Region(0, height - 1, width, 1)}
+    if banner:
+        frame["banner"] = Region(0, 1, width, banner)
     if choices.zoom:
         return _zoomed(kind, body, choices, lines, frame)
     if kind == "compact":
@@ -63,7 +67,8 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     return _columns(kind, body, choices, lines, frame)
 
 
-def _tiny(width: int, height: int, lines: int) -> Layout:
+def _tiny(width: int, height: int, lines: int, banner: int) -> Layout:
+    """Prompt and transcript; a banner takes the place of the notice."""
     notice = 1 if height >= 4 else 0
     hint = 1 if height >= 6 else 0
     prompt = max(1, min(lines, (height - notice - hint) // 2))
@@ -73,7 +78,7 @@ def _tiny(width: int, height: int, lines: int) -> Layout:
     if label:
         regions["label"] = Region(0, notice + rest, label, 1)
     if notice:
-        regions["status"] = Region(0, 0, width, 1)
+        regions["banner" if banner else "status"] = Region(0, 0, width, 1)
     if rest:
         regions["transcript"] = Region(0, notice, width, rest)
     if hint:

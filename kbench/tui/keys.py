@@ -15,7 +15,10 @@ from textual.binding import Binding, BindingType
 
 @dataclass(frozen=True)
 class Key:
-    """One bindable action; `where` names the widgets that take it, `bar` its word in the footer."""
+    """One bindable action; `where` names the widgets that take it, `bar` its word in the footer.
+
+    Those of the main screen come before the focused widget's own keys.
+    """
 
     where: str
     id: str
@@ -23,7 +26,6 @@ class Key:
     action: str
     words: str
     bar: str = ""
-    priority: bool = False
 
 
 TABLE: tuple[Key, ...] = (
@@ -39,12 +41,12 @@ TABLE: tuple[Key, ...] = (
     Key("main", "side", "f9", "side", "hide or show the panes beside the session", "Side"),
     Key("main", "zoom", "f10", "zoom", "give the focused pane the whole screen", "Zoom"),
     Key("main", "diagnostics", "f12", "diagnostics", "diagnostics: versions, keys, timings"),
-    Key("main", "palette", "ctrl+p", "palette", "palette of all commands", "Palette", True),
+    Key("main", "palette", "ctrl+p", "palette", "palette of all commands", "Palette"),
     Key("main", "jump", "ctrl+o", "jump", "jump to a pane by its letter"),
-    Key("main", "interrupt", "ctrl+c", "interrupt", "copy, interrupt or clear", "Int", True),
+    Key("main", "interrupt", "ctrl+c", "interrupt", "copy, interrupt or clear", "Int"),
     Key("main", "save", "alt+s", "save", "write the session to a script or a notebook"),
     Key("main", "restart", "alt+r,ctrl+f5", "restart", "restart the kernel"),
-    Key("main", "quit", "ctrl+q", "quit", "quit", "Quit", True),
+    Key("main", "quit", "ctrl+q", "quit", "quit", "Quit"),
     Key("main", "wider", "alt+right", "resize(2)", "move the border of the session right"),
     Key("main", "narrower", "alt+left", "resize(-2)", "move the border of the session left"),
     Key("main", "tab_1", "alt+1", "pane('variables')", "variables"),
@@ -114,8 +116,8 @@ def of(where: str) -> Iterator[Key]:
 def bindings(*places: str) -> list[BindingType]:
     """Textual bindings of the rows of these places, remappable by their ids."""
     return [
-        Binding(key.keys, key.action, key.words, show=bool(key.bar), priority=key.priority,
-                id=key.id)
+        Binding(key.keys, key.action, key.words, show=bool(key.bar),
+                priority=key.where == "main", id=key.id)
         for place in places
         for key in of(place)
     ]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from kbench.tui.screens.main import MainScreen
 
 
+SYMBOLS = ("placeholder", "tensor", "update")
+
+
 class Panes:
     """One request at a time per pane; the newest wins. A failure stays in its pane."""
 
@@ -67,8 +70,12 @@ class Panes:
         self.refresh()
 
     def cell_done(self) -> None:
-        """A run may have been recorded."""
+        """A run may have been recorded, and symbols may have been fed or evaluated."""
         self._plan_dirty = True
+        table = self._find(VariablesTable)
+        if table is not None:
+            symbols = (name for name, row in table.known.items() if row.kind in SYMBOLS)
+            self._dirty.update(symbols)
         self.refresh()
 
     def shown_changed(self) -> None:
@@ -111,9 +118,13 @@ class Panes:
 
     def _follow_value(self, rows: dict[str, model.Row], gone: set[str]) -> None:
         pane = self._find(ValuePane)
-        if pane is None or not pane.shown:
+        if pane is None:
             return
-        if pane.shown in gone:
+        if not pane.shown:
+            held = [name for name, row in rows.items() if row.held and row.shape]
+            if held and self.screen.shows("value"):
+                self.show_value(held[-1])
+        elif pane.shown in gone:
             pane.update_row(None)
         elif pane.shown in rows and pane.update_row(rows[pane.shown]):
             pane.refetch()
@@ -121,12 +132,19 @@ class Panes:
     # ------------------------------------------------------------------ value
 
     def open_value(self, name: str) -> None:
-        """Show a name in the value pane."""
+        """Show a name in the value pane and go there."""
+        if self.show_value(name):
+            self.screen.action_pane("value")
+
+    def show_value(self, name: str) -> bool:
+        """Show a name in the value pane, wherever the focus is."""
         table, pane = self._find(VariablesTable), self._find(ValuePane)
         row = table.known.get(name) if table is not None else None
-        if pane is not None and row is not None:
+        if pane is None or row is None:
+            return False
+        if pane.shown != name or pane.row is None:
             pane.open(row)
-            self.screen.action_pane("value")
+        return True
 
     def fetch_window(self, view: View) -> None:
         """Fetch a window for the value pane."""

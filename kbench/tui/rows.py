@@ -168,7 +168,7 @@ def row_of(row: Mapping[str, Any]) -> Row:
 def _note(row: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     """Words for what has no range: the value of a scalar, the last value of a symbol, a type."""
     if row.get("text"):
-        return str(row["text"])
+        return str(row["text"]).removeprefix("function ")
     if last.get("text"):
         return f"last {last['text']}"
     if last:

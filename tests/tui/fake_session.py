@@ -56,8 +56,9 @@ class FakeSession(Session):
         hello = self.inspector.handle({"id": 0, "verb": "hello", "push": True, "record": True})
         self.started.set()
         self._emit(events.Started(hello["data"], 0.8))
-        for cell in self.queued():
-            self._run(cell)
+        waiting = self.queued()
+        if waiting:
+            self._run(waiting[0])
 
     def ready(self, timeout: float | None = None) -> bool:
         return self.started.wait(timeout)
@@ -106,9 +107,12 @@ class FakeSession(Session):
         self.names.clear()
         self.dead, self.count = False, 0
         self._emit(events.Restarted(len(again)))
+        waiting = self.queued()
         for cell in again:
             cell.status = "past"
             self._new_cell(cell.code, cell.ident)
+        for cell in waiting:  # behind the cells that run again
+            self.cells[cell.ident] = self.cells.pop(cell.ident)
         self.come_up()
 
     def shutdown(self) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
+from fake_session import FakeSession
+
+from kbench.engine import config
+from kbench.tui import geometry, keys
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -33,8 +39,237 @@ async def test_value_pane_walks_slices_axes_and_nan() -> None:
         assert "at (2, 3, 1, 2)" in text_of(app) and "NaN!" in text_of(app)
         await pilot.press("a")
         await settle(pilot)
-        print(text_of(app))
         assert "axes of h" in text_of(app)
         await pilot.press("r", "enter")
         await settle(pilot)
         assert "rows 0 cols 3" in text_of(app)
+        await pilot.press("colon", *"5,1", "enter")
+        await settle(pilot)
+        assert "at (5, " in text_of(app)
+        await pilot.press("colon", *"99,0", "enter")
+        await settle(pilot)
+        assert "99 is outside axis 0, whose size is 6" in text_of(app)
+
+
+async def test_a_large_array_is_read_by_windows_only() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        await submit(pilot, "big")
+        await pilot.press("f3", "enter")
+        await settle(pilot)
+        for key in ("G", "pageup", "end", "g", "home", "down", "down"):
+            await pilot.press(key)
+        await settle(pilot)
+        assert "at (2, 0)" in text_of(app)
+        await pilot.press("G")
+        await settle(pilot)
+        assert "999999" in text_of(app)
+        assert session.asked.count("window") <= 8
+
+
+async def test_settings_are_changed_and_refused_in_place() -> None:
+    async with bench((200, 50)) as (app, pilot, session):
+        await pilot.press("f7", "down", "right")
+        await settle(pilot)
+        assert config.floatx() == "float64"
+        assert "(float64*)" in text_of(app) and "│ float64 │" in text_of(app)
+        await pilot.press("up", "enter")
+        await settle(pilot)
+        field: Any = app.query_one("#settings-input")
+        field.value = "-1"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "epsilon must be a finite number" in text_of(app)
+        assert config.epsilon() == 1e-7
+        field.value = ""
+        await pilot.press("enter")
+        await settle(pilot)
+        field.value = "1e-3"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert config.epsilon() == 1e-3 and "eps 0.001" in text_of(app)
+
+
+async def test_a_change_in_the_kernel_shows_at_once() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        config.set_image_data_format("channels_first")
+        await settle(pilot, 12)
+        assert "channels_first" in text_of(app).split("\n")[0]
+
+
+async def test_a_shape_error_is_drawn_in_the_users_expression() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await submit(pilot, "K.dot(w, x)")
+        lines = text_of(app).split("\n")
+        at = next(index for index, line in enumerate(lines) if "K.dot(w, x)" in line[8:30])
+        drawn = [line for line in lines if "└" in line[:40] and "float32[" in line]
+        assert len(drawn) == 2 and at
+        source = next(line for line in lines if line.startswith("│   ") and "K.dot(w, x)" in line)
+        assert drawn[0].index("└") == source.index("x)") and "'x', In [2]" in drawn[0]
+        assert drawn[1].index("└") == source.index("w,") and "'w', In [1]" in drawn[1]
+        await pilot.press("escape", "e")
+        await settle(pilot)
+        assert "Traceback" in text_of(app) and "try K.dot(x, w)" in text_of(app)
+
+
+async def test_filter_sort_and_follow() -> None:
+    async with bench((200, 50)) as (app, pilot, session):
+        await submit(pilot, "define")
+        await submit(pilot, "big")
+        assert "Variables (3)" in text_of(app)
+        await pilot.press("f3", "slash", *"bi")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "Variables (1 of 3)" in text_of(app)
+        await pilot.press("slash", "backspace", "backspace", "enter")
+        await settle(pilot)
+        await pilot.press("s", "s")
+        await settle(pilot)
+        assert "by size" in text_of(app)
+        session.names.pop("h")
+        await submit(pilot, "1")
+        assert "Variables (2)" in text_of(app)
+
+
+async def test_hidden_panes_ask_nothing() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        await pilot.press("f9")
+        await settle(pilot)
+        session.asked.clear()
+        await submit(pilot, "define")
+        await submit(pilot, "2")
+        assert session.asked == []
+        await pilot.press("f9")
+        await settle(pilot)
+        assert "summary" in session.asked and "NaN 1!" in text_of(app)
+
+
+async def test_an_idle_workbench_asks_nothing() -> None:
+    async with bench((200, 50)) as (app, pilot, session):
+        await submit(pilot, "define")
+        await settle(pilot, 12)
+        session.asked.clear()
+        await pilot.pause(0.6)
+        assert session.asked == []
+
+
+async def test_completion_by_tab_and_by_itself() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        prompt: Any = app.query_one("#prompt")
+        await pilot.press(*"K", "full_stop", *"do")
+        await settle(pilot, 10)
+        assert "K.dropout" not in text_of(app).split("\n")[1] and "K.dot" in text_of(app)
+        await pilot.press("tab")
+        await settle(pilot)
+        assert prompt.text == "K.dot"
+        prompt.put("K.d")
+        await pilot.press("tab")
+        await settle(pilot)
+        assert "K.dropout" in text_of(app)
+        await pilot.press("down", "down", "enter")
+        await settle(pilot)
+        assert prompt.text == "K.dtype"
+        prompt.put("")
+        await pilot.press("tab")
+        assert prompt.text == "    "
+
+
+async def test_history_by_arrows_prefix_and_search() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        prompt: Any = app.query_one("#prompt")
+        for code in ("alpha = 1", "beta = 2", "alpha + 1"):
+            await submit(pilot, code)
+        await pilot.press("up", "up")
+        assert prompt.text == "beta = 2"
+        await pilot.press("down", "down")
+        assert prompt.text == ""
+        await pilot.press(*"al", "up", "up")
+        assert prompt.text == "alpha = 1"
+        prompt.put("")
+        await pilot.press("ctrl+r", *"beta")
+        await settle(pilot)
+        assert "History of all sessions" in text_of(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert prompt.text == "beta = 2" and prompt.has_focus
+
+
+async def test_every_pane_is_reached_and_has_a_help_page() -> None:
+    for size in SIZES:
+        async with bench(size) as (app, pilot, _):
+            await submit(pilot, "define")
+            seen = []
+            for _step in geometry.FOCUS_ORDER:
+                seen.append(app.screen.focused_pane())
+                await pilot.press("f1")
+                await pilot.pause()
+                assert f"Help: {geometry.TITLES[seen[-1]]}" in text_of(app)
+                await pilot.press("escape", "f6")
+                await pilot.pause()
+            assert sorted(seen) == sorted(geometry.FOCUS_ORDER)
+
+
+async def test_zoom_side_jump_diagnostics_and_palette() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await submit(pilot, "define")
+        await pilot.press("f3", "f10")
+        await settle(pilot)
+        assert "Session" not in text_of(app)
+        await pilot.press("f10", "ctrl+o", "c")
+        await settle(pilot)
+        assert app.screen.focused_pane() == "settings"
+        await pilot.press("f12")
+        await settle(pilot)
+        assert "textual" in text_of(app) and "kernel idle" in text_of(app)
+        await pilot.press("escape", "ctrl+p")
+        await settle(pilot)
+        assert "restart" in text_of(app) or "Search" in text_of(app)
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (59, 16), (60, 15), (30, 8)])
+async def test_small_terminals_keep_prompt_and_transcript(size: tuple[int, int]) -> None:
+    async with bench(size) as (app, pilot, session):
+        await submit(pilot, "1 + 1")
+        assert session.cells[1].status == "ok"
+        if size[0] >= 20:
+            assert "Out[1]" in text_of(app)
+
+
+async def test_resizing_keeps_focus_and_text() -> None:
+    async with bench((200, 50)) as (app, pilot, _):
+        prompt: Any = app.query_one("#prompt")
+        prompt.put("half")
+        for size in ((20, 5), (80, 24), (120, 40), (1, 1), (200, 50)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+        assert prompt.text == "half" and prompt.has_focus
+        assert "half" in text_of(app)
+
+
+async def test_ascii_mode_draws_only_ascii() -> None:
+    async with bench((120, 40), ascii=True) as (app, pilot, _):
+        await submit(pilot, "define")
+        await submit(pilot, "K.dot(w, x)")
+        assert text_of(app).isascii()
+
+
+async def test_keys_file_moves_keys_and_reports_mistakes(tmp_path: Any) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('[keys]\nhistory = "ctrl+y"\nnonsense = "x"\nhelp = "f2"\n', encoding="utf-8")
+    mapping, problems = keys.load(path)
+    assert mapping == {"history": "ctrl+y", "help": "f2"}
+    assert any("nonsense" in one for one in problems)
+    assert any("f2 is both" in one for one in problems)
+    path.write_text('[keys]\nhistory = "ctrl+y"\n', encoding="utf-8")
+    async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
+        await settle(pilot)
+        await pilot.press("ctrl+y")
+        await settle(pilot)
+        assert "History of all sessions" in text_of(app)
+
+
+def test_default_keys_do_not_clash() -> None:
+    assert keys.conflicts({}) == []
+    idents = [key.id for key in keys.TABLE]
+    assert len(idents) == len(set(idents))

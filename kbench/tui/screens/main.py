@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.content import Content
-from textual.widget import Widget
 
 from kbench.tui import geometry, keys
 from kbench.tui.assist import Assist
@@ -19,6 +17,7 @@ from kbench.tui.messages import (
     SessionEvent,
     ShowValue,
     Submitted,
+    TitleChanged,
 )
 from kbench.tui.panes import Panes
 from kbench.tui.screens import overlays, value_commands
@@ -67,13 +66,13 @@ class MainScreen(PaneScreen):
         self.bench.link.start()
         panes = (TabLine("tabs"), VariablesTable(), ValuePane(), SettingsPane(), PlanTable())
         await self.mount_all([*panes, CompletionList(), Banner("banner")])
-        self.query_one("#banner").display = False
-        for pane in ("variables", "plan"):
-            self.query_one(f"#{pane}", Widget).border_title = Content(geometry.TITLES[pane])
+        self.on_title_changed(TitleChanged("settings", geometry.TITLES["settings"]))
         self.query_one(VariablesTable).update_rows([], [])
         self.query_one(PlanTable).show(None)
         self.relayout()
-        self.query_one(Prompt).colour()
+        prompt = self.query_one(Prompt)
+        prompt.colour()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: prompt.recolour())
 
     def rearranged(self) -> None:
         """Panes that have come to the screen catch up."""
@@ -145,6 +144,11 @@ class MainScreen(PaneScreen):
             self.panes.open_value(event.key)
         else:
             overlays.show_source(self, event.key)
+
+    def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
+        """The value pane follows the cursor in the variables while both are on the screen."""
+        if self.shows("value"):
+            self.panes.show_value(event.name)
 
     def on_variables_table_filter_wanted(self) -> None:
         """Slash in the variables."""

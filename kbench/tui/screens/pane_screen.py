@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
 
 INNER = {"value": "grid", "settings": "settings-list"}  # what takes the focus in a pane
-PLACED = ("status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
+PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
 
 
 class PaneScreen(Screen[None]):
@@ -68,15 +68,8 @@ class PaneScreen(Screen[None]):
                 widget.styles.height = region.height
                 widget.set_class(layout.bordered, "bordered")
         self.set_class(layout.kind == "tiny", "tiny")
-        self._stand_banner(layout)
         self.call_after_refresh(self._redraw)
         self.rearranged()
-
-    def _stand_banner(self, layout: geometry.Layout) -> None:
-        banner, place = self._widget("banner"), layout.regions.get("transcript")
-        if banner is not None and place is not None:
-            banner.styles.offset = (place.x, place.y)
-            banner.styles.width = place.width
 
     def _redraw(self) -> None:
         """Lines that are cut to their width are written again at the new one."""

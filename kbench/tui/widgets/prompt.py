@@ -9,12 +9,36 @@ from typing import Any
 
 from textual import events
 from textual.message import Message
+from textual.style import Style
 from textual.widgets import TextArea
+from textual.widgets.text_area import TextAreaTheme
 
 from kbench.tui import keys
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
 
-_PAIRS = {"(": ")", "[": "]", "{": "}"}
+SYNTAX = {
+    "comment": "italic",
+    "string": "$text-success",
+    "string.documentation": "$text-success",
+    "number": "$text-warning",
+    "float": "$text-warning",
+    "boolean": "$text-warning",
+    "constant.builtin": "$text-warning",
+    "keyword": "$text-accent",
+    "keyword.function": "$text-accent",
+    "keyword.return": "$text-accent",
+    "keyword.operator": "$text-accent",
+    "conditional": "$text-accent",
+    "repeat": "$text-accent",
+    "exception": "$text-accent",
+    "include": "$text-accent",
+    "function": "$text-primary",
+    "function.call": "$text-primary",
+    "method": "$text-primary",
+    "method.call": "$text-primary",
+    "class": "$text-primary",
+    "type": "$text-primary",
+}
 
 
 def completeness(code: str) -> str:
@@ -199,7 +223,23 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             return
+        if not event.is_printable and await self._run_binding(event.key):
+            event.stop()
+            event.prevent_default()
+            return
         await super()._on_key(event)
+
+    async def _run_binding(self, key: str) -> bool:
+        """Run what `key` is bound to here, at once.
+
+        Textual would look for the binding after the event has bubbled up to the app, and by then
+        the characters typed behind it would be in the text already.
+        """
+        found = self.screen.active_bindings.get(key)
+        if found is None or found.node is not self or not found.enabled:
+            return False
+        await self.run_action(found.binding.action)
+        return True
 
     def _history_key(self, key: str) -> bool:
         if key == "up":
@@ -254,6 +294,18 @@ class Prompt(TextArea):
             self.language = "python"
         except Exception as error:  # the grammar is a foreign binary; plain text always works
             self.post_message(HintChanged(f"no colours: {type(error).__name__}"))
+            return
+        self.recolour()
+
+    def recolour(self) -> None:
+        """Take the colours of the code from the app's theme."""
+        styles = {
+            name: Style.parse(words).rich_style for name, words in SYNTAX.items()
+        }
+        number = int(self.theme.rpartition("-")[2] or 0) + 1 if "-" in self.theme else 1
+        name = f"kbench-{number}"  # TextArea keeps a theme by its name for ever
+        self.register_theme(TextAreaTheme(name, syntax_styles=styles))
+        self.theme = name
 
     def update_suggestion(self) -> None:
         """Suggest the newest input that begins with the text, as fish does."""

@@ -88,7 +88,7 @@ class Transcript(LineView):
         self._starts = starts
         super().refit()
         if self._follow:
-            self.scroll_end(animate=False, immediate=True)
+            self.scroll_end(animate=False, immediate=True, force=True)
 
     def row_count(self) -> int:
         """All rows of all cells, an empty one after each."""

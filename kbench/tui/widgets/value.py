@@ -214,7 +214,7 @@ class ValuePane(Vertical):
         head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
         self.query_one("#value-foot", Line).show(self._foot())
         if row is None:
-            words = self.note or "Nothing shown. Press Enter on a variable, or Space after F3."
+            words = self.note or "Press Enter on a variable to see its values."
             head.show(Content.styled(f" {safe(words)}", MUTED))
             axes.show(Content(""))
             self.post_message(TitleChanged("value", "Value"))

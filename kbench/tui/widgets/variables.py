@@ -77,6 +77,13 @@ class VariablesTable(Table):
     class FilterWanted(Message):
         """The user wants to type a filter."""
 
+    class Pointed(Message):
+        """The cursor stands on another name."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__()
+
     class ExactWanted(Message):
         """Statistics of every element of a name are wanted."""
 
@@ -179,6 +186,11 @@ class VariablesTable(Table):
         return lines
 
     # ------------------------------------------------------------------ keys
+
+    def moved(self) -> None:
+        """Let the value pane follow."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.Pointed(key))
 
     def action_sort(self) -> None:
         """The next order."""

@@ -1,0 +1,180 @@
+"""Running, waiting, interrupting, dying and coming back: nothing typed or shown is ever lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bench_screen import SIZES, bench, settle, submit, text_of
+from fake_session import FakeSession
+
+from kbench.tui.link import Opened
+from kbench.tui.widgets.prompt import completeness, indent_after
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("1 + 1", "complete"),
+        ("for i in x:", "incomplete"),
+        ("for i in x:\n    f(i)", "incomplete"),
+        ("for i in x:\n    f(i)\n", "complete"),
+        ("f(1,", "incomplete"),
+        ("'''abc", "incomplete"),
+        ("x = 1\ny = 2", "complete"),
+        ("def f(:", "invalid"),
+        ("%timeit x", "complete"),
+        ("!ls", "complete"),
+        ("K.dot?", "complete"),
+        ("%%time\nx", "incomplete"),
+        ("await f()", "complete"),
+        ("", "complete"),
+        ("x = (\n1,\n2)", "complete"),
+        ("if x:\n    y\nelse:", "incomplete"),
+    ],
+)
+def test_enter_knows_whether_input_is_complete(code: str, state: str) -> None:
+    assert completeness(code) == state
+
+
+@pytest.mark.parametrize(
+    ("line", "indent"),
+    [
+        ("for i in x:", "    "),
+        ("    if y:  # why", "        "),
+        ("    return 1", ""),
+        ("x = 1", ""),
+        ("f(", "    "),
+        ("    y = 2", "    "),
+    ],
+)
+def test_a_new_line_is_indented(line: str, indent: str) -> None:
+    assert indent_after(line) == indent
+
+
+async def test_what_is_typed_before_the_kernel_is_up_runs_in_order() -> None:
+    session = FakeSession(auto_start=False)
+    async with bench((120, 40), session) as (app, pilot, _):
+        await submit(pilot, "first")
+        await submit(pilot, "second")
+        screen = text_of(app)
+        assert "kernel starting" in screen and "2 waiting" in screen
+        session.come_up()
+        await settle(pilot)
+        screen = text_of(app)
+        assert screen.index("Out[1]: first") < screen.index("Out[2]: second")
+        assert "idle" in screen
+
+
+async def test_a_multi_line_block_is_entered_key_by_key() -> None:
+    async with bench() as (app, pilot, session):
+        await pilot.press(*"for i in x", "colon", "enter", *"f", "enter")
+        assert app.query_one("#prompt").text == "for i in x:\n    f\n    "  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert session.cells[1].code == "for i in x:\n    f"
+
+
+@pytest.mark.parametrize("size", [*SIZES, (60, 16), (20, 5)])
+async def test_interrupt_ladder(size: tuple[int, int]) -> None:
+    async with bench(size) as (app, pilot, session):
+        await submit(pilot, "forever")
+        prompt: Any = app.query_one("#prompt")
+        prompt.put("half typed")
+        await pilot.press("ctrl+c")
+        await settle(pilot)
+        assert ("interrupt", None) in session.log
+        assert prompt.text == "half typed"
+        await pilot.press("ctrl+c")
+        await settle(pilot)
+        assert prompt.text == ""
+        await pilot.press("ctrl+c")
+        assert app.is_running
+
+
+async def test_a_dead_kernel_keeps_everything_and_restarts_with_replay() -> None:
+    async with bench() as (app, pilot, session):
+        await submit(pilot, "define")
+        await submit(pilot, "forever")
+        await submit(pilot, "later")
+        prompt: Any = app.query_one("#prompt")
+        prompt.put("not sent yet")
+        session.die(-9)
+        await settle(pilot)
+        screen = text_of(app)
+        assert "the kernel died (killed by SIGKILL) while it ran" in screen
+        assert "In [1]: define" in screen and "kernel lost" in screen and "waiting" in screen
+        assert prompt.text == "not sent yet"
+        await pilot.press("alt+r")
+        await settle(pilot)
+        assert "Restart the kernel?" in text_of(app)
+        await pilot.press("r")
+        await settle(pilot)
+        screen = text_of(app)
+        assert ("restart", True) in session.log
+        assert "new kernel, 1 cells run again" in screen
+        assert "Out[2]: later" in screen
+        assert "the kernel died" not in screen
+        assert prompt.text == "not sent yet"
+
+
+async def test_input_of_a_cell_is_asked_for() -> None:
+    async with bench() as (app, pilot, session):
+        await submit(pilot, "ask")
+        assert "name?" in text_of(app)
+        await pilot.press(*"Ada", "enter")
+        await settle(pilot)
+        assert ("answer", "Ada") in session.log
+        assert "hello Ada" in text_of(app)
+
+
+async def test_a_session_that_cannot_start_says_why() -> None:
+    from kbench.tui.app import WorkbenchApp
+
+    def broken() -> Opened:
+        raise OSError("no sockets today")
+
+    app = WorkbenchApp(broken)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "no kernel: OSError: no sockets today" in text_of(app)
+        await submit(pilot, "1 + 1")
+        assert "In [*]: 1 + 1" in text_of(app)
+        assert app.kernel_failed
+    app.link.close()
+
+
+async def test_quit_asks_while_a_cell_runs() -> None:
+    async with bench() as (app, pilot, _):
+        await submit(pilot, "forever")
+        await pilot.press("ctrl+q")
+        await settle(pilot)
+        assert "A cell is running" in text_of(app)
+        await pilot.press("s")
+        await settle(pilot)
+        assert app.is_running
+        await pilot.press("ctrl+q")
+        await settle(pilot)
+        await pilot.press("q")
+        await settle(pilot)
+        assert not app.is_running and app.return_value == 0
+
+
+async def test_ctrl_d_quits_only_on_an_empty_prompt() -> None:
+    async with bench() as (app, pilot, _):
+        await pilot.press(*"ab", "home", "ctrl+d")
+        assert app.query_one("#prompt").text == "b"  # type: ignore[attr-defined]
+        await pilot.press("delete", "ctrl+d")
+        await settle(pilot)
+        assert not app.is_running
+
+
+async def test_long_output_scrolls_and_hostile_output_is_harmless() -> None:
+    async with bench() as (app, pilot, _):
+        await submit(pilot, "print_much")
+        assert "line 1999" in text_of(app)
+        await submit(pilot, "hostile")
+        screen = text_of(app)
+        assert "[bold]no[/bold]" in screen and "[red]x[/red]" in screen
+        assert not any(ord(one) < 32 for one in screen.replace("\n", ""))
+        assert "\u202e" not in screen and "\\u202e" in screen
