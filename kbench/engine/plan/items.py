@@ -16,12 +16,13 @@ from kbench.engine.errors import FeedError, KbenchError, make_operand, op_symbol
 from kbench.engine.op import Constant, Op
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import IDENTITY
-from kbench.engine.spec import Spec
+from kbench.engine.spec import Spec, known_size
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Placeholder, Variable
 
 Guard = frozenset[tuple[int, int]]
 NO_GUARD: Guard = frozenset()
+DECIDED = 1 << 16  # elements of a value that is computed while binding
 
 
 @dataclass(eq=False)
@@ -103,13 +104,10 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
     if spec.known and op.pure and spec.value is not None and op.kind != "update":
         value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
         return Item(slot, op, attrs, (), spec, node, "value", value)
-    if (
-        op.pure
-        and inputs
-        and op.kind != "update"
-        and all(items[i].source == "value" for i in inputs)
-    ):
-        return _computed(node, slot, inputs, spec, items)
+    if _is_decided(op, inputs, spec, items):
+        decided = _computed(node, slot, inputs, spec, items)
+        if decided is not None:
+            return decided
     if op.lower is not None and all(None not in one.shape for one in specs):
         cheaper = op.lower(specs, attrs)
         if cheaper is not None:
@@ -118,12 +116,33 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
     return Item(slot, op, attrs, inputs, spec, node)
 
 
+def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Item]) -> bool:
+    if not op.pure or not inputs or op.kind == "update":
+        return False
+    size = known_size(spec.shape)
+    small = size is not None and size <= DECIDED
+    return small and all(items[one].source == "value" for one in inputs)
+
+
+def _same_as(item: Item, items: list[Item]) -> int | None:
+    """The slot whose value an item only repeats: of a copy, or of the side a branch takes."""
+    if item.source or item.op not in (IDENTITY, BRANCH):
+        return None
+    if item.op is IDENTITY:
+        return item.inputs[0]
+    condition = items[item.inputs[0]]
+    return item.inputs[1 if condition.value else 2] if condition.source == "value" else None
+
+
 def _computed(
     node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, items: list[Item]
-) -> Item:
-    """A value that the shapes alone decide."""
+) -> Item | None:
+    """A value that the shapes alone decide; None when it fails, which matters only if it runs."""
     arrays = [items[one].value for one in inputs]
-    value = np.asarray(node.op.numpy(None, *arrays, **node.attrs))
+    try:
+        value = np.asarray(node.op.numpy(None, *arrays, **node.attrs))
+    except KbenchError:
+        return None
     known = Spec(value.shape, spec.dtype, spec.value)
     return Item(slot, node.op, node.attrs, (), known, node, "value", value)
 
@@ -139,8 +158,9 @@ def trace_items(
         item = _source(node, slot, feeds)
         if item is None:
             item = _step(node, slot, tuple(slots[id(one)] for one in node.inputs), items)
-            if item.op is IDENTITY and not item.source:
-                slots[id(node)] = item.inputs[0]
+            same = _same_as(item, items)
+            if same is not None:
+                slots[id(node)] = same
                 continue
         slots[id(node)] = slot
         items.append(item)

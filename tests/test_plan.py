@@ -1,0 +1,308 @@
+"""Plans: what the passes do to a graph, which buffers are shared, and that values stay the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kbench import backend as K
+from kbench.engine.plan import simplify
+from kbench.engine.plan.passes import walk
+
+SOURCES = ("placeholder", "variable", "constant")
+
+
+def ops(roots: list[Any]) -> list[str]:
+    """Names of the ops that the roots need, without the sources, sorted."""
+    found = [node.op.name for node in walk(roots, set())]
+    return sorted(name for name in found if name not in SOURCES)
+
+
+def planned(*roots: Any, inputs: Any = ()) -> list[str]:
+    """Names of the ops in the plan for the roots."""
+    plan = K.function(list(inputs), list(roots)).plan
+    return ops(list(plan.roots))
+
+
+# ------------------------------------------------------------------ simplify rules
+
+Build = Callable[[Any], Any]
+NEXT = "sin"  # an op above the rule's, so that the rule's result is not the root itself
+
+RULES: list[tuple[str, Build, list[str]]] = [
+    ("drop_identity", lambda x: K.identity(x), []),
+    ("drop_identity", lambda x: K.stop_gradient(x), []),
+    ("drop_neutral_factor", lambda x: x * 1, []),
+    ("drop_neutral_factor", lambda x: 1.0 * x, []),
+    ("drop_neutral_factor", lambda x: x * K.constant([[1.0]]), []),
+    ("drop_neutral_factor", lambda x: x[0] * K.constant([[1.0]]), ["getitem", "multiply"]),
+    ("drop_neutral_factor", lambda x: x * 2, ["multiply"]),
+    ("drop_neutral_operand", lambda x: x / 1, []),
+    ("drop_neutral_operand", lambda x: x - 0, []),
+    ("drop_neutral_operand", lambda x: 1 / x, ["divide"]),
+    ("drop_neutral_operand", lambda x: 0 - x, ["subtract"]),
+    ("drop_neutral_operand", lambda x: x - (-0.0), ["subtract"]),
+    ("drop_neutral_operand", lambda x: x + 0, ["add"]),
+    ("drop_neutral_operand", lambda x: x - K.constant([[[0.0]]]), ["subtract"]),
+    ("drop_double_negation", lambda x: -(-x), []),
+    ("drop_double_negation", lambda x: -(-(-x)), ["negative"]),
+    ("square_of_power", lambda x: x**2, ["square"]),
+    ("square_of_power", lambda x: x**1, []),
+    ("square_of_power", lambda x: x**3, ["power"]),
+    ("merge_permutations", lambda x: K.transpose(K.transpose(x)), []),
+    ("merge_permutations", lambda x: K.permute_dimensions(x, (0, 1)), []),
+    (
+        "merge_permutations",
+        lambda x: K.permute_dimensions(K.expand_dims(K.transpose(x), 0), (1, 0, 2)),
+        ["expand_dims", "permute", "permute"],
+    ),
+    ("merge_reshapes", lambda x: K.reshape(K.reshape(x, (6,)), (3, 2)), ["reshape"]),
+    ("drop_widening_cast", lambda x: K.cast(K.cast(x, "float64"), "float32"), []),
+    ("drop_widening_cast", lambda x: K.cast(K.cast(x, "float16"), "float32"), ["cast", "cast"]),
+    ("drop_widening_cast", lambda x: K.cast(K.cast(x, "int32"), "float32"), ["cast", "cast"]),
+]
+
+
+@pytest.mark.parametrize(("rule", "build", "after"), RULES)
+def test_rule(rule: str, build: Build, after: list[str]) -> None:
+    x = K.placeholder((2, 3))
+    y = K.sin(build(x))
+    assert planned(y, inputs=[x]) == sorted([*after, NEXT])
+    fed = np.array([[1.5, -2.0, np.nan], [-0.0, np.inf, 3.0]], "float32")
+    for wanted, got in ((y, y), (build(x), build(x))):
+        (value,) = K.function([x], [got])([fed])
+        assert value.shape == K.int_shape(wanted)
+        assert value.dtype == K.dtype(wanted)
+
+
+def test_every_rule_has_a_row() -> None:
+    assert {rule for rule, _, _ in RULES} == {rule.__name__ for rule in simplify.RULES}
+    assert all(rule.__doc__ and "=" in rule.__doc__ for rule in simplify.RULES)
+
+
+def test_a_merged_reshape_still_checks_what_it_is_fed() -> None:
+    x = K.placeholder((None,))
+    compiled = K.function([x], [K.reshape(K.reshape(x, (-1, 2)), (-1,))])
+    assert compiled([[1, 2]])[0].tolist() == [1.0, 2.0]
+    with pytest.raises(K.ShapeError):
+        compiled([[1, 2, 3]])
+
+
+# ------------------------------------------------------------------ folding, sharing, pruning
+
+
+def test_constants_are_folded() -> None:
+    x = K.placeholder((3,))
+    c = K.exp(K.constant([1.0, 2.0, 3.0]) * 2) + K.sum(K.constant([1.0]))
+    assert planned(x + c, inputs=[x]) == ["add"]
+    assert planned(K.shape(x)[0] * 2 + K.size(x), inputs=[x]) == []
+    np.testing.assert_allclose(K.eval(c), np.exp([2.0, 4.0, 6.0]) + 1, 1e-6)
+
+
+def test_variables_and_feeds_are_not_folded() -> None:
+    v = K.variable(2.0)
+    y = v * 3
+    compiled = K.function([], [y])
+    assert compiled([])[0] == 6.0
+    K.set_value(v, 5.0)
+    assert compiled([])[0] == 15.0
+    (double,) = K.function([v], [y])([4.0])
+    assert double == 12.0
+
+
+def test_what_was_folded_cannot_be_fed() -> None:
+    x, c = K.placeholder((3,)), K.constant(2.0)
+    for known in (c, K.shape(x), K.constant(1, dtype="int32") + 1):
+        with pytest.raises(K.ArgumentError, match="has a known value"):
+            K.function([known], [x * 3])
+        with pytest.raises(K.ArgumentError, match="has a known value"):
+            (known * 2).eval(feed_dict={known: 4.0})
+
+
+def test_an_error_in_constants_waits_until_it_is_needed() -> None:
+    n = K.placeholder((), dtype="int32")
+    broken = K.constant(1, dtype="int32") // K.constant(0, dtype="int32")
+    compiled = K.function([n], [K.switch(n > 0, broken, n)])
+    assert compiled([-3])[0] == -3
+    with pytest.raises(K.ArgumentError, match="division by zero"):
+        compiled([3])
+
+
+def test_equal_operations_are_shared() -> None:
+    x = K.placeholder((3,))
+    assert planned(K.sin(x) + K.sin(x), inputs=[x]) == ["add", "sin"]
+    assert planned(K.sum(x, 0) + K.sum(x, -1), inputs=[x]) == ["add", "sum"]
+    assert planned(x * 2 + K.exp(x * 2.0), inputs=[x]) == ["add", "exp", "multiply"]
+    assert planned(K.sum(x, keepdims=True) + K.sum(x), inputs=[x]) == ["add", "sum", "sum"]
+
+
+def test_signed_zeros_and_dtypes_are_not_shared() -> None:
+    x = K.placeholder((3,))
+    got = K.function([x], [x * 0.0, x * -0.0])([[1, 1, 1]])
+    assert [bool(np.signbit(one).all()) for one in got] == [False, True]
+    first, second = K.zeros_like(x, "int32"), K.zeros_like(x, "float64")
+    assert [one.dtype.name for one in K.function([x], [first, second])([[1, 1, 1]])] == [
+        "int32",
+        "float64",
+    ]
+
+
+def test_what_nobody_needs_does_not_run() -> None:
+    x, y = K.placeholder((3,)), K.placeholder((3,))
+    K.exp(y)
+    compiled = K.function([x], [K.sin(x), K.shape(K.exp(x))])
+    assert ops(list(compiled.plan.roots)) == ["sin"]
+    assert K.function([y], [K.zeros_like(y + 1) + K.shape(K.cos(y))[0]])
+
+
+# ------------------------------------------------------------------ memory
+
+
+def chain(x: Any, length: int) -> Any:
+    for index in range(length):
+        x = K.cumsum(x, index % 2) * 0.5  # a scan is a step of its own
+    return x
+
+
+def test_buffers_are_used_again() -> None:
+    x = K.placeholder((None, 200))
+    compiled = K.function([x], [chain(x, 20)])
+    fed = np.ones((300, 200), "float32")
+    layout = compiled.bound([fed]).layout
+    assert fed.nbytes <= layout.peak_bytes <= 5 * fed.nbytes  # and not 40 of them
+    (value,) = compiled([fed])
+    wanted = fed.astype("float64")
+    for index in range(20):
+        wanted = np.cumsum(wanted, index % 2) * 0.5
+    np.testing.assert_allclose(value, wanted, 1e-4)
+
+
+def test_a_buffer_lives_as_long_as_a_view_of_it() -> None:
+    x = K.placeholder((4, 5))
+    first = K.cumsum(x, 0)
+    view = K.transpose(first)[1:, ::-1]
+    late = chain(x, 6)
+    compiled = K.function([x], [K.sum(late) + K.sum(view * 1, keepdims=True), first])
+    fed = np.arange(20, dtype="float32").reshape(4, 5)
+    total, kept = compiled([fed])
+    running = np.cumsum(fed, 0)
+    wanted = fed.astype("float64")
+    for index in range(6):
+        wanted = np.cumsum(wanted, index % 2) * 0.5
+    np.testing.assert_allclose(total, [[wanted.sum() + running.T[1:].sum()]], 1e-5)
+    np.testing.assert_array_equal(kept, running)
+
+
+def test_the_record_tells_the_peak() -> None:
+    x = K.placeholder((None, 200))
+    compiled = K.function([x], [chain(x, 5)])
+    with K.record() as runs:
+        compiled([np.ones((300, 200))])
+    assert runs[0].peak_bytes == compiled.bound([np.ones((300, 200), "float32")]).layout.peak_bytes
+
+
+# ------------------------------------------------------------------ fusion
+
+
+def labels(compiled: Any, *arrays: Any) -> Counter[str]:
+    with K.record() as runs:
+        compiled(list(arrays))
+    return Counter(step.label for step in runs[0].steps if step.form != "view")
+
+
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_chains_and_their_fold_are_one_step(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    x, y = K.placeholder((None, 100)), K.placeholder((100,))
+    z = K.sigmoid(1.5 * x + y) * K.tanh(x)
+    fed = np.random.default_rng(0).normal(size=(300, 100)).astype("float32")
+    row = fed[0].copy()
+    compiled = K.function([x, y], [K.sum(z, 1), K.sum(z)])
+    assert len(labels(compiled, fed, row)) <= 3
+    first, total = compiled([fed, row])
+    wide = fed.astype("float64")
+    wanted = 1 / (1 + np.exp(-(1.5 * wide + row))) * np.tanh(wide)
+    np.testing.assert_allclose(first, wanted.sum(1), 1e-4, 1e-4)
+    np.testing.assert_allclose(total, wanted.sum(), 1e-4)
+    assert len(labels(K.function([x, y], [K.max(z, 0)]), fed, row)) == 1
+
+
+def test_small_arrays_are_not_fused() -> None:
+    x = K.placeholder((None,))
+    compiled = K.function([x], [K.sin(x) * 2])
+    assert sum(labels(compiled, np.ones(10)).values()) == 2
+
+
+# ------------------------------------------------------------------ any graph at all
+
+UNARY = {
+    "sin": (K.sin, np.sin),
+    "square": (K.square, np.square),
+    "negative": (lambda x: -x, np.negative),
+    "times one": (lambda x: x * 1, lambda x: x),
+    "transpose": (K.transpose, np.transpose),
+    "reverse": (lambda x: K.reverse(x, 0), lambda x: x[::-1]),
+    "cumsum": (lambda x: K.cumsum(x, 1), lambda x: np.cumsum(x, 1)),
+    "rows": (lambda x: K.sum(x, 1, keepdims=True) + x * 0, lambda x: x * 0 + x.sum(1)[:, None]),
+    "columns": (lambda x: x - K.max(x, 0), lambda x: x - x.max(0)),
+    "reshape": (
+        lambda x: K.reshape(K.flatten(x), K.shape(x)),
+        lambda x: x,
+    ),
+    "clip": (lambda x: K.clip(x, -1, 1), lambda x: np.clip(x, -1, 1)),
+    "roll": (
+        lambda x: K.concatenate([x[1:], x[:1]], 0),
+        lambda x: np.concatenate([x[1:], x[:1]], 0),
+    ),
+    "double": (lambda x: K.cast(K.cast(x, "float64"), "float32"), lambda x: x),
+}
+BINARY = {
+    "add": (lambda x, y: x + y, np.add),
+    "multiply": (lambda x, y: x * y, np.multiply),
+    "maximum": (K.maximum, np.maximum),
+    "where": (lambda x, y: K.switch(x > y, x, y * 0.5), lambda x, y: np.where(x > y, x, y * 0.5)),
+}
+STEP = st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 30), st.integers(0, 30))
+
+
+def build(steps: list[Any], leaves: list[Any], side: int) -> list[Any]:
+    """The values after each step, symbolic (side 0) or of NumPy (side 1), kept small."""
+    values = list(leaves)
+    for name, first, second in steps:
+        x, y = values[first % len(values)], values[second % len(values)]
+        if name in UNARY:
+            result = UNARY[name][side](x)
+        else:
+            result = BINARY[name][side](x, y)
+        scale = 0.25 if name in ("cumsum", "square", "multiply") else 1.0
+        values.append(result * scale)
+    return values
+
+
+@pytest.mark.parametrize(("size", "examples"), [(3, 60), (150, 20)], ids=["small", "fused"])
+def test_random_graphs(size: int, examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "off")
+
+    @settings(
+        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    @given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 99))
+    def check(steps: list[Any], seed: int) -> None:
+        random = np.random.default_rng(seed)
+        arrays = [random.uniform(-1, 1, (size, size)).astype("float32") for _ in range(2)]
+        inputs = [K.placeholder((None, size)), K.placeholder((size, size))]
+        outputs = build(steps, inputs, 0)[2:]
+        wanted = build(steps, [one.astype("float64") for one in arrays], 1)[2:]
+        for kept in (slice(None), slice(-1, None)):
+            values = K.function(inputs, outputs[kept])(arrays)
+            for got, reference in zip(values, wanted[kept], strict=True):
+                limit = np.abs(reference).max() + 1
+                np.testing.assert_allclose(got, reference, 1e-3, 1e-4 * limit)
+
+    check()
