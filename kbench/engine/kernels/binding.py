@@ -173,15 +173,15 @@ class Binding:
             raise ValueError(
                 f"{self.program.name} reads {dtype}{shape} as a{number}, got {describe(array)}"
             )
-        if array.flags.c_contiguous:
+        if array.flags.c_contiguous and array.flags.aligned:
             return array
-        if list(array.shape) == shape:
+        if array.flags.aligned and list(array.shape) == shape:
             steps = [stride // array.itemsize for stride in array.strides]
             whole = all(stride % array.itemsize == 0 and stride >= 0 for stride in array.strides)
             if whole and (not self.program.patterns[number][-1] or steps[-1] == 1):
                 self._set_strides(params, number, steps)
                 return array
-        return np.ascontiguousarray(array)
+        return array.copy()
 
     def set_partials(self, params: Array, partials: Array) -> None:
         """Say where the fold's partial results go."""

@@ -218,6 +218,24 @@ def table(*values):
     return read
 
 
+def choice(*values):
+    """A short constant float64 table, read by comparing: faster than memory inside SIMD loops."""
+
+    @intrinsic
+    def read(typing, index):
+        def codegen(context, builder, signature, arguments):
+            kind = ir.DoubleType()
+            chosen = ir.Constant(kind, float(values[0]))
+            for number, value in enumerate(values[1:], 1):
+                here = builder.icmp_signed("==", arguments[0], ir.Constant(_I64, number))
+                chosen = builder.select(here, ir.Constant(kind, float(value)), chosen)
+            return chosen
+
+        return types.float64(types.int64), codegen
+
+    return read
+
+
 @intrinsic
 def select(typing, condition, x, y):
     """`x if condition else y`, both computed: no branch for the vectoriser to stumble on."""

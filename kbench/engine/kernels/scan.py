@@ -15,7 +15,15 @@ WIDTH = 2048
 
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
 import numpy as np
-from kbench.engine.kernels.toolkit import field, load_DTYPE, range_kernel, store_DTYPE
+from kbench.engine.kernels.toolkit import field, inline, load_DTYPE, range_kernel, store_DTYPE
+
+
+@inline
+def part(item, n, width, blocks):
+    """Where a block of a row begins, and its length."""
+    row = item // blocks
+    begin = (item - row * blocks) * width
+    return row * n + begin, min(width, n - begin)
 
 
 @range_kernel
@@ -26,14 +34,34 @@ def run(params, start, stop):
     width = field(params, 3)
     blocks = field(params, 4)
     starts = np.int64(field(params, 5))
-    for item in range(start, stop):
-        row = item // blocks
-        first = (item - row * blocks) * width
-        last = min(first + width, n)
+    item = start
+    while item < stop:
+        first, size = part(item, n, width, blocks)
+        if item + 4 <= stop:
+            first1, size1 = part(item + 1, n, width, blocks)
+            first2, size2 = part(item + 2, n, width, blocks)
+            first3, size3 = part(item + 3, n, width, blocks)
+            if (size == size1) & (size == size2) & (size == size3):
+                total = load_TOTAL(starts, item)
+                total1 = load_TOTAL(starts, item + 1)
+                total2 = load_TOTAL(starts, item + 2)
+                total3 = load_TOTAL(starts, item + 3)
+                for j in range(size):
+                    total = np.TOTAL(total OP np.TOTAL(load_DTYPE(x, first + j)))
+                    total1 = np.TOTAL(total1 OP np.TOTAL(load_DTYPE(x, first1 + j)))
+                    total2 = np.TOTAL(total2 OP np.TOTAL(load_DTYPE(x, first2 + j)))
+                    total3 = np.TOTAL(total3 OP np.TOTAL(load_DTYPE(x, first3 + j)))
+                    store_DTYPE(y, first + j, np.VALUE(total))
+                    store_DTYPE(y, first1 + j, np.VALUE(total1))
+                    store_DTYPE(y, first2 + j, np.VALUE(total2))
+                    store_DTYPE(y, first3 + j, np.VALUE(total3))
+                item += 4
+                continue
         total = load_TOTAL(starts, item)
-        for j in range(row * n + first, row * n + last):
+        for j in range(first, first + size):
             total = np.TOTAL(total OP np.TOTAL(load_DTYPE(x, j)))
             store_DTYPE(y, j, np.VALUE(total))
+        item += 1
 '''
 
 ACROSS = '''"""Library kernel of kbench: NAME of DTYPE across rows."""
