@@ -42,7 +42,7 @@ _OP_SYMBOLS = {
     "divide": "/",
     "floordiv": "//",
     "mod": "%",
-    "_power": "**",
+    "power": "**",
     "matmul": "@",
     "getitem": "x[...]",
 }

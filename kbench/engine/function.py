@@ -41,6 +41,7 @@ class Function:
         self.outputs = list(outputs)
         self.updates = list(updates)
         self.name = name
+        _check_inputs(self.inputs)
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
         _check_generation(walk(roots, {id(one) for one in self.inputs}))
@@ -175,6 +176,16 @@ def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update
     for one in [*wanted, *updates]:
         unique[id(one.target)] = one
     return list(unique.values())
+
+
+def _check_inputs(inputs: Sequence[Tensor]) -> None:
+    """The graph was built on the values that it knows, so that they cannot be replaced."""
+    for one in inputs:
+        if isinstance(one, Constant) or any(entry is not None for entry in one.spec.value or ()):
+            raise ArgumentError(
+                f"{one.kind} {one.name.split(':')[0]!r} {one.spec}{_made(one)}, has a known value "
+                "and cannot be given another; use a placeholder"
+            )
 
 
 def _check_generation(nodes: Iterable[Tensor]) -> None:

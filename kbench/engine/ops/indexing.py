@@ -15,7 +15,8 @@ from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
-# ("block", start, stop, None), which unlike a slice must lie within the axis. A number may be ("input", k): the value of the k-th further input.
+# ("block", start, stop, None), which unlike a slice must lie within the axis. A number may be
+# ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
 
 
