@@ -8,6 +8,7 @@ read again only when a front end asks for them.
 from __future__ import annotations
 
 import fnmatch
+import re
 import sys
 import threading
 import types
@@ -28,6 +29,8 @@ _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionTyp
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _NUMBERS = (bool, int, float, complex, type(None))
 _FIND_BLOCK = 1 << 20
+_ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
+_ITEMS = 8
 _TESTS: dict[str, Callable[[Any], NDArray[np.bool_]]] = {
     "nan": np.isnan,
     "inf": np.isinf,
@@ -96,11 +99,16 @@ class View:
         return list(self.values())
 
     def get(self, name: str) -> Any:
-        """The value of a name; ProtocolError when there is none."""
+        """The value of a name, or of `name[3]` for an item of a list; ProtocolError if none."""
         snapshot = self.snapshot()
-        if name not in snapshot:
-            raise ProtocolError("name", f"no name {describe.printable(name)}")
-        return snapshot[name]
+        if name in snapshot:
+            return snapshot[name]
+        item = _ITEM.fullmatch(name)
+        if item is not None:
+            values: Any = snapshot.get(item.group(1))
+            if type(values) in (list, tuple) and int(item.group(2)) < len(values):
+                return values[int(item.group(2))]
+        raise ProtocolError("name", f"no name {describe.printable(name)}")
 
     def refresh(self) -> bool:
         """Look which names were made, rebound, removed or stored to; True when any was."""
@@ -215,7 +223,7 @@ class View:
 def _facts(value: Any) -> dict[str, Any]:
     """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
     if describe.is_function(value):
-        return {"kind": "function", "type": "Function", "text": summary.line(value)}
+        return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
     if describe.is_tensor(value):
         row = describe.tensor(value)
         keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
@@ -233,8 +241,29 @@ def _facts(value: Any) -> dict[str, Any]:
         return {"kind": "scalar", "type": kind_of.__name__, "text": text}
     length = summary.safe_length(value)
     if length is not None:
-        return {"kind": "sequence", "type": summary.type_name(value), "length": length}
+        row = {"kind": "sequence", "type": summary.type_name(value), "length": length}
+        return {**row, **_items(value)}
     return {"kind": "object", "type": summary.type_name(value), "bytes": _shallow(value)}
+
+
+def _items(value: Any) -> dict[str, Any]:
+    """The specs of the arrays and tensors in a list, such as what a K.function returns."""
+    if type(value) not in (list, tuple):
+        return {}
+    specs = [(place, _spec(one)) for place, one in enumerate(value[:_ITEMS])]
+    known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
+    if not known:
+        return {}
+    more = ", …" if len(value) > _ITEMS else ""
+    text = ", ".join(str(one["spec"]) for one in known)
+    return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
+
+
+def _spec(value: Any) -> str | None:
+    if describe.is_tensor(value):
+        return str(value.spec)
+    held = describe.held_array(value)
+    return None if held is None else describe.spec_text(held.shape, held.dtype.name)
 
 
 def _shallow(value: Any) -> int | None:

@@ -52,9 +52,9 @@ def type_name(value: object) -> str:
     return describe.printable(type(value).__name__)
 
 
-def _line(value: object, ascii: bool) -> str:
+def _line(value: Any, ascii: bool) -> str:
     if describe.is_function(value):
-        return _function_line(value)
+        return f"function {describe.printable(value.name)}  {function_text(value)}"
     if describe.is_tensor(value):
         return _tensor_line(value, ascii)
     held = describe.held_array(value)
@@ -135,14 +135,15 @@ def _tensor_line(value: Any, ascii: bool) -> str:
     return "  ".join(parts)
 
 
-def _function_line(value: Any) -> str:
+def function_text(value: Any) -> str:
+    """`2 inputs -> 1 output, 3 updates`."""
     counts = (
         _count(len(value.inputs), "input"),
         _count(len(value.outputs), "output"),
         _count(len(value.updates), "update"),
     )
-    name = describe.printable(value.name)
-    return f"function {name}  {counts[0]} -> {counts[1]}, {counts[2]}"
+    updates = f", {counts[2]}" if value.updates else ""
+    return f"{counts[0]} -> {counts[1]}{updates}"
 
 
 def _count(number: int, word: str) -> str:

@@ -207,6 +207,19 @@ def test_windows_of_variables_and_arrays(inspector: Inspector) -> None:
     assert ask(inspector, "window", name="data")["cells"] == [["1", "NaN"], ["Inf", "4"]]
 
 
+def test_items_of_a_list_are_told_and_shown(
+    inspector: Inspector, names: dict[str, Any]
+) -> None:
+    names["out"] = names["f"]([np.ones((2, 4))])
+    row = rows(inspector, names=["out"])["out"]
+    assert row["text"] == "list of 1: float32[2, 4]"
+    assert row["items"] == [{"item": 0, "spec": "float32[2, 4]"}]
+    assert ask(inspector, "window", name="out[0]")["cells"][1] == ["2", "2", "2", "2"]
+    assert ask(inspector, "stats", name="out[0]")["max"] == 2.0
+    for name in ("out[1]", "out[-1]", "w[0]", "[0]", "zz[0]"):
+        assert "no name" in refused(inspector, "stats", name=name)["reason"]
+
+
 def test_windows_of_what_has_no_value_are_refused(inspector: Inspector) -> None:
     assert "is fed at evaluation" in refused(inspector, "window", name="x")["reason"]
     assert "is symbolic" in refused(inspector, "window", name="y")["reason"]
