@@ -56,7 +56,12 @@ def _versions() -> Facts:
 
     found: Facts = {"python": platform.python_version(), "kbench": __version__}
     wrong = []
-    for text in importlib.metadata.requires("kbench") or []:
+    try:
+        asked = importlib.metadata.requires("kbench") or []
+    except importlib.metadata.PackageNotFoundError:
+        wrong.append("kbench is not installed, so what it needs is not known; use pip install -e .")
+        asked = []
+    for text in asked:
         requirement = Requirement(text)
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue

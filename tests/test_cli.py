@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -485,4 +486,25 @@ def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments
     assert "setting epsilon is now 0.001" in shown
     assert re.search(r"w: variable .*\[1, 2\]", shown) and re.search(
         r"w: variable .*\[3, 4\]", shown
+    )
+
+
+@pytest.mark.slow
+def test_warmup_fills_the_cache_once(run_kbench, tmp_path):
+    cache = {"KBENCH_CACHE_DIR": str(tmp_path)}
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        done = run_kbench("warmup", env=cache, timeout=300)
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0 and done.stdout == ""
+        assert re.fullmatch(r"\d+ kernels ready in [\d.]+ s\n", done.stderr)
+    assert times[1] < times[0] / 2
+    assert (
+        int(
+            json.loads(run_kbench("doctor", "--fast", "--json", env=cache).stdout)["kernel cache"][
+                "kernels"
+            ]
+        )
+        > 50
     )
