@@ -64,9 +64,7 @@ MASK = register(
 )
 
 
-def dropout(
-    x: Operand, level: float, noise_shape: Any = None, seed: int | None = None
-) -> Tensor:
+def dropout(x: Operand, level: float, noise_shape: Any = None, seed: int | None = None) -> Tensor:
     """`x` with a random share of its elements set to 0, and the rest scaled up to make up for it.
 
     Arguments:

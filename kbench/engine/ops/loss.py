@@ -100,8 +100,7 @@ def _pair(target: Operand, output: Operand) -> tuple[Tensor, Tensor]:
 
 def _same_shape(target: Tensor, output: Tensor) -> None:
     fits = target.ndim == output.ndim and all(
-        None in (a, b) or a == b
-        for a, b in zip(target.spec.shape, output.spec.shape, strict=True)
+        None in (a, b) or a == b for a, b in zip(target.spec.shape, output.spec.shape, strict=True)
     )
     if not fits:
         raise ShapeError(f"target is {target.spec} and output is {output.spec}: shapes must agree")

@@ -121,6 +121,7 @@ def _high_product(high: np.ndarray, low: np.ndarray, span: int) -> np.ndarray:
 
 def fill_normal(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) -> None:
     """Normal numbers, two from every two uniform ones."""
+
     def pieces() -> Iterator[np.ndarray]:
         for piece in _uniforms(stream, out.size, out.dtype):
             yield _placed(_box_muller(piece), mean, stddev)

@@ -131,12 +131,8 @@ def _cumprod_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> tuple[Te
     return (_shifted(y, axis, 1.0) * _recur_back(g, x, axis),)
 
 
-CUMSUM = register(
-    Op("cumsum", "structured", _same, _accumulated(np.add), _cumsum_gradient)
-)
-CUMPROD = register(
-    Op("cumprod", "structured", _same, _accumulated(np.multiply), _cumprod_gradient)
-)
+CUMSUM = register(Op("cumsum", "structured", _same, _accumulated(np.add), _cumsum_gradient))
+CUMPROD = register(Op("cumprod", "structured", _same, _accumulated(np.multiply), _cumprod_gradient))
 
 
 def _running(op: Op, x: Operand, axis: int) -> Tensor:
