@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parent / "reference"
 DOCUMENTS = ("backend_functions_notebook", "keras2_backend_notebook")
 _NAMES = {
     "array": np.array,
+    "np": np,
     "dtype": np.dtype,
     **{name: np.dtype(name) for name in ("int32", "int64", "float16", "float32", "float64")},
 }
@@ -52,10 +53,20 @@ class Cell:
             right = (np.shape(actual), str(np.asarray(actual).dtype)) == (self.shape, self.dtype)
             return None if right else f"{self.label}: {shown} is not {self.dtype}{self.shape}"
         wanted = value(self.shows or "")
-        same = type(actual) is type(wanted) and np.array_equal(actual, wanted)
-        if same and isinstance(wanted, np.ndarray):
-            same = actual.dtype == wanted.dtype
-        return None if same else f"{self.label}: {shown} where the document shows {self.shows}"
+        if _same(actual, wanted):
+            return None
+        return f"{self.label}: {shown} where the document shows {self.shows}"
+
+
+def _same(actual: Any, wanted: Any) -> bool:
+    """Equal in value and dtype; a number may come as an array of rank 0, as NumPy prints it."""
+    if isinstance(wanted, (bool, int, float)):
+        kinds = np.asarray(actual).dtype.kind, np.asarray(wanted).dtype.kind
+        return np.shape(actual) == () and kinds[0] == kinds[1] and bool(actual == wanted)
+    if isinstance(wanted, np.ndarray):
+        same_kind = isinstance(actual, np.ndarray) and actual.dtype == wanted.dtype
+        return same_kind and np.array_equal(actual, wanted)
+    return type(actual) is type(wanted) and bool(actual == wanted)
 
 
 def value(text: str) -> Any:
