@@ -165,6 +165,16 @@ def completion(code: str, found: list[tuple[str, str]], start: int, end: int) ->
     return Completion([text for text, _ in found], start, end, [kind for _, kind in found])
 
 
+def jupyter_completion(code: str, position: int, found: dict[str, Any]) -> Completion:
+    """A completion from the content of Jupyter's complete_reply."""
+    matches = [str(one) for one in found.get("matches", [])]
+    typed = found.get("metadata", {}).get("_jupyter_types_experimental", [])
+    kinds = [str(one.get("type", "")) for one in typed if isinstance(one, dict)]
+    kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
+    start, end = found.get("cursor_start", position), found.get("cursor_end", position)
+    return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))
+
+
 def failed_reply(verb: str, kind: str, reason: str) -> Reply:
     """The reply to a request that never reached an inspector."""
     return {"verb": verb, "ok": False, "error": {"kind": kind, "reason": reason}}

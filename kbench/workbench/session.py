@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from kbench.workbench import events, output
-from kbench.workbench.base import Cell, Completion, Reply, Session, completion, failed_reply
+from kbench.workbench.base import Cell, Completion, Reply, Session, failed_reply, jupyter_completion
 from kbench.workbench.journal import Journal
 from kbench.workbench.launch import KernelProcess
 from kbench.workbench.mailbox import Mailbox
@@ -106,12 +106,7 @@ class KernelSession(Session):
             found = future.result(timeout)
         except (TimeoutError, ConnectionError):
             return Completion([], position, position, [])
-        matches = [str(one) for one in found.get("matches", [])]
-        typed = found.get("metadata", {}).get("_jupyter_types_experimental", [])
-        kinds = [str(one.get("type", "")) for one in typed if isinstance(one, dict)]
-        kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
-        start, end = found.get("cursor_start", position), found.get("cursor_end", position)
-        return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))
+        return jupyter_completion(code, position, found)
 
     def answer(self, text: str) -> None:
         self._mailbox.post(lambda: self._answer_now(text))

@@ -1,0 +1,179 @@
+"""The inspector's settings, pushes, plan, graph, help and export."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from inspector_helpers import ask, refused, rows
+
+import kbench as K
+from kbench.engine import config
+from kbench.workbench.inspector import Inspector
+
+
+def test_settings_are_read_set_and_refused(inspector: Inspector) -> None:
+    before = config.epsilon()
+    try:
+        assert ask(inspector, "config")["config"]["epsilon"] == before
+        assert ask(inspector, "config", set={"epsilon": 1e-3})["config"]["epsilon"] == 1e-3
+        assert "finite" in refused(inspector, "config", set={"epsilon": "nan"})["reason"]
+        assert "unknown setting" in refused(inspector, "config", set={"colour": 1})["reason"]
+        assert config.epsilon() == 1e-3
+    finally:
+        config.set_epsilon(before)
+
+
+def test_settings_wait_while_a_cell_runs(inspector: Inspector) -> None:
+    before = config.epsilon()
+    try:
+        inspector.began()
+        assert ask(inspector, "config", set={"epsilon": 0.5})["queued"] == ["epsilon"]
+        assert config.epsilon() == before
+        inspector.ended()
+        assert config.epsilon() == 0.5
+    finally:
+        config.set_epsilon(before)
+
+
+def test_changes_are_pushed_together_and_only_when_wanted(names: dict[str, Any]) -> None:
+    pushed: list[dict[str, Any]] = []
+    arrived = threading.Event()
+
+    def publish(message: dict[str, Any]) -> None:
+        pushed.append(message)
+        arrived.set()
+
+    inspector = Inspector(names, publish)
+    try:
+        K.set_value(names["w"], np.zeros((4, 3)))
+        time.sleep(0.15)
+        assert pushed == []
+        ask(inspector, "hello", push=True)
+        for step in range(200):
+            K.set_value(names["w"], np.full((4, 3), float(step)))
+        assert arrived.wait(2.0)
+        time.sleep(0.25)
+        assert 1 <= len(pushed) <= 3
+        assert "w" in {name for one in pushed for name in one["data"]["names"]}
+        ask(inspector, "push", on=False)
+        count = len(pushed)
+        K.set_value(names["w"], np.ones((4, 3)))
+        time.sleep(0.25)
+        assert len(pushed) == count
+    finally:
+        inspector.close()
+
+
+def test_a_refused_queued_setting_is_told(names: dict[str, Any]) -> None:
+    pushed: list[dict[str, Any]] = []
+    inspector = Inspector(names, pushed.append)
+    try:
+        ask(inspector, "hello", push=True)
+        inspector.began()
+        ask(inspector, "config", set={"floatx": "float99"})
+        inspector.ended()
+        deadline = time.monotonic() + 2.0
+        while not pushed and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "float99" in pushed[0]["data"]["refused"]["floatx"]
+    finally:
+        inspector.close()
+
+
+def test_the_plan_shows_the_last_recorded_run(
+    inspector: Inspector, names: dict[str, Any]
+) -> None:
+    assert ask(inspector, "plan") == {"recording": False, "functions": [], "run": None}
+    ask(inspector, "plan", record=True)
+    names["f"]([np.zeros((2, 4))])
+    found = ask(inspector, "plan", function="plus_one")
+    assert found["functions"] == ["plus_one"] and found["run"]["seconds"] > 0
+    row = found["run"]["rows"][0]
+    assert row["form"] in ("numpy", "library", "fused", "blas", "view") and row["seconds"] >= 0
+    ask(inspector, "trace", on=False)
+    names["f"]([np.zeros((3, 4))])
+    assert ask(inspector, "plan")["run"]["seconds"] == found["run"]["seconds"]
+
+
+def test_graph_rows_stand_after_their_inputs(inspector: Inspector) -> None:
+    for name in ("y", "f"):
+        found = ask(inspector, "graph", name=name)
+        assert found["cut"] == 0 and found["total"] == len(found["rows"]) >= 3
+        for row in found["rows"]:
+            assert all(one is not None and one < row["id"] for one in row["inputs"])
+    assert "no tensor" in refused(inspector, "graph", name="items")["reason"]
+
+
+def test_a_long_graph_is_cut_at_the_far_end(names: dict[str, Any]) -> None:
+    value = names["x"]
+    for _ in range(3000):
+        value = value + 1.0
+    names["deep"] = value
+    inspector = Inspector(names)
+    found = ask(inspector, "graph", name="deep", limit=50)
+    inspector.close()
+    assert len(found["rows"]) == 50 and found["total"] > 3000
+    assert found["cut"] == found["total"] - 50
+    assert found["rows"][-1]["name"] == value.name
+
+
+HELP = [
+    ("K.dot(", "K.dot(x", 0),
+    ("K.dot(x, ", "K.dot(x", 1),
+    ("K.zeros(K.shape(x), ", "K.zeros(shape", 1),
+    ("a = [K.sum(", "K.sum(x", 0),
+    ("len", "len(obj", 0),
+    ("K.dot(')', x)\nK.max(", "K.max(x", 0),
+]
+
+
+@pytest.mark.parametrize(("code", "start", "argument"), HELP)
+def test_help_shows_the_signature_of_the_innermost_call(
+    names: dict[str, Any], code: str, start: str, argument: int
+) -> None:
+    inspector = Inspector({**names, "K": K})
+    found = ask(inspector, "help", code=code, position=len(code))
+    inspector.close()
+    assert found["text"].startswith(start) and found["argument"] == argument
+
+
+def test_help_tells_the_shapes_of_what_was_typed(inspector: Inspector) -> None:
+    code = "print(data, w, x.shape, data, "
+    found = ask(inspector, "help", code=code, position=len(code))
+    assert found["operands"] == ["data: float32[2, 2]", "w: float32[4, 3]", "x: float32[?, 4]"]
+
+
+@pytest.mark.parametrize("code", ["", "(", "nothing_known(", "'", "x.y.z(", "1 + ", "loud.shape("])
+def test_help_is_empty_where_there_is_nothing_to_say(inspector: Inspector, code: str) -> None:
+    assert ask(inspector, "help", code=code, position=len(code))["text"] == ""
+
+
+def test_hostile_names_are_shown_escaped_and_asked_by_key(names: dict[str, Any]) -> None:
+    names["\u202ename\x1b[31m"] = np.zeros(3)
+    names["n" * 500] = 1
+    inspector = Inspector(names)
+    found = rows(inspector)
+    inspector.close()
+    row = found["\u202ename\x1b[31m"]
+    assert row["name"] == r"\u202ename\x1b[31m" and row["max"] == 0.0
+    assert len(found["n" * 500]["name"]) == 80
+
+
+def test_hundred_names_fit_in_one_reply(names: dict[str, Any]) -> None:
+    names.update({f"weights_{i}": K.variable(np.random.rand(20, 20)) for i in range(100)})
+    inspector = Inspector(names)
+    data = ask(inspector, "summary")
+    inspector.close()
+    assert "truncated" not in data and data["total"] == 111
+
+
+def test_export_writes_where_it_is_told(inspector: Inspector, tmp_path: Any) -> None:
+    found = ask(inspector, "export", name="w", path=str(tmp_path / "w.npy"))
+    assert np.load(found["path"]).shape == (4, 3)
+    error = refused(inspector, "export", name="w", path=str(tmp_path / "no" / "w.npy"))
+    assert error["kind"] == "file"
+    assert "must end in" in refused(inspector, "export", name="w", path="w.xyz")["reason"]

@@ -1,0 +1,276 @@
+"""What only a session with a kernel of its own can do: survive, be stopped, answer while busy."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from session_helpers import WAIT, Watched, make
+
+from kbench.workbench import events, journal
+from kbench.workbench.journal import Journal
+from kbench.workbench.link import Link
+from kbench.workbench.session import KernelSession
+from kbench.workbench.wire import Wire
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: Any) -> Iterator[Watched]:
+    """One kernel for the tests that leave it as it was."""
+    watched = make(KernelSession, tmp_path_factory.mktemp("journal"))
+    yield watched
+    watched.session.shutdown()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Watched]:
+    watched = make(KernelSession, tmp_path)
+    yield watched
+    watched.session.shutdown()
+
+
+def test_cells_typed_while_the_kernel_starts_run_in_order(tmp_path: Path) -> None:
+    session = KernelSession(Journal.create(tmp_path))
+    heard: list[Any] = []
+    session.events.subscribe(heard.append)
+    cells = [session.execute(f"print({number})") for number in range(5)]
+    session.start()
+    assert session.ready(WAIT)
+    deadline = time.monotonic() + WAIT
+    while session.cells[cells[-1]].status != "ok" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    session.shutdown()
+    printed = [one.text for one in heard if isinstance(one, events.Stream)]
+    assert printed == [f"{number}\n" for number in range(5)]
+
+
+def test_the_inspector_answers_while_a_cell_runs(kernel: Watched) -> None:
+    kernel.run("import time\nv = K.variable([1.0, 2.0], name='v')")
+    cell = kernel.session.execute("for step in range(400):\n    time.sleep(0.01)")
+    kernel.until(lambda: kernel.of(events.CellStarted, cell))
+    for _ in range(5):
+        reply = kernel.session.ask("summary", timeout=3.0, names=["v"])
+        assert reply["ok"] and reply["data"]["rows"][0]["max"] == 2.0
+    assert kernel.session.complete("K.set_val", 9, timeout=3.0).matches
+    assert kernel.session.running() is not None
+    kernel.session.interrupt()
+    assert kernel.done(cell).status == "interrupted"
+
+
+def test_a_value_stored_in_a_loop_is_told_ten_times_a_second_at_most(kernel: Watched) -> None:
+    kernel.run("import time\nstep = K.variable(0.0, name='step')\nK.set_value(step, 1.0)")
+    before = len(kernel.of(events.Changed))
+    began = time.monotonic()
+    kernel.run("for i in range(200):\n    K.set_value(step, i)\n    time.sleep(0.004)")
+    time.sleep(0.3)
+    told = kernel.of(events.Changed)[before:]
+    assert 2 <= len(told) <= 10 * (time.monotonic() - began) + 2
+    assert all("step" in one.names for one in told[:-1])
+    kernel.session.ask("push", on=False)
+    kernel.run("K.set_value(step, 7.0)")
+    time.sleep(0.3)
+    assert kernel.of(events.Changed)[before:] == told
+    kernel.session.ask("push", on=True)
+
+
+def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
+    kernel.run("asked = K.variable([1.0, 5.0], name='asked')")
+    cell = kernel.session.execute("total = 0\nfor i in range(200_000): total += i")
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: kernel.session.ask("stats", name="asked"), range(80)))
+    assert all(one["data"]["max"] == 5.0 for one in replies)
+    assert kernel.done(cell).ok
+
+
+def test_a_kernel_without_subshells_answers_when_it_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Link._on_info
+    monkeypatch.setattr(Link, "_on_info", lambda self, content: original(self, {}))
+    watched = make(KernelSession, tmp_path)
+    watched.run("v = K.variable([1.0, 2.0], name='v')")
+    assert watched.session.ask("stats", name="v")["data"]["max"] == 2.0
+    watched.session.execute("import time\ntime.sleep(1.0)")
+    late = watched.session.request("stats", name="v")
+    assert watched.session.ask("stats", timeout=0.2, name="v")["error"]["kind"] == "timeout"
+    assert late.result(WAIT)["ok"]
+    watched.session.shutdown()
+
+
+def test_messages_that_the_key_did_not_sign_are_ignored(kernel: Watched) -> None:
+    stranger = dict(kernel.session._process.connection, key="another key")
+    wire = Wire(stranger)
+    before = len(kernel.heard)
+    wire.send("shell", "execute_request", {"code": "x = 1", "silent": False})
+    time.sleep(0.3)
+    assert wire.receive("shell") == [] and len(kernel.heard) == before
+    wire.close()
+    assert kernel.run("1")[1].ok
+
+
+def test_a_killed_kernel_loses_nothing_typed_or_shown(fresh: Watched) -> None:
+    fresh.run("first = 1")
+    cell = fresh.session.execute("import time\nprint('shown', flush=True)\ntime.sleep(60)")
+    waiting = fresh.session.execute("first + 1")
+    fresh.until(lambda: fresh.text(cell))
+    os.kill(fresh.session.pid, signal.SIGKILL)
+    (died,) = fresh.until(lambda: fresh.of(events.Died))
+    assert (died.code, died.cell) == (-signal.SIGKILL, cell)
+    assert fresh.done(cell).status == "lost" and fresh.text(cell) == "shown\n"
+    assert not fresh.session.ready(0.0)
+    assert fresh.session.ask("summary")["error"]["kind"] == "kernel"
+    assert fresh.session.complete("fir", 3).matches == []
+    rows = journal.read(fresh.session.journal.path)
+    assert ["CellStarted", "Stream", "CellDone", "Died"] == [row["event"] for row in rows[-4:]]
+    fresh.session.restart(replay=True)
+    assert fresh.session.ready(WAIT)
+    assert fresh.done(waiting).ok
+    assert fresh.of(events.Result, waiting)[0].text == "2"
+    assert fresh.session.cells[cell].status == "lost"
+
+
+def test_a_crash_in_native_code_leaves_its_last_words(fresh: Watched) -> None:
+    fresh.session.execute("import ctypes\nctypes.string_at(0)")
+    (died,) = fresh.until(lambda: fresh.of(events.Died))
+    assert died.code == -signal.SIGSEGV and "Segmentation fault" in died.log
+
+
+def test_input_is_asked_for_and_answered(kernel: Watched) -> None:
+    cell = kernel.session.execute("name = input('who? ')\nprint('hello', name)")
+    (asked,) = kernel.until(lambda: kernel.of(events.InputRequested))
+    assert (asked.cell, asked.prompt, asked.password) == (cell, "who? ", False)
+    kernel.session.answer("world")
+    kernel.done(cell)
+    assert kernel.text(cell) == "hello world\n"
+
+
+def test_waiting_cells_can_be_taken_back(kernel: Watched) -> None:
+    cell = kernel.session.execute("import time\ntime.sleep(60)")
+    for code in ("a = 1", "b = 2"):
+        kernel.session.execute(code)
+    kernel.until(lambda: kernel.of(events.CellStarted, cell))
+    assert kernel.session.withdraw() == ["a = 1", "b = 2"]
+    kernel.session.interrupt()
+    assert kernel.done(cell).status == "interrupted" and kernel.session.queued() == []
+
+
+def test_what_ignores_an_interrupt_is_reported_stuck(
+    fresh: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.workbench.session.STUCK_AFTER", 0.3)
+    code = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+time.sleep(60)
+"""
+    cell = fresh.session.execute(code)
+    fresh.until(lambda: fresh.of(events.CellStarted, cell))
+    time.sleep(0.5)
+    fresh.session.interrupt()
+    (stuck,) = fresh.until(lambda: fresh.of(events.Stuck))
+    assert stuck.cell == cell
+    fresh.session.restart(replay=False)
+    assert fresh.session.ready(WAIT) and fresh.done(cell).status == "lost"
+
+
+def test_exit_is_the_front_ends_to_decide(kernel: Watched) -> None:
+    kernel.run("exit()")
+    kernel.until(lambda: kernel.of(events.ExitAsked))
+    assert kernel.run("1")[1].ok
+
+
+def test_hostile_names_and_objects_do_not_stop_the_inspector(kernel: Watched) -> None:
+    kernel.run(
+        "class Bad:\n"
+        "    def __getattribute__(self, name): raise RuntimeError\n"
+        "    def __len__(self): raise RuntimeError\n"
+        "bad = Bad()\n"
+        "globals()['a\\x1b[31m'] = 1"
+    )
+    rows = {row["key"]: row for row in kernel.session.ask("summary")["data"]["rows"]}
+    assert rows["bad"]["kind"] == "object" and rows["a\x1b[31m"]["name"] == r"a\x1b[31m"
+
+
+@pytest.mark.slow
+def test_an_endless_loop_of_output_can_be_stopped(fresh: Watched) -> None:
+    cell = fresh.session.execute("while True: print('x' * 200)")
+    fresh.until(lambda: [one for one in fresh.of(events.Stream, cell) if one.name == "notice"])
+    began = time.monotonic()
+    assert fresh.session.ask("summary", timeout=10.0)["ok"]
+    fresh.session.interrupt()
+    assert fresh.done(cell).status == "interrupted"
+    assert time.monotonic() - began < 15.0
+    assert len(fresh.text(cell)) <= 2_000_000
+
+
+def test_the_runtime_folder_is_private_and_goes_with_the_session(tmp_path: Path) -> None:
+    watched = make(KernelSession, tmp_path)
+    folder = watched.session._process.folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    watched.session.shutdown()
+    assert not folder.exists()
+    watched.session.shutdown()
+
+
+def test_a_kernel_that_cannot_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no such thing >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(broken))
+    session = KernelSession(Journal.create(tmp_path))
+    heard: list[Any] = []
+    session.events.subscribe(heard.append)
+    session.start()
+    assert not session.ready(WAIT)
+    (died,) = [one for one in heard if isinstance(one, events.Died)]
+    assert died.code == 3 and "no such thing" in died.log
+    session.shutdown()
+
+
+def test_a_killed_front_end_takes_its_kernel_along(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from kbench.workbench.journal import Journal
+from kbench.workbench.session import KernelSession
+session = KernelSession(Journal.create(Path({str(tmp_path)!r})))
+session.start()
+session.ready(30)
+print(session.pid, session._process.folder, flush=True)
+input()
+"""
+    front = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert front.stdout is not None and front.stdin is not None
+    pid, folder = front.stdout.readline().split()
+    front.kill()
+    front.wait()
+    front.stdout.close()
+    front.stdin.close()
+    deadline = time.monotonic() + WAIT
+    while psutil.pid_exists(int(pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(int(pid))
+    watched = make(KernelSession, tmp_path)
+    watched.session.shutdown()
+    assert not Path(folder).exists()
+
+
+def test_after_the_end_every_question_is_answered(tmp_path: Path) -> None:
+    watched = make(KernelSession, tmp_path)
+    watched.session.shutdown()
+    assert watched.session.ask("summary", timeout=1.0)["error"]["kind"] == "kernel"
+    assert watched.session.complete("K.", 2).matches == []
+    assert watched.session.withdraw() == []
+    watched.session.interrupt()
