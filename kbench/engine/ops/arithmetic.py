@@ -21,6 +21,7 @@ from kbench.engine.op import (
     shared,
     tensors_of,
 )
+from kbench.engine.ops.compare import equal
 from kbench.engine.spec import Spec, broadcast, dtype_name, is_float, promote
 from kbench.engine.tensor import Operand, Tensor, operator
 
@@ -264,6 +265,8 @@ def _zeros(x: Tensor) -> Tensor:
 
 def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     to_base = g * y * _power(x, y - 1)
+    if not (isinstance(y, Constant) and y.value.all()):
+        to_base = where(equal(y, 0), 0.0, to_base)  # x ** 0 is 1 at 0 too
     positive = x > 0
     return to_base, where(positive, g * y_ * log(where(positive, x, 1.0)), 0.0)
 
