@@ -131,13 +131,14 @@ def _saturating(source, target):
     return convert
 
 
-def _float_operation(name, count):
+def _float_operation(name, count, flags=()):
     """An LLVM operation on floats of either width."""
 
     def codegen(context, builder, signature, arguments):
         kind = arguments[0].type
         shape = ir.FunctionType(kind, [kind] * count)
-        return builder.call(builder.module.declare_intrinsic(name, [kind], shape), arguments)
+        operation = builder.module.declare_intrinsic(name, [kind], shape)
+        return builder.call(operation, arguments, fastmath=flags)
 
     if count == 1:
 
@@ -316,8 +317,9 @@ ceil = _float_operation("llvm.ceil", 1)
 fabs = _float_operation("llvm.fabs", 1)
 square_root = _float_operation("llvm.sqrt", 1)
 copysign = _float_operation("llvm.copysign", 2)
-largest = _float_operation("llvm.maximum", 2)
-smallest = _float_operation("llvm.minimum", 2)
+# NaN wins; which of two zeros of different sign wins is left open, as it is in NumPy.
+largest = _float_operation("llvm.maximum", 2, ("nsz",))
+smallest = _float_operation("llvm.minimum", 2, ("nsz",))
 fused = _float_operation("llvm.fma", 3)
 
 SCRATCH = 4096

@@ -114,32 +114,68 @@ def _power_of_two_64(k):
 
 
 @inline
-def exp_f32(x):
-    """By x = n ln 2 + r; two factors for 2^n, so denormals and infinity come by rounding."""
-    y = F32(89.0) if x > F32(89.0) else x
-    y = F32(-104.0) if y < F32(-104.0) else y
+def _parts(y):
+    """exp(y) as p 2^k by y = k ln 2 + r, for y that is clamped already."""
     t = y * LOG2E + MAGIC
     n = t - MAGIC
     k = I32(bits_of_f32(t) - I32(0x4B400000))
     r = y - n * LN2_HIGH
     r = r - n * LN2_LOW
-    p = _exp_f32(r) * (r * r) + r + ONE
+    return _exp_f32(r) * (r * r) + r + ONE, k
+
+
+@inline
+def _scaled(p, k):
+    """p 2^k by two factors, so that denormals and infinity come by rounding."""
     half = I32(k >> I32(1))
     return p * _power_of_two(half) * _power_of_two(I32(k - half))
+
+
+@inline
+def _parts_64(y):
+    t = y * 1.4426950408889634 + MAGIC_64
+    n = t - MAGIC_64
+    k = bits_of_f64(t) - 0x4338000000000000
+    r = y - n * LN2_HIGH_64
+    r = r - n * LN2_LOW_64
+    return _exp_f64(r) * (r * r) + r + 1.0, k
+
+
+@inline
+def _scaled_64(p, k):
+    half = k >> 1
+    return p * _power_of_two_64(half) * _power_of_two_64(k - half)
+
+
+@inline
+def exp_f32(x):
+    y = F32(89.0) if x > F32(89.0) else x
+    y = F32(-104.0) if y < F32(-104.0) else y
+    p, k = _parts(y)
+    return _scaled(p, k)
 
 
 @inline
 def exp_f64(x):
     y = 710.0 if x > 710.0 else x
     y = -746.0 if y < -746.0 else y
-    t = y * 1.4426950408889634 + MAGIC_64
-    n = t - MAGIC_64
-    k = bits_of_f64(t) - 0x4338000000000000
-    r = y - n * LN2_HIGH_64
-    r = r - n * LN2_LOW_64
-    p = _exp_f64(r) * (r * r) + r + 1.0
-    half = k >> 1
-    return p * _power_of_two_64(half) * _power_of_two_64(k - half)
+    p, k = _parts_64(y)
+    return _scaled_64(p, k)
+
+
+@inline
+def _decay(size):
+    """exp(-size) for size >= 0."""
+    y = F32(-104.0) if size > F32(104.0) else -size
+    p, k = _parts(y)
+    return _scaled(p, k)
+
+
+@inline
+def _decay_64(size):
+    y = -746.0 if size > 746.0 else -size
+    p, k = _parts_64(y)
+    return _scaled_64(p, k)
 
 
 @inline
@@ -242,7 +278,8 @@ def tanh_f32(x):
     size = fabs(x)
     z = x * x
     near = copysign(_tanh_f32(z) * z * x + x, x)
-    far = copysign(ONE - TWO / (exp_f32(size + size) + ONE), x)
+    p, k = _parts(F32(20) if size > F32(10) else size + size)  # 1 from there on
+    far = copysign(ONE - TWO / (p * _power_of_two(k) + ONE), x)
     return near if size < F32(0.625) else far
 
 
@@ -251,7 +288,8 @@ def tanh_f64(x):
     size = fabs(x)
     z = x * x
     near = copysign(x * z * _tanh_f64(z) + x, x)
-    far = copysign(1.0 - 2.0 / (exp_f64(size + size) + 1.0), x)
+    p, k = _parts_64(40.0 if size > 20.0 else size + size)
+    far = copysign(1.0 - 2.0 / (p * _power_of_two_64(k) + 1.0), x)
     return near if size < 0.547 else far
 
 
@@ -261,7 +299,7 @@ def sigmoid_f32(x):
 
     The quotient is corrected by its remainder, which brings the error from 2.3 below 2 units.
     """
-    tail = exp_f32(-fabs(x))
+    tail = _decay(fabs(x))
     whole = ONE + tail
     lost = tail - (whole - ONE)
     inverse = ONE / whole
@@ -272,18 +310,18 @@ def sigmoid_f32(x):
 
 @inline
 def sigmoid_f64(x):
-    tail = exp_f64(-fabs(x))
+    tail = _decay_64(fabs(x))
     return (tail if x < 0.0 else 1.0) / (1.0 + tail)
 
 
 @inline
 def softplus_f32(x):
-    return log1p_f32(exp_f32(-fabs(x))) + (F32(0) if x < F32(0) else x)
+    return log1p_f32(_decay(fabs(x))) + (F32(0) if x < F32(0) else x)
 
 
 @inline
 def softplus_f64(x):
-    return log1p_f64(exp_f64(-fabs(x))) + (0.0 if x < 0.0 else x)
+    return log1p_f64(_decay_64(fabs(x))) + (0.0 if x < 0.0 else x)
 
 
 @inline
