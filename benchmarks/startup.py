@@ -71,8 +71,14 @@ class Terminal:
                 self.seen += os.read(self.primary, 65536)
         raise TimeoutError(f"none of {texts} within {LIMIT} s; last: {self.seen[-300:]!r}")
 
+    def drain(self) -> None:
+        """Read what is there, and forget it."""
+        while select.select([self.primary], [], [], 0)[0]:
+            os.read(self.primary, 65536)
+        self.seen = b""
+
     def type(self, text: str) -> None:
-        """Press keys."""
+        """Press keys; what was on the wire before is forgotten."""
         self.seen = b""
         os.write(self.primary, text.encode())
 

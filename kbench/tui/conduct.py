@@ -46,6 +46,7 @@ class Conductor:
         self._hint = ""
         self._numbers = 0
         self._clearing: set[int] = set()
+        self._first_block = 0  # the first cell of the present kernel
 
     # ------------------------------------------------------------------ widgets
 
@@ -152,6 +153,7 @@ class Conductor:
         block = self._block(event.cell)
         if block is None:
             block = self.transcript.add(Block(str(event.cell), event.code))
+            self.show_number()
         block.state = "running"
         self._since = time.monotonic()
         self.transcript.changed(block)
@@ -255,6 +257,7 @@ class Conductor:
         self._since = time.monotonic()
         self._clear_banner()
         again = f", {event.replayed} cells run again" if event.replayed else ""
+        self._first_block = len(self.transcript.blocks)
         self.transcript.note(f"new kernel{again}")
         self.screen.panes.kernel_lost()
         self._tick_while_needed()
@@ -292,8 +295,10 @@ class Conductor:
 
     def show_number(self) -> None:
         """The number that the next input will have, in the frame or before the prompt."""
-        counts = [block.count for block in self.transcript.blocks if block.count is not None]
-        words = f"In [{max(counts, default=0) + 1 + self.waiting}]"
+        blocks = self.transcript.blocks[self._first_block :]
+        ahead = sum(block.state in ("queued", "running") for block in blocks)
+        counts = [block.count for block in blocks if block.count is not None]
+        words = f"In [{max(counts, default=0) + 1 + ahead}]"
         self.screen.query_one(Prompt).border_title = Content(words)
         line = Content.assemble((f" {words}: "[:LABEL].ljust(LABEL), "$text-success"))
         self.screen.query_one("#label", Line).show(line)

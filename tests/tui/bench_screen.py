@@ -10,9 +10,13 @@ from typing import Any
 from fake_session import FakeSession
 from textual.pilot import Pilot
 
+from kbench.tui import assist
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.link import Opened
+from kbench.workbench import inspector
 
+inspector.PUSH_INTERVAL = 0.01  # tests need not wait for what people do not notice
+assist.PAUSE = 0.01
 SIZES = ((80, 24), (120, 40), (200, 50))
 
 
@@ -38,13 +42,14 @@ async def bench(
     app.link.close()
 
 
-async def settle(pilot: Pilot[int], rounds: int = 6) -> None:
+async def settle(pilot: Pilot[int], rounds: int = 3) -> None:
     """Let messages, workers and pushes run until the screen holds still."""
     before = ""
     for _ in range(40):
         await pilot.pause(0.03)
-        now = text_of(pilot.app)
-        rounds = rounds - 1 if now == before else max(rounds, 3)
+        busy = any(not worker.is_finished for worker in pilot.app.workers)
+        now = "" if busy else text_of(pilot.app)
+        rounds = rounds - 1 if now == before and now else max(rounds, 2)
         before = now
         if rounds <= 0:
             return

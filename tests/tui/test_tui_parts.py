@@ -1,0 +1,291 @@
+"""The parts that need no screen: geometry, texts, glyphs, indices, columns, rows, colours."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.color import Color
+from textual.content import Content
+
+from kbench.tui import geometry, remembered, rows
+from kbench.tui.blocks import Block, StreamPart, break_code
+from kbench.tui.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
+from kbench.tui.slices import Target, parse, text_of
+from kbench.tui.table import Column, column_widths
+from kbench.tui.text import OutputDecoder, fold, one_line, overwrite, safe
+from kbench.tui.themes import THEMES
+
+CHOICES = st.builds(
+    geometry.Choices,
+    side=st.booleans(),
+    tab=st.sampled_from(geometry.SIDE_PANES),
+    zoom=st.sampled_from(("", *geometry.FOCUS_ORDER)),
+    banner=st.integers(0, 3),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(1, 300), st.integers(1, 100), CHOICES, st.integers(1, 200))
+def test_panes_tile_the_screen(
+    width: int, height: int, choices: geometry.Choices, lines: int
+) -> None:
+    layout = geometry.arrange(width, height, choices, lines)
+    for name, region in layout.regions.items():
+        assert 0 <= region.x and region.right <= width, name
+        assert 0 <= region.y and region.bottom <= height, name
+    for (one, first), (other, second) in combinations(layout.regions.items(), 2):
+        assert first.intersection(second).area == 0, (one, other)
+    assert layout.regions.get("prompt", geometry.Region(0, 0, 1, 1)).area > 0
+    assert "prompt" in layout.regions or choices.zoom in geometry.SIDE_PANES
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        ((59, 50), "tiny"),
+        ((200, 15), "tiny"),
+        ((60, 16), "compact"),
+        ((99, 60), "compact"),
+        ((200, 29), "compact"),
+        ((100, 30), "two"),
+        ((159, 60), "two"),
+        ((160, 30), "three"),
+    ],
+)
+def test_breakpoints(size: tuple[int, int], kind: str) -> None:
+    assert geometry.arrange(*size, geometry.Choices(), 1).kind == kind
+
+
+def test_a_dragged_border_stands_where_it_was_dropped() -> None:
+    for kind, width, x in (("two", 120, 80), ("three", 200, 110)):
+        choices = geometry.Choices(shares={kind: geometry.share_at(kind, width, 40, x, 5)})
+        layout = geometry.arrange(width, 40, choices, 1)
+        assert abs(layout.regions["transcript"].right - 1 - x) <= 1
+        assert geometry.border_at(layout, layout.regions["transcript"].right - 1, 5) == kind
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_safe_text_has_no_control_or_bidi_characters(text: str) -> None:
+    shown = safe(text)
+    assert not any(ord(one) < 32 and one != "\n" for one in shown)
+    assert not any(one in shown for one in "\u202e\u202d\u2066\u2067\u200b\ufeff\x7f\x9b")
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("日本語", 6, "日本語"),
+        ("日本語", 5, "日本…"),
+        ("a\nb", 5, "a b"),
+        ("abc", 0, ""),
+        ("\x1b[31m", 20, "\\x1b[31m"),
+    ],
+)
+def test_one_line(text: str, width: int, shown: str) -> None:
+    assert one_line(text, width) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("10%\r20%\r30%", "30%"),
+        ("abcdef\rXY", "XYcdef"),
+        ("ab\bc", "ac"),
+        ("\b\bx", "x"),
+        ("done\r", "done"),
+    ],
+)
+def test_overwriting_characters(line: str, shown: str) -> None:
+    assert overwrite(line) == shown
+
+
+def test_colours_of_output_are_kept_and_all_else_removed() -> None:
+    decoder = OutputDecoder()
+    line = decoder.line("\x1b[31mred\x1b[2J\x1b]0;title\x07 \x00 more")
+    assert line.plain == "red \\x00 more" and line.spans
+    assert decoder.line("still red").spans
+    assert decoder.line("\x1b[0mplain").plain == "plain"
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab 日é[]", max_size=200), st.integers(2, 40))
+def test_folding_loses_nothing(text: str, width: int) -> None:
+    folded = fold(Content(text), width)
+    assert "".join(row.plain for row in folded) == text
+    assert all(row.cell_length <= width for row in folded)
+    broken = break_code(Content(text), width)
+    assert "".join(row.plain for row in broken) == text
+    assert all(row.cell_length <= width for row in broken)
+
+
+def test_a_stream_is_drawn_piece_by_piece_as_at_once() -> None:
+    text = "one\ntwo \x1b[32mgreen\nthree\x1b[0m\n" + "x" * 100 + "\nlast"
+    whole, pieces = StreamPart("stdout"), StreamPart("stdout")
+    whole.append(text)
+    for character in text:
+        pieces.append(character)
+        pieces.rows(30)
+    assert [row.plain for row in pieces.rows(30)] == [row.plain for row in whole.rows(30)]
+    assert pieces.plain() == whole.plain()
+
+
+def test_a_stream_is_capped_and_says_so() -> None:
+    part = StreamPart("stdout")
+    part.append("x\n" * 12_000)
+    drawn = part.rows(80)
+    assert len(drawn) == 10_001 and "2000 earlier lines" in drawn[0].plain
+
+
+def test_a_folded_cell_is_one_row_of_output() -> None:
+    block = Block("1", "f()", "ok")
+    block.stream("stdout", "a\nb\nc\n")
+    block.folded = True
+    assert [row.plain.strip() for row in block.rows(60, UNICODE)][1:] == [
+        "a",
+        "… 2 more rows, Enter unfolds",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bins", "width", "shown"),
+    [
+        ([0, 0], 8, "  "),
+        ([1, 8], 8, "▂█"),
+        ([1] * 16, 4, "████"),
+        ([], 8, ""),
+        ([5, 0, 5], 3, "█ █"),
+    ],
+)
+def test_histogram(bins: list[int], width: int, shown: str) -> None:
+    assert histogram(bins, UNICODE, width) == shown
+    assert histogram(bins, ASCII, width).isascii()
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(None, "-"), (4, "4 B"), (31360, "31 kB"), (3 * 2**20, "3 MB"), (2**50, "1024 TB")],
+)
+def test_human_bytes(count: int | None, shown: str) -> None:
+    assert human_bytes(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(35e-6, "35 us"), (0.0018, "1.8 ms"), (0.25, "250 ms"), (2.4, "2.40 s"), (200, "3 min 20 s")],
+)
+def test_human_seconds(seconds: float, shown: str) -> None:
+    assert human_seconds(seconds) == shown
+
+
+HERE = Target((0, 0, 0, 0), 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "slice_text", "cell"),
+    [
+        ("1, :, :, 2", "[1, :, :, 2]", None),
+        ("[1, 2, :, :]", "[1, 2, :, :]", None),
+        ("..., 1, 1", "[:, :, 1, 1]", None),
+        ("-1, 0, 1, 2", "[5, 0, :, :]", (1, 2)),
+        ("3, 2", "[0, 0, :, :]", (3, 2)),
+        ("3", "[0, 0, :, :]", (3, 0)),
+        (":, 0, 0, 0", "[:, 0, 0, 0]", None),
+    ],
+)
+def test_indices(text: str, slice_text: str, cell: tuple[int, int] | None) -> None:
+    target = parse(text, (6, 5, 4, 3), HERE)
+    if ":" in text or "..." in text:
+        assert text_of(target) == slice_text
+    else:
+        assert target.cell == cell and text_of(target) == slice_text
+
+
+@pytest.mark.parametrize("text", ["", "x", "9, 9", "1, 2, 3", ":, :, :, 0", ":, 0", "1, 2, 3, 9"])
+def test_wrong_indices_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        parse(text, (6, 5, 4, 3), HERE)
+
+
+COLUMNS = (
+    Column("name", 0, most=24),
+    Column("kind", 2),
+    Column("size", 1),
+    Column("note", 0, most=60, least=10, stretch=True),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 90)] * 4), max_size=5), st.integers(1, 200))
+def test_columns_fit_the_width(texts: list[tuple[int, ...]], width: int) -> None:
+    widths = column_widths(COLUMNS, texts, width)
+    shown = [one for one in widths if one]
+    assert shown and (sum(shown) + 2 * (len(shown) - 1) <= width or max(shown) <= 4)
+
+
+def test_columns_leave_by_rank() -> None:
+    texts = [(6, 4, 8, 40)]
+    assert column_widths(COLUMNS, texts, 80) == [6, 4, 8, 56]
+    assert column_widths(COLUMNS, texts, 32)[1] == 0
+    assert column_widths(COLUMNS, texts, 24)[1:3] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (0.5, ".5"),
+        (-0.25, "-.25"),
+        (1e-7, "1e-7"),
+        (123456.0, "1.23e5"),
+        (3, "3"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Inf"),
+        (0.0, "0"),
+    ],
+)
+def test_numbers(value: float | None, shown: str) -> None:
+    assert rows.number_text(value) == shown
+
+
+def test_remembered_survives_and_a_broken_file_is_put_aside(tmp_path: Path) -> None:
+    state = remembered.Remembered("kbench-light", {"two": 60})
+    assert remembered.save(tmp_path, state) == ""
+    assert remembered.load(tmp_path) == (state, "")
+    (tmp_path / remembered.FILE).write_text("{broken", encoding="utf-8")
+    found, problem = remembered.load(tmp_path)
+    assert found == remembered.Remembered() and "kept as" in problem
+    assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
+    assert remembered.load(tmp_path) == (remembered.Remembered(), "")
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_text_of_our_themes_has_enough_contrast(theme: object) -> None:
+    made = theme.to_color_system().generate()  # type: ignore[attr-defined]
+    for ground in ("background", "surface", "panel"):
+        base = Color.parse(made[ground])
+        for name in ("foreground", "text-success", "text-warning", "text-error", "text-accent"):
+            colour = Color.parse(made[name])
+            assert contrast(base, colour) >= 4.5, (theme, ground, name)
+        muted = base.blend(Color.parse(made["foreground"]), 0.65)
+        assert contrast(base, muted) >= 4.5, (theme, ground, "muted")
+
+
+def contrast(first: Color, second: Color) -> float:
+    """The contrast ratio of WCAG 2."""
+
+    def luminance(colour: Color) -> float:
+        parts = []
+        for part in colour.rgb:
+            share = part / 255
+            parts.append(share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4)
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)

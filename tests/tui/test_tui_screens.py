@@ -1,0 +1,131 @@
+"""Whole screens as text, at every layout; and that keys at random do no harm."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_screen import bench, settle, submit, text_of
+from fake_session import FakeSession
+
+from kbench.tui import keys
+
+SCREENS = Path(__file__).with_name("screens")
+ALL_SIZES = [(20, 5), (60, 16), (80, 24), (120, 40), (200, 50)]
+
+
+def compare(name: str, drawn: str, accept: bool) -> None:
+    """Hold a screen against the accepted one."""
+    path = SCREENS / f"{name}.txt"
+    if accept:
+        SCREENS.mkdir(exist_ok=True)
+        path.write_text(drawn + "\n", encoding="utf-8")
+    assert drawn + "\n" == path.read_text(encoding="utf-8"), f"{path} differs: --accept-screens"
+
+
+async def play(pilot: Any) -> None:
+    """Cells of every kind."""
+    await submit(pilot, "define")
+    await submit(pilot, "K.dot(w, x)")
+    await submit(pilot, "[1, 2, 3]")
+
+
+@pytest.mark.parametrize("size", ALL_SIZES)
+async def test_screen(size: tuple[int, int], accept: bool) -> None:
+    async with bench(size, clock=lambda: 0.0) as (app, pilot, _):
+        await settle(pilot)
+        compare(f"empty-{size[0]}x{size[1]}", text_of(app), accept)
+        await play(pilot)
+        await pilot.pause(1.1)  # rows that have changed are no longer marked
+        await settle(pilot)
+        compare(f"used-{size[0]}x{size[1]}", text_of(app), accept)
+
+
+async def test_ascii_screen(accept: bool) -> None:
+    async with bench((120, 40), ascii=True, clock=lambda: 0.0) as (app, pilot, _):
+        await play(pilot)
+        await pilot.pause(1.1)
+        await settle(pilot)
+        compare("ascii-120x40", text_of(app), accept)
+
+
+def names() -> list[str]:
+    """Every key that means something, and some that mean nothing."""
+    table = [one for key in keys.TABLE for one in key.keys.split(",")]
+    letters = list("abcxyzKEG09_+=,'\"#:/()[]{}")
+    known = {"ctrl+q", "ctrl+d"}  # these two leave
+    return [one for one in dict.fromkeys(table + letters) if one not in known]
+
+
+async def random_keys(seed: int, size: tuple[int, int], count: int) -> None:
+    source = random.Random(seed)
+    choice = names()
+    async with bench(size) as (app, pilot, session):
+        await play(pilot)
+        for number in range(count):
+            key = source.choice(choice)
+            await pilot.press(key)
+            if number % 25 == 24:
+                wanted = source.choice(ALL_SIZES)
+                await pilot.resize_terminal(*wanted)
+            if number % 40 == 39:
+                session.die(-11)
+                session.restart(replay=False)
+        await settle(pilot)
+        assert app.is_running
+        for _ in range(4):
+            await pilot.press("escape")
+        await pilot.resize_terminal(120, 40)
+        while len(app.screen_stack) > 1:
+            app.pop_screen()
+            await pilot.pause()
+        running = session.running()
+        if running is not None:
+            session.finish(running)
+        await pilot.press("f2")
+        await submit(pilot, "1 + 1")
+        await settle(pilot)
+        assert "1 + 1" in text_of(app)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_random_keys_do_no_harm(seed: int) -> None:
+    await random_keys(seed, ALL_SIZES[2 + seed], 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 20))
+async def test_more_random_keys_do_no_harm(seed: int) -> None:
+    await random_keys(seed, ALL_SIZES[seed % 5], 250)
+
+
+async def test_no_colour_still_tells_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with bench((120, 40)) as (app, pilot, _):
+        await play(pilot)
+        colours = {
+            part.style.color.triplet
+            for strip in app.screen._compositor.render_strips()
+            for part in strip
+            if part.style and part.style.color and part.style.color.triplet
+        }
+        assert all(one.red == one.green == one.blue for one in colours)
+        assert "NaN 1!" in text_of(app) and "ShapeError" in text_of(app)
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "kbench-light", "kbench-contrast"])
+async def test_other_themes_draw(theme: str) -> None:
+    async with bench((120, 40), FakeSession(), theme=theme) as (app, pilot, _):
+        await play(pilot)
+        await pilot.press("f3", "enter")
+        await settle(pilot)
+        assert app.theme == theme and "Value: h" in text_of(app)
+
+
+async def test_an_unknown_theme_is_said_and_replaced() -> None:
+    async with bench((120, 40), theme="nonsense") as (app, pilot, _):
+        await settle(pilot)
+        assert app.theme == "kbench-dark"
+        assert any("nonsense" in one for one in app.problems)
