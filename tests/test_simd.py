@@ -114,7 +114,8 @@ def exact(name, x):
     """A function's value at a float64 in 60 digits, rounded to nothing."""
     with mpmath.workdps(60 + max(0, int(np.log10(abs(x) + 1)))):
         value = mpmath.mpf(float(x))
-        forms = {"sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)), "log1p": lambda v: mpmath.log(1 + v)}
+        forms = {"sigmoid": lambda v: 1 / (1 + mpmath.exp(-v))}
+        forms["log1p"] = lambda v: mpmath.log(1 + v)
         forms["softplus"] = lambda v: mpmath.log(1 + mpmath.exp(v))
         forms["rsqrt"] = lambda v: 1 / mpmath.sqrt(v)
         return forms.get(name, getattr(mpmath, name, None))(value)

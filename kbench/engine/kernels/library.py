@@ -212,7 +212,10 @@ def _scan(name: str, dtype: str, view: str) -> Call | None:
     last = view in ("last", "all")
     side = "last" if last else "across"
     job = _ready(f"{name}_{side}_{dtype}", lambda: scan.source(name, dtype, last))
-    fold = request(_program("sum" if name == "cumsum" else "prod", dtype, "last")) if last else None
+    total = scan.total_dtype(dtype)
+    blocks = Statement(f"cast(a0, '{total}')", total)  # each block starts where a scan would be
+    whole = Fold("sum" if name == "cumsum" else "prod", 1, 2)
+    fold = request(Program((Input(dtype, (True, True)),), (blocks,), (), whole)) if last else None
     if job is None or (last and fold is None):
         return None
 

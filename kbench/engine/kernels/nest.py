@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kbench.engine.kernels.program import Program, field_names
 from kbench.engine.kernels.translate import computed, translate
 
-CHUNK = 16_384
+CHUNK = 4096
 """float32 values added in float32 before they join a float64 total."""
 ROWS = 128
 """Rows added in float32 by a column fold before they join float64 totals."""
