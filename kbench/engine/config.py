@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -300,30 +301,31 @@ _SETTERS: dict[str, Callable[[Any], None]] = {
 # ------------------------------------------------------------------ keras.json
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], str | None]:
+    """The fields of the file, and what is wrong with it as a whole."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return {}, None
     except json.JSONDecodeError as error:
-        warnings.warn(f"{path}, line {error.lineno}: {error.msg}; using the defaults", stacklevel=2)
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        warnings.warn(f"{path}: {error}; using the defaults", stacklevel=2)
-        return {}
+        return {}, f"{path}, line {error.lineno}: {error.msg}"
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        return {}, f"{path}: {error}"
     if not isinstance(loaded, dict):
-        warnings.warn(f"{path}, line 1: not a JSON object; using the defaults", stacklevel=2)
-        return {}
-    return loaded
+        return {}, f"{path}, line 1: not a JSON object"
+    return loaded, None
 
 
 def load_file(path: Path | None = None) -> dict[str, Any]:
-    """Apply keras.json and return its fields; a wrong one gives a warning and the default."""
+    """Apply keras.json and return its fields; what is wrong gives a warning and the default."""
     path = path or keras_home() / "keras.json"
-    fields = _parse(path)
+    fields, problem = _read(path)
+    if problem is not None:
+        warnings.warn(f"{problem}; using the defaults", stacklevel=2)
     if "image_data_format" not in fields and "image_dim_ordering" in fields:
         ordering = fields["image_dim_ordering"]
-        fields["image_data_format"] = _ORDERINGS.get(ordering, ordering)
+        known = isinstance(ordering, str) and ordering in _ORDERINGS
+        fields["image_data_format"] = _ORDERINGS[ordering] if known else ordering
     for name in ("epsilon", "floatx", "image_data_format"):
         if name in fields:
             try:
@@ -334,18 +336,32 @@ def load_file(path: Path | None = None) -> dict[str, Any]:
 
 
 def save_file(path: Path | None = None) -> Path:
-    """Write the settings to keras.json atomically, keeping fields that kbench does not know."""
+    """Write the settings to keras.json atomically, keeping fields that kbench does not know.
+
+    A file that cannot be read is kept beside it as keras.json.broken.
+    """
     path = path or keras_home() / "keras.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fields = _parse(path)
+    target = Path(os.path.realpath(path))
+    fields, problem = _read(target)
+    if problem is not None and target.is_file():
+        shutil.copyfile(target, target.with_name(f"{target.name}.broken"))
     fields.setdefault("backend", "kbench")
     for name in ("epsilon", "floatx", "image_data_format"):
         fields[name] = _values[name]
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix="keras.json.")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(fields, stream, indent=4)
-        stream.write("\n")
-    os.replace(temporary, path)
+    _replace(target, json.dumps(fields, indent=4) + "\n")
     return path
+
+
+def _replace(target: Path, text: str) -> None:
+    """Write a file so that at every moment the old or the new one is there, whole."""
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
