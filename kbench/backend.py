@@ -34,6 +34,20 @@ from kbench.engine.errors import (
     OutOfMemory,
     ShapeError,
 )
+from kbench.engine.facts import (
+    count_params,
+    dtype,
+    get_variable_shape,
+    int_shape,
+    is_keras_tensor,
+    is_placeholder,
+    is_sparse,
+    is_symbolic,
+    is_tensor,
+    is_variable,
+    ndim,
+    to_dense,
+)
 from kbench.engine.function import Function, Session, eval, function, get_session, set_session
 from kbench.engine.gradient import gradients, stop_gradient
 from kbench.engine.ops.activation import (
@@ -145,31 +159,16 @@ from kbench.engine.session import (
 )
 from kbench.engine.tensor import Tensor
 from kbench.engine.trace import record
+from kbench.engine.updates import moving_average_update, update, update_add, update_sub
 from kbench.engine.variables import (
     Placeholder,
     Variable,
     batch_get_value,
     batch_set_value,
     constant,
-    count_params,
-    dtype,
     get_value,
-    get_variable_shape,
-    int_shape,
-    is_keras_tensor,
-    is_placeholder,
-    is_sparse,
-    is_symbolic,
-    is_tensor,
-    is_variable,
-    moving_average_update,
-    ndim,
     placeholder,
     set_value,
-    to_dense,
-    update,
-    update_add,
-    update_sub,
     variable,
 )
 

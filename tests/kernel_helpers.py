@@ -14,11 +14,10 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 
 
 @pytest.fixture(scope="module", autouse=True)
-def compiled_at_once(tmp_path_factory):
-    """Every request compiles before it returns, into a cache of this module's own."""
+def compiled_at_once():
+    """Every request compiles before it returns."""
     patch = pytest.MonkeyPatch()
     patch.setenv("KBENCH_JIT", "wait")
-    patch.setenv("KBENCH_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
     yield
     patch.undo()
 

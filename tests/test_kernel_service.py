@@ -162,7 +162,10 @@ def damage(path, kind):
         path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("kind", ("cut", "flipped", "empty"))
+SLOWER = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("cut", "empty")]
+
+
+@pytest.mark.parametrize("kind", ["flipped", *SLOWER])
 def test_damaged_files_are_noticed_and_replaced(tmp_path, kind):
     run_script(tmp_path, "wait")
     files = [path for ending in ("nbi", "nbc", "sum") for path in tmp_path.rglob(f"*.{ending}")]

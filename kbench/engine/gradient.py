@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kbench.engine.errors import ArgumentError, GradientError
-from kbench.engine.op import converted
+from kbench.engine.operands import converted
 from kbench.engine.ops.create import ones_like
 from kbench.engine.ops.layout import identity
 from kbench.engine.ops.reduce import reduce_like

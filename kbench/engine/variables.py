@@ -1,8 +1,4 @@
-"""Variables, placeholders and update ops: what holds values, what is fed, what stores.
-
-Update ops are pairs (variable, new value); storing is the function's business, after every
-output has been computed.
-"""
+"""Variables, placeholders and constants: what holds values and what is fed."""
 
 from __future__ import annotations
 
@@ -14,26 +10,17 @@ import numpy as np
 
 from kbench.engine import memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import (
-    Op,
-    _no_infer,
-    _no_numpy,
-    as_tensor,
-    constant_node,
-    converted,
-    dtype_or_floatx,
-    register,
-    to_array,
-)
+from kbench.engine.op import Op, no_infer, no_numpy, register
+from kbench.engine.operands import constant_node, converted, dtype_or_floatx, to_array
 from kbench.engine.signal import Signal
-from kbench.engine.spec import Shape, Spec, dtype_name, show
+from kbench.engine.spec import Shape, Spec, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
 changed = Signal("variables.changed")
 store_lock = threading.RLock()  # held while several variables are read or stored together
 
-VARIABLE = register(Op("variable", "source", _no_infer, _no_numpy, None))
-PLACEHOLDER = register(Op("placeholder", "source", _no_infer, _no_numpy, None))
+VARIABLE = register(Op("variable", "source", no_infer, no_numpy, None))
+PLACEHOLDER = register(Op("placeholder", "source", no_infer, no_numpy, None))
 
 
 class Variable(Tensor):
@@ -93,13 +80,13 @@ class Variable(Tensor):
     read_value = value
 
     def assign(self, value: Operand) -> Tensor:
-        return update(self, value)
+        return OPERATORS["assign"](self, value)  # type: ignore[no-any-return]
 
     def assign_add(self, value: Operand) -> Tensor:
-        return update_add(self, value)
+        return OPERATORS["assign_add"](self, value)  # type: ignore[no-any-return]
 
     def assign_sub(self, value: Operand) -> Tensor:
-        return update_sub(self, value)
+        return OPERATORS["assign_sub"](self, value)  # type: ignore[no-any-return]
 
     @property
     def initializer(self) -> Tensor:
@@ -247,102 +234,6 @@ def placeholder(
     return Placeholder(Spec(sizes, dtype_or_floatx(dtype)), name)
 
 
-# ------------------------------------------------------------------ questions about them
-
-
-def is_variable(x: Any) -> bool:
-    """True for what `variable`, `zeros`, `ones` and the like made."""
-    return isinstance(x, Variable)
-
-
-def is_placeholder(x: Any) -> bool:
-    """True for what `placeholder` made; never raises."""
-    return isinstance(x, Placeholder)
-
-
-def is_tensor(x: Any) -> bool:
-    """True for every tensor, variables and placeholders included; never raises."""
-    return isinstance(x, Tensor)
-
-
-def is_symbolic(x: Any) -> bool:
-    """True for every tensor of a graph."""
-    return isinstance(x, Tensor)
-
-
-def is_keras_tensor(x: Any) -> bool:
-    """True for the output of a Keras layer: a tensor that carries `_keras_history`.
-
-    Raises:
-        ArgumentError: `x` is no tensor.
-    """
-    if not isinstance(x, Tensor):
-        raise ArgumentError(f"needs a tensor, got {type(x).__name__}")
-    return hasattr(x, "_keras_history")
-
-
-def is_sparse(tensor: Any) -> bool:
-    """True for sparse tensors."""
-    return bool(getattr(tensor, "is_sparse", False))
-
-
-def to_dense(tensor: Tensor) -> Tensor:
-    """A dense tensor of the same shape and dtype; a dense one is returned as it is."""
-    return tensor
-
-
-def int_shape(x: Any) -> Shape | None:
-    """The static shape as a tuple, None for sizes that are not known before evaluation.
-
-    Where a size is unknown, an attribute `_keras_shape` that a layer has set may supply it.
-
-    >>> K.int_shape(K.placeholder((None, 4, 5)))
-    (None, 4, 5)
-    """
-    if not isinstance(x, Tensor):
-        return tuple(np.shape(x))
-    shape = tuple(x.spec.shape)
-    given = getattr(x, "_keras_shape", None)
-    if None in shape and isinstance(given, tuple) and len(given) == len(shape):
-        return tuple(b if a is None else a for a, b in zip(shape, given, strict=True))
-    return shape
-
-
-def get_variable_shape(x: Any) -> Shape | None:
-    """The static shape, as `int_shape`."""
-    return int_shape(x)
-
-
-def ndim(x: Any) -> int:
-    """The number of axes, a Python int.
-
-    >>> K.ndim(K.zeros((2, 3)))
-    2
-    """
-    return x.ndim if isinstance(x, Tensor) else np.ndim(x)
-
-
-def dtype(x: Any) -> str:
-    """The name of the dtype.
-
-    >>> K.dtype(K.zeros((2, 3)))
-    'float32'
-    """
-    return str(x.spec.dtype) if isinstance(x, Tensor) else dtype_name(np.asarray(x).dtype)
-
-
-def count_params(x: Any) -> int:
-    """The number of elements, from the static shape.
-
-    Raises:
-        TypeError: a size is unknown.
-    """
-    shape = int_shape(x) or ()
-    if None in shape:
-        raise TypeError(f"count_params: {x!r} has a size that is known only when fed")
-    return int(np.prod([size or 0 for size in shape], dtype=np.int64)) if shape else 1
-
-
 # ------------------------------------------------------------------ values
 
 
@@ -359,7 +250,7 @@ def set_value(x: Variable, value: Any) -> None:
     Raises:
         ShapeError: the shape differs from the variable's.
     """
-    _needs_variable(x).set_value(value)
+    needs_variable(x).set_value(value)
 
 
 def batch_get_value(ops: Iterable[Any]) -> list[Any]:
@@ -372,7 +263,7 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
     pairs = []
     for target, value in tuples:
         array = to_array(value)
-        if array.shape != _needs_variable(target).spec.shape:
+        if array.shape != needs_variable(target).spec.shape:
             raise ShapeError(
                 f"variable {target.name!r} is {target.spec}, but the value has shape "
                 f"{show(array.shape)}"
@@ -382,7 +273,7 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
         store_all((one, np.array(array, dtype=one.spec.dtype)) for one, array in pairs)
 
 
-def _needs_variable(x: Any) -> Variable:
+def needs_variable(x: Any) -> Variable:
     if not isinstance(x, Variable):
         raise ArgumentError(
             f"needs a variable, got {x!r}"
@@ -390,63 +281,3 @@ def _needs_variable(x: Any) -> Variable:
             else "needs a variable, got an array"
         )
     return x
-
-
-# ------------------------------------------------------------------ updates
-
-
-def _update_infer(target: Spec, value: Spec) -> Spec:
-    if len(target.shape) != len(value.shape) or any(
-        a is not None and b is not None and a != b
-        for a, b in zip(target.shape, value.shape, strict=True)
-    ):
-        raise ShapeError(f"the variable is {target}, but its new value is {value}")
-    return Spec(target.shape, target.dtype)
-
-
-def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
-    return value
-
-
-UPDATE = register(
-    Op("update", "update", _update_infer, _update_numpy, None, pure=False, allocates=True)
-)
-
-
-class Update(Tensor):
-    """An update op: evaluating it stores `inputs[1]` in the variable `inputs[0]`."""
-
-    kind = "update"
-
-    @property
-    def target(self) -> Variable:
-        return self.inputs[0]  # type: ignore[return-value]
-
-
-def update(x: Variable, new_x: Operand) -> Update:
-    """An op that stores `new_x` in `x` when it is evaluated or listed in `function(updates=)`.
-
-    All new values of a call are computed from the state before it, then stored together.
-    """
-    target = _needs_variable(x)
-    value = converted(as_tensor(new_x, like=target.spec.dtype), target.spec.dtype)
-    spec = _update_infer(target.spec, value.spec)
-    return Update(UPDATE, (target, value), {}, spec, f"{target.name.split(':')[0]}/update")
-
-
-def update_add(x: Variable, increment: Operand) -> Update:
-    """An update of `x` to `x + increment`; each evaluation adds again."""
-    return update(x, _needs_variable(x) + increment)
-
-
-def update_sub(x: Variable, decrement: Operand) -> Update:
-    """An update of `x` to `x - decrement`; each evaluation subtracts again."""
-    return update(x, _needs_variable(x) - decrement)
-
-
-def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
-    """An update of `x` to `x * momentum + value * (1 - momentum)`."""
-    target = _needs_variable(x)
-    return update(
-        target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)
-    )

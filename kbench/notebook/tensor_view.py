@@ -42,19 +42,19 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             raise
         self._setting = False
         self._picture: Any = None
+        self._png = b""
         self.slice = first(self._array.shape)
         self._make_controls(mode)
         self._body = widgets.HTML()
-        self._image = widgets.Image(format="png", layout={"display": "none"})
         self._message = widgets.HTML()
-        self.children = (self._controls, self._message, self._body, self._image)
+        self.children = (self._controls, self._message, self._body)
         self._observe()
         self.refresh()
 
     @property
     def picture(self) -> bytes:
         """The PNG on view, empty when the mode is "numbers" or there is nothing to draw."""
-        return bytes(self._image.value)
+        return self._png
 
     def look_at(self, text: str) -> None:
         """Show the slice that `text` says, such as `0, :, :, 3`; a bad one leaves all as it was."""
@@ -68,17 +68,16 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         """Draw the chosen slice again."""
         self._redrawn()
         mode = self.mode.value
-        self._body.layout.display = "" if mode == "numbers" else "none"
-        self._image.layout.display = "none" if mode == "numbers" else ""
+        self._png = b""
         if mode == "numbers":
             self._body.value = self._numbers()
-            self._image.value = b""
             return
         try:
-            self._image.value = self._draw(mode)
+            self._png = self._draw(mode)
+            alternative = f"{mode} of {self._name}{self.slice}"
+            self._body.value = views.picture(self._png, alternative)
         except ArgumentError as error:
-            self._image.layout.display = "none"
-            self._image.value = b""
+            self._body.value = ""
             self._say(error.reason)
 
     def close(self) -> None:
@@ -104,7 +103,6 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             drawn: bytes = self._picture.heat(self.slice.of(self._array), labels)
         else:
             drawn = self._picture.image(self._pixels())
-        self._image.tooltip = f"{mode} of {self._name}{self.slice}"
         return drawn
 
     def _pixels(self) -> np.ndarray:

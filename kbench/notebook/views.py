@@ -6,6 +6,7 @@ exported, reopened or read on a code hosting site still shows the state in which
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,12 @@ MESSAGE_LIMIT = 400
 def styled(content: Html) -> str:
     """One piece of markup with the style sheet, for the text parts of a widget."""
     return f'<div class="kb"><style>{STYLE}</style>{content}</div>'
+
+
+def picture(png: bytes, alternative: str) -> str:
+    """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text."""
+    data = base64.b64encode(png).decode("ascii")
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(alternative)}">'
 
 
 def long(text: str) -> Html:
@@ -94,10 +101,9 @@ def spec_of(row: Mapping[str, Any]) -> str:
 
 
 def _range(row: Mapping[str, Any]) -> Html:
-    """Range with histogram and NaN and infinities in words, or the value when it is small."""
+    """NaN and infinities in words, then the range with a histogram; or the value itself."""
     if "histogram" not in row:
         last = row.get("last") or {}
         return escape(row.get("text") or last.get("text") or "")
-    bars = histogram(row["histogram"], row["min"], row["max"])
-    flags = element("span", f" {row['flags']}", class_="kb-bad") if row["flags"] else Html("")
-    return join([bars, flags])
+    flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
+    return join([flags, histogram(row["histogram"], row["min"], row["max"])])

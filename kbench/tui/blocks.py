@@ -14,9 +14,8 @@ from kbench.tui.glyphs import Glyphs, human_seconds
 from kbench.tui.palette import MUTED
 from kbench.tui.text import OutputDecoder, fold, safe
 
-FOLDED_ROWS = 12
-LONG_OUTPUT = 40
 MOST_ROWS = 10_000
+STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
 
 
 @lru_cache(maxsize=512)
@@ -80,9 +79,8 @@ class StreamPart:
             rows = [note, *rows]
         if self._open:
             rows = rows + fold(OutputDecoder().line(self._open), width)
-        if self.name == "stderr":
-            rows = [row.stylize_before("$text-warning") for row in rows]
-        return rows
+        style = STREAM_STYLES.get(self.name)
+        return [row.stylize_before(style) for row in rows] if style else rows
 
 
 @dataclass

@@ -36,6 +36,7 @@ class Conductor:
         self.settings: dict[str, Any] = {}
         self.hello: dict[str, Any] = {}
         self.ready_seconds: float | None = None
+        self.memory = 0  # bytes of the kernel process, when last asked
         self.death: Any = None
         self._since = time.monotonic()
         self._last_seconds: float | None = None
@@ -220,6 +221,7 @@ class Conductor:
     def _on_Idle(self, event: Any) -> None:
         if self.state == "busy":
             self.state = "idle"
+            self.screen.run_worker(self._measure(), exclusive=True, group="memory")
         self.show_status()
 
     def _on_Changed(self, event: Any) -> None:
@@ -261,6 +263,13 @@ class Conductor:
         self.transcript.note(f"new kernel{again}")
         self.screen.panes.kernel_lost()
         self._tick_while_needed()
+        self.show_status()
+
+    async def _measure(self) -> None:
+        """Ask the system how much memory the kernel takes."""
+        link = self.screen.bench.link
+        pid = getattr(link.session, "pid", None)
+        self.memory = await link.call(memory_of, pid) if pid else 0
         self.show_status()
 
     # ------------------------------------------------------------------ banner and lines
@@ -327,8 +336,9 @@ class Conductor:
         tiny = screen.layout_now is not None and screen.layout_now.kind == "tiny"
         pieces = self._pieces()
         if tiny:
-            words = "small terminal: prompt and session only (60x16 shows the panes)"
-            pieces = [pieces[1], (words, MUTED)]
+            room = screen.size.width
+            words = "panes need 60x16" if room < 50 else "small terminal: the panes need 60x16"
+            pieces = [(words, MUTED), pieces[1]] if room < 40 else [pieces[1], (words, MUTED)]
         for line in screen.query(StatusLine):
             line.set_pieces(pieces, screen.bench.glyphs.pipe)
 
@@ -346,8 +356,7 @@ class Conductor:
             ]
         pid = getattr(screen_session(self.screen), "pid", None)
         if pid and self.state in ("idle", "busy"):
-            memory = self.hello.get("memory")
-            words = f" {human_bytes(memory)}" if isinstance(memory, int) else ""
+            words = f" {human_bytes(self.memory)}" if self.memory else ""
             pieces.append((f"kernel {pid}{words}", MUTED))
         return pieces
 
@@ -364,6 +373,16 @@ class Conductor:
             return "! kernel dead" if self.state == "dead" else "! no kernel", "bold $text-error"
         took = f" {human_seconds(self._last_seconds)}" if self._last_seconds is not None else ""
         return f"idle{took}", "$text-success"
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes of a process, 0 when it is gone."""
+    import psutil  # not before the first cell has run
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def screen_session(screen: MainScreen) -> object:

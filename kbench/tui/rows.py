@@ -100,12 +100,15 @@ class Row:
     stats: Statistics | None = None
     version: int | None = None
     place: str = ""
+    evaluated: bool = False
 
     @property
     def held(self) -> bool:
-        """True when there is a value to look at."""
-        return self.kind in ("variable", "array") or (
-            self.kind == "scalar" and self.shape is not None
+        """True when there is a value to look at: its own, or a symbol's from the last run."""
+        return (
+            self.kind in ("variable", "array")
+            or self.evaluated
+            or (self.kind == "scalar" and self.shape is not None)
         )
 
 
@@ -162,6 +165,7 @@ def row_of(row: Mapping[str, Any]) -> Row:
         stats=Statistics.of(row) if "histogram" in row else None,
         version=row.get("version"),
         place=str(row.get("place") or ""),
+        evaluated=bool(last.get("text")),
     )
 
 

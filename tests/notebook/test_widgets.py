@@ -291,8 +291,9 @@ def test_one_figure_is_used_again() -> None:
     view.steppers[0].value = 1
     assert view._picture is picture and view.picture != before
     assert len(picture._figure.axes) == 2
+    assert 'alt="heat map of array[1, :, :]"' in view._body.value
     view.mode.value = "numbers"
-    assert view._image.layout.display == "none" and view._body.layout.display == ""
+    assert view.picture == b"" and "<table>" in view._body.value
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class FakeSession(Session):
         self.count = 0
         self.started = threading.Event()
         self.asked: list[str] = []
-        self.pid = 4821
+        self.pid = 0  # of no process: nothing to measure
 
     # ------------------------------------------------------------------ the interface
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel, config
-from kbench.engine.op import Op, apply, as_tensor, converted, elementwise, register
+from kbench.engine.declare import elementwise
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import clip, exp, minimum, where
 from kbench.engine.ops.compare import logical_and
 from kbench.engine.ops.reduce import sum as total

@@ -7,20 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import allocating, elementwise
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.kernels import scalars
-from kbench.engine.op import (
-    Constant,
-    Op,
-    allocating,
-    apply,
-    as_tensor,
-    converted,
-    elementwise,
-    register,
-    shared,
-    tensors_of,
-)
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import Constant, as_tensor, converted, shared, tensors_of
 from kbench.engine.ops.compare import equal
 from kbench.engine.spec import Spec, broadcast, dtype_name, is_float, promote
 from kbench.engine.tensor import Operand, Tensor, operator

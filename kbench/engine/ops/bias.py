@@ -6,7 +6,7 @@ from typing import Any
 
 from kbench.engine.config import normalize_data_format
 from kbench.engine.errors import ShapeError
-from kbench.engine.op import tensors_of
+from kbench.engine.operands import tensors_of
 from kbench.engine.ops.arithmetic import add
 from kbench.engine.ops.layout import reshape
 from kbench.engine.ops.shaping import shape

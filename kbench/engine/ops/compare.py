@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbench.engine.op import elementwise
+from kbench.engine.declare import elementwise
 from kbench.engine.tensor import Operand, Tensor, operator
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from kbench.engine import config, session
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, controlled_by, converted, register
+from kbench.engine.op import Op, apply, controlled_by, register
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import cast, where
 from kbench.engine.ops.create import zeros_like
 from kbench.engine.ops.layout import expand_dims

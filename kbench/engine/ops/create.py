@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config, memory
+from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, DtypeError
-from kbench.engine.op import (
-    Op,
-    apply,
-    as_tensor,
-    constant_node,
-    dtype_or_floatx,
-    register,
-    structured,
-)
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, constant_node, dtype_or_floatx
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor

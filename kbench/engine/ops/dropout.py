@@ -8,7 +8,8 @@ import numpy as np
 
 from kbench.engine.config import floatx
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, converted, register
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import where
 from kbench.engine.ops.random import finite_number
 from kbench.engine.ops.sampling import Stream, fill_below

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import structured, view
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import apply, as_tensor, structured, view
+from kbench.engine.op import apply
+from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor, operator

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, converted, register, shared, structured, tensors_of
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import converted, shared, tensors_of
 from kbench.engine.ops.shaping import stacked_spec
 from kbench.engine.spec import Spec, check_axis, promote, show
 from kbench.engine.tensor import Operand, Tensor

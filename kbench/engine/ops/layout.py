@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import structured, view
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, register, structured, view
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import identity, shape_operand
 from kbench.engine.spec import Shape, Spec, check_axis, known_size, show
 from kbench.engine.tensor import Operand, Tensor

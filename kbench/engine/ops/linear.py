@@ -14,7 +14,8 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, converted, register, tensors_of
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import converted, tensors_of
 from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
 from kbench.engine.ops.reduce import reduce_like
 from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_size, promote, show

@@ -8,7 +8,8 @@ import numpy as np
 
 from kbench.engine.config import epsilon, floatx
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, converted, register, tensors_of
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, converted, tensors_of
 from kbench.engine.ops.activation import sigmoid, softmax, softplus
 from kbench.engine.ops.arithmetic import abs as absolute
 from kbench.engine.ops.arithmetic import cast, clip, log, pow, where

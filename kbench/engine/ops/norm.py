@@ -6,7 +6,7 @@ from typing import Any
 
 from kbench.engine.config import floatx
 from kbench.engine.errors import ShapeError
-from kbench.engine.op import as_tensor, converted
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import add, multiply, sqrt
 from kbench.engine.ops.layout import expand_dims, reshape, squeeze
 from kbench.engine.ops.reduce import mean, var

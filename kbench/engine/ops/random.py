@@ -13,7 +13,8 @@ import numpy as np
 
 from kbench.engine import memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, dtype_or_floatx, register
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, dtype_or_floatx
 from kbench.engine.ops.arithmetic import cast, where
 from kbench.engine.ops.compare import less
 from kbench.engine.ops.sampling import (

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
+from kbench.engine.declare import reduction, structured
 from kbench.engine.errors import ShapeError
-from kbench.engine.op import Op, apply, as_tensor, converted, reduction, register, structured
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import arithmetic, compare, indexing  # noqa: F401 (indexing gives x[i])
 from kbench.engine.ops.arithmetic import cast, maximum, multiply, sqrt, square, where
 from kbench.engine.ops.layout import reshape_like

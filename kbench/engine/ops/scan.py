@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel
-from kbench.engine.op import Op, apply, as_tensor, converted, register
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.layout import reverse
 from kbench.engine.spec import Spec, check_axis
 from kbench.engine.tensor import Operand, Tensor

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import Op, apply, as_tensor, known_value, register, structured
+from kbench.engine.op import Op, apply, register
+from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
 from kbench.engine.spec import Spec, known_size, show
 from kbench.engine.tensor import Operand, Tensor, operator

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import FeedError, KbenchError, make_operand, op_symbol
-from kbench.engine.op import Constant, Op
+from kbench.engine.op import Op
+from kbench.engine.operands import Constant
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import IDENTITY
 from kbench.engine.spec import Spec, known_size

@@ -55,7 +55,6 @@ class LibraryStep:
         kernel(out, np.ascontiguousarray(x).reshape(self.shape), cancel.check)
         v[item.slot] = out
 
-
     def _on_numpy(self, out: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The NumPy form, in parts of a few milliseconds, so that a stop is honoured soon."""
         outer, middle, inner = self.sides

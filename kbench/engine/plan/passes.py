@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import KbenchError
-from kbench.engine.op import Constant, constant_node
+from kbench.engine.operands import Constant, constant_node
 from kbench.engine.ops.create import FULL_LIKE
 from kbench.engine.tensor import Tensor
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbench.engine.op import Constant, Op
+from kbench.engine.op import Op
+from kbench.engine.operands import Constant
 from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, square, subtract
 from kbench.engine.ops.arithmetic import _power as power
 from kbench.engine.ops.layout import PERMUTE, RESHAPE

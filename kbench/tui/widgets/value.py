@@ -245,6 +245,8 @@ class ValuePane(Vertical):
         words = f"axes {' '.join(shown)}  {text_of(here)}" if shown else "a scalar"
         more = "  [ ] slice  a axes" if len(here.index) > 2 else ""
         cell = ", ".join(str(one) for one in self.full_index())
+        if row.evaluated:
+            more += "  of the last run"
         return f"{words}  at ({cell}){more}" if shown else words
 
     def _foot(self) -> Content:

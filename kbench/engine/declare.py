@@ -1,0 +1,199 @@
+"""The four decorators that declare an operation: elementwise, reduction, view, structured.
+
+Each builds a complete record and turns the decorated function into the public function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.errors import ArgumentError
+from kbench.engine.kernels import scalars
+from kbench.engine.op import Gradient, Op, apply, register
+from kbench.engine.operands import as_tensor, converted, known_value, tensors_of
+from kbench.engine.spec import (
+    Axis,
+    Spec,
+    broadcast,
+    check_axes,
+    is_float,
+    promote,
+    reduced_shape,
+)
+from kbench.engine.tensor import Operand, Tensor
+
+
+def _elementwise_value(op: Op, specs: tuple[Spec, ...], dtype: str) -> tuple[int, ...] | None:
+    """The known result of integer arithmetic on known operands."""
+    if dtype not in ("int32", "int64") or not all(spec.known for spec in specs):
+        return None
+    if max(spec.ndim for spec in specs) > 1 or op.name in ("floordiv", "mod"):
+        divisor = specs[-1].value or ()
+        if 0 in divisor:
+            return None
+    arrays = [
+        np.array(spec.value, dtype=spec.dtype).reshape([size or 0 for size in spec.shape])
+        for spec in specs
+    ]
+    return known_value(np.asarray(op.numpy(None, *arrays), dtype=dtype))
+
+
+# ------------------------------------------------------------------ the four kinds
+
+
+def _result_dtype(rule: str, dtype: str) -> tuple[str, str]:
+    """(dtype of the operands, dtype of the result) of an elementwise rule."""
+    if rule == "float":
+        dtype = dtype if is_float(dtype) else config.floatx()
+        return dtype, dtype
+    if rule == "number":
+        dtype = "int32" if dtype == "bool" else dtype
+        return dtype, dtype
+    if rule == "divide":
+        if not is_float(dtype):
+            dtype = "float32" if dtype in ("int8", "uint8", "int16", "uint16") else "float64"
+            dtype = config.floatx() if dtype == "bool" else dtype
+        return dtype, dtype
+    if rule == "compare":
+        return dtype, "bool"
+    if rule == "bool":
+        return "bool", "bool"
+    return dtype, dtype
+
+
+def elementwise(
+    expr: str, dtype: str, gradient: Gradient | None
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
+    """Declare an elementwise op by an expression over its parameters' names.
+
+    `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
+    "divide", "compare" (bool result) or "bool".
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
+        names = tuple(inspect.signature(function).parameters)
+        run = allocating(expr, names, dtype in ("compare", "bool"))
+
+        def infer(*specs: Spec) -> Spec:
+            shape = specs[0].shape if len(specs) == 1 else broadcast(*[s.shape for s in specs])
+            result = "bool" if dtype in ("compare", "bool") else specs[-1].dtype
+            return Spec(shape, result, _elementwise_value(op, specs, result))
+
+        name = function.__name__.lstrip("_")
+        op = register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
+
+        @functools.wraps(function)
+        def public(*operands: Operand) -> Tensor:
+            if len(operands) != len(names):
+                raise ArgumentError(f"takes {len(names)} operands, got {len(operands)}")
+            tensors = tensors_of(*operands)
+            common = functools.reduce(promote, [one.spec.dtype for one in tensors])
+            wanted, _ = _result_dtype(dtype, common)
+            return apply(op, *[converted(one, wanted) for one in tensors])
+
+        public.op = op  # type: ignore[attr-defined]
+        public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return _with_keywords(public, names)
+
+    return declare
+
+
+def allocating(expr: str, names: tuple[str, ...], boolean: bool) -> Callable[..., np.ndarray]:
+    """The NumPy form of an expression that also works without a given `out`."""
+    form = scalars.numpy_form(expr, names, "bool" if boolean else "same")
+
+    def run(out: np.ndarray | None, *arrays: np.ndarray) -> np.ndarray:
+        if out is None:
+            shape = np.broadcast_shapes(*[one.shape for one in arrays])
+            out = np.empty(shape, np.bool_ if boolean else arrays[-1].dtype)
+        form(out, *arrays)
+        return out
+
+    return run
+
+
+def _with_keywords(public: Callable[..., Tensor], names: tuple[str, ...]) -> Callable[..., Tensor]:
+    @functools.wraps(public)
+    def call(*operands: Operand, **keywords: Operand) -> Tensor:
+        if not keywords:
+            return public(*operands)
+        unknown = set(keywords) - set(names[len(operands) :])
+        if unknown:
+            raise TypeError(f"{public.__name__}() got an unexpected argument {unknown.pop()!r}")
+        rest = [keywords[name] for name in names[len(operands) :] if name in keywords]
+        return public(*operands, *rest)
+
+    return call
+
+
+def reduction(
+    fold: str,
+    numpy: Callable[..., Any],
+    dtype: str,
+    gradient: Gradient | None,
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
+    """Declare a reduction over axes by the name of its fold and its NumPy form.
+
+    `numpy(x, axis, keepdims, out)` reduces; `fold` names the step that the kernels know ("sum",
+    "max" ...). `dtype` is the rule: "same", "number" or "bool".
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
+        def infer(x: Spec, *, axis: tuple[int, ...], keepdims: bool) -> Spec:
+            result = "bool" if dtype == "bool" else x.dtype
+            value = None
+            if x.known and fold in ("prod", "sum") and x.value is not None:
+                entries = np.array(x.value, dtype=np.int64)
+                total = int(entries.prod() if fold == "prod" else entries.sum())
+                value = (total,) if axis else None
+            return Spec(reduced_shape(x.shape, axis, keepdims), result, value)
+
+        def run(out: Any, x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+            with np.errstate(all="ignore"):
+                return numpy(x, axis, keepdims, out)
+
+        name = function.__name__
+        op = register(Op(name, "reduction", infer, run, gradient, fold=fold))
+
+        @functools.wraps(function)
+        def public(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+            tensor = as_tensor(x)
+            axes = check_axes(axis, tensor.ndim)
+            wanted, _ = _result_dtype(dtype, tensor.spec.dtype)
+            return apply(op, converted(tensor, wanted), axis=axes, keepdims=bool(keepdims))
+
+        public.op = op  # type: ignore[attr-defined]
+        return public
+
+    return declare
+
+
+def view(
+    name: str,
+    infer: Callable[..., Spec],
+    numpy: Callable[..., np.ndarray],
+    gradient: Gradient | None,
+) -> Op:
+    """Declare a strided window on the first input: `numpy(x, *rest, **attrs)` returns the view."""
+
+    def run(out: Any, *arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+        return numpy(*arrays, **attrs)
+
+    return register(Op(name, "view", infer, run, gradient, allocates=True))
+
+
+def structured(
+    name: str,
+    infer: Callable[..., Spec],
+    numpy: Callable[..., Any],
+    gradient: Gradient | None,
+    **options: Any,
+) -> Op:
+    """Declare an op with a kernel of its own: `numpy(out, *arrays, **attrs)`."""
+    return register(Op(name, "structured", infer, numpy, gradient, **options))

@@ -1,0 +1,105 @@
+"""What is known of a tensor without evaluating it: its kind, shape, dtype and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ArgumentError
+from kbench.engine.spec import Shape, dtype_name
+from kbench.engine.tensor import Tensor
+from kbench.engine.variables import Placeholder, Variable
+
+
+def is_variable(x: Any) -> bool:
+    """True for what `variable`, `zeros`, `ones` and the like made."""
+    return isinstance(x, Variable)
+
+
+def is_placeholder(x: Any) -> bool:
+    """True for what `placeholder` made; never raises."""
+    return isinstance(x, Placeholder)
+
+
+def is_tensor(x: Any) -> bool:
+    """True for every tensor, variables and placeholders included; never raises."""
+    return isinstance(x, Tensor)
+
+
+def is_symbolic(x: Any) -> bool:
+    """True for every tensor of a graph."""
+    return isinstance(x, Tensor)
+
+
+def is_keras_tensor(x: Any) -> bool:
+    """True for the output of a Keras layer: a tensor that carries `_keras_history`.
+
+    Raises:
+        ArgumentError: `x` is no tensor.
+    """
+    if not isinstance(x, Tensor):
+        raise ArgumentError(f"needs a tensor, got {type(x).__name__}")
+    return hasattr(x, "_keras_history")
+
+
+def is_sparse(tensor: Any) -> bool:
+    """True for sparse tensors."""
+    return bool(getattr(tensor, "is_sparse", False))
+
+
+def to_dense(tensor: Tensor) -> Tensor:
+    """A dense tensor of the same shape and dtype; a dense one is returned as it is."""
+    return tensor
+
+
+def int_shape(x: Any) -> Shape | None:
+    """The static shape as a tuple, None for sizes that are not known before evaluation.
+
+    Where a size is unknown, an attribute `_keras_shape` that a layer has set may supply it.
+
+    >>> K.int_shape(K.placeholder((None, 4, 5)))
+    (None, 4, 5)
+    """
+    if not isinstance(x, Tensor):
+        return tuple(np.shape(x))
+    shape = tuple(x.spec.shape)
+    given = getattr(x, "_keras_shape", None)
+    if None in shape and isinstance(given, tuple) and len(given) == len(shape):
+        return tuple(b if a is None else a for a, b in zip(shape, given, strict=True))
+    return shape
+
+
+def get_variable_shape(x: Any) -> Shape | None:
+    """The static shape, as `int_shape`."""
+    return int_shape(x)
+
+
+def ndim(x: Any) -> int:
+    """The number of axes, a Python int.
+
+    >>> K.ndim(K.zeros((2, 3)))
+    2
+    """
+    return x.ndim if isinstance(x, Tensor) else np.ndim(x)
+
+
+def dtype(x: Any) -> str:
+    """The name of the dtype.
+
+    >>> K.dtype(K.zeros((2, 3)))
+    'float32'
+    """
+    return str(x.spec.dtype) if isinstance(x, Tensor) else dtype_name(np.asarray(x).dtype)
+
+
+def count_params(x: Any) -> int:
+    """The number of elements, from the static shape.
+
+    Raises:
+        TypeError: a size is unknown.
+    """
+    shape = int_shape(x) or ()
+    if None in shape:
+        raise TypeError(f"count_params: {x!r} has a size that is known only when fed")
+    return int(np.prod([size or 0 for size in shape], dtype=np.int64)) if shape else 1

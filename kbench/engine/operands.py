@@ -1,0 +1,152 @@
+"""Operands: constants, and how anything the user passes becomes a tensor of the right dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.op import Op, no_infer, no_numpy, register
+from kbench.engine.spec import (
+    SMALL,
+    Spec,
+    dtype_name,
+    is_float,
+    promote,
+)
+from kbench.engine.tensor import Operand, Tensor
+
+CONSTANT = register(Op("constant", "source", no_infer, no_numpy, None))
+
+
+class Constant(Tensor):
+    """A tensor whose value is part of the graph."""
+
+    kind = "constant"
+    _phase_flag = False
+
+    @property
+    def value(self) -> np.ndarray:
+        return self.attrs["value"]  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.attrs["value"], dtype=dtype)
+
+
+def known_value(array: np.ndarray) -> tuple[int, ...] | None:
+    """The entries of a small integer array, to be followed as a static value."""
+    if array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= SMALL:
+        return tuple(array.ravel().tolist())
+    return None
+
+
+def constant_node(value: np.ndarray, name: str | None = None, place: Any = None) -> Tensor:
+    """A constant that owns `value`; the caller hands over an array nobody else changes."""
+    value.flags.writeable = False
+    spec = Spec(value.shape, value.dtype.name, known_value(value))
+    return Constant(CONSTANT, (), {"value": value}, spec, name, place)
+
+
+def to_array(value: Any) -> np.ndarray:
+    """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(f"not an array: {error}") from None
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise DtypeError(
+            f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
+        )
+    return array
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)
+
+
+def adopt_dtype(value: Any, array: np.ndarray, dtype: str) -> str:
+    """The dtype that a non-tensor takes beside a tensor of `dtype`."""
+    kind = array.dtype.kind
+    if kind == "f":
+        if is_float(dtype):
+            return dtype
+        return config.floatx() if _is_weak(value) else array.dtype.name
+    if kind == "b":
+        return "bool" if dtype == "bool" else dtype
+    if dtype == "bool":
+        return "int32" if _is_weak(value) else array.dtype.name
+    return dtype
+
+
+def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None) -> Tensor:
+    """A tensor of `value`: tensors as they are, anything else as a constant.
+
+    `dtype` forces a dtype; `like` is the dtype of a neighbour that Python numbers, lists and
+    arrays adopt. A list that holds tensors is stacked.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return REGISTRY_FUNCTIONS["stack"](list(value))  # type: ignore[no-any-return]
+    if hasattr(value, "tocoo"):
+        raise DtypeError("a sparse matrix is no operand here; use K.variable or K.to_dense")
+    array = to_array(value)
+    if dtype is None:
+        dtype = adopt_dtype(value, array, like) if like is not None else _own_dtype(value, array)
+    if array.dtype.kind in "iu" and dtype in ("bool", "float16", "float32", "float64"):
+        return constant_node(array.astype(dtype))
+    return constant_node(_exact_cast(array, dtype))
+
+
+def _exact_cast(array: np.ndarray, dtype: str) -> np.ndarray:
+    target = np.dtype(dtype)
+    if target.kind in "iu" and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(target)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            raise DtypeError(f"value {array.ravel()[:3].tolist()} does not fit into {dtype}")
+    with np.errstate(over="ignore"):
+        return np.array(array, dtype=dtype)
+
+
+def _own_dtype(value: Any, array: np.ndarray) -> str:
+    if not _is_weak(value):
+        return array.dtype.name
+    if array.dtype.kind == "f":
+        return config.floatx()
+    return "int32" if array.dtype.kind in "iu" else array.dtype.name
+
+
+REGISTRY_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def shared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Offer a public function to lower files by name (only `stack` and `cast` need it)."""
+    REGISTRY_FUNCTIONS[function.__name__] = function
+    return function
+
+
+def tensors_of(*values: Operand) -> list[Tensor]:
+    """Operands of one elementwise operation: non-tensors adopt the dtype of the tensors."""
+    like: str | None = None
+    for value in values:
+        if isinstance(value, Tensor):
+            like = value.spec.dtype if like is None else promote(like, value.spec.dtype)
+    return [as_tensor(value, like=like) for value in values]
+
+
+def converted(tensor: Tensor, dtype: str) -> Tensor:
+    """`tensor` in another dtype, itself when it has it; constants are converted at once."""
+    if tensor.spec.dtype == dtype:
+        return tensor
+    if isinstance(tensor, Constant):
+        with np.errstate(all="ignore"):
+            return constant_node(tensor.value.astype(dtype), place=tensor.place)
+    return REGISTRY_FUNCTIONS["cast"](tensor, dtype)  # type: ignore[no-any-return]
+
+
+def dtype_or_floatx(dtype: object) -> str:
+    """The dtype named by an argument, None meaning `floatx()`."""
+    return config.floatx() if dtype is None else dtype_name(dtype)

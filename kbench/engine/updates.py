@@ -1,0 +1,79 @@
+"""Update ops: pairs (variable, new value).
+
+Storing is the function's business, after every output of a call has been computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.errors import ShapeError
+from kbench.engine.op import Op, register
+from kbench.engine.operands import as_tensor, converted
+from kbench.engine.spec import Spec
+from kbench.engine.tensor import OPERATORS, Operand, Tensor
+from kbench.engine.variables import Variable, needs_variable
+
+
+def _update_infer(target: Spec, value: Spec) -> Spec:
+    if len(target.shape) != len(value.shape) or any(
+        a is not None and b is not None and a != b
+        for a, b in zip(target.shape, value.shape, strict=True)
+    ):
+        raise ShapeError(f"the variable is {target}, but its new value is {value}")
+    return Spec(target.shape, target.dtype)
+
+
+def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return value
+
+
+UPDATE = register(
+    Op("update", "update", _update_infer, _update_numpy, None, pure=False, allocates=True)
+)
+
+
+class Update(Tensor):
+    """An update op: evaluating it stores `inputs[1]` in the variable `inputs[0]`."""
+
+    kind = "update"
+
+    @property
+    def target(self) -> Variable:
+        return self.inputs[0]  # type: ignore[return-value]
+
+
+def update(x: Variable, new_x: Operand) -> Update:
+    """An op that stores `new_x` in `x` when it is evaluated or listed in `function(updates=)`.
+
+    All new values of a call are computed from the state before it, then stored together.
+    """
+    target = needs_variable(x)
+    value = converted(as_tensor(new_x, like=target.spec.dtype), target.spec.dtype)
+    spec = _update_infer(target.spec, value.spec)
+    return Update(UPDATE, (target, value), {}, spec, f"{target.name.split(':')[0]}/update")
+
+
+def update_add(x: Variable, increment: Operand) -> Update:
+    """An update of `x` to `x + increment`; each evaluation adds again."""
+    return update(x, needs_variable(x) + increment)
+
+
+def update_sub(x: Variable, decrement: Operand) -> Update:
+    """An update of `x` to `x - decrement`; each evaluation subtracts again."""
+    return update(x, needs_variable(x) - decrement)
+
+
+def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
+    """An update of `x` to `x * momentum + value * (1 - momentum)`."""
+    target = needs_variable(x)
+    return update(
+        target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)
+    )
+
+
+OPERATORS["assign"] = update
+OPERATORS["assign_add"] = update_add
+OPERATORS["assign_sub"] = update_sub
