@@ -118,7 +118,7 @@ def held_array(value: object) -> NDArray[Any] | None:
     """The array that a value holds right now, without copying; None for anything symbolic."""
     if is_variable(value):
         return np.asarray(value.peek())  # type: ignore[attr-defined]
-    if _is(value, "op", "Constant"):
+    if is_tensor(value) and value.kind == "constant":  # type: ignore[attr-defined]
         return np.asarray(value.value)  # type: ignore[attr-defined]
     if issubclass(type(value), (np.ndarray, np.generic)):
         return np.asarray(value)
