@@ -47,7 +47,7 @@ def test_arguments_can_be_given_by_name(line: str) -> None:
         with pytest.raises(K.ArgumentError, match="unknown argument"):
             K.function([], [], no_such_argument=1)
         return
-    parameters = {one: None for one in expected(line).parameters}
+    parameters = dict.fromkeys(expected(line).parameters)
     with pytest.raises(TypeError, match="no_such_argument"):
         getattr(K, name)(**parameters, no_such_argument=1)
 
