@@ -94,6 +94,7 @@ class Inspector:
     # ------------------------------------------------------------------ verbs
 
     def _serve_hello(self, push: bool = False, record: bool = False) -> Data:
+        """Who answers: versions, process, verbs, settings; `push` and `record` begin switched on."""
         from kbench.version import __version__
 
         self._serve_push(push)
@@ -110,6 +111,7 @@ class Inspector:
         }
 
     def _serve_push(self, on: bool = True) -> Data:
+        """Whether changes are told unasked; off while no pane is visible."""
         self._pushing = on and self._publish is not None
         if self._pushing:
             self._view.refresh()
@@ -121,6 +123,7 @@ class Inspector:
         return {"on": self._pushing}
 
     def _serve_changes(self, since: int = 0) -> Data:
+        """Names whose row is not what it was at epoch `since`, and all names there are."""
         self._view.refresh()
         return {
             "epoch": self._view.epoch,
@@ -134,13 +137,17 @@ class Inspector:
         names: list[str] | None = None,
         statistics: bool = True,
         pattern: str | None = None,
+        start: int = 0,
     ) -> Data:
+        """Rows of the given names or of all, paged; `statistics` False leaves ranges out."""
         if self._busy:  # the running cell may write into any array
             self._view.turn += 1
-        rows = self._view.rows(names, statistics, pattern)
-        return {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
+        rows, following = self._view.rows(names, statistics, pattern, start)
+        data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
+        return {**data, "next": following}
 
     def _serve_window(self, name: str, **options: Any) -> Data:
+        """The formatted cells of a slice: the options of `describe.window`."""
         held = self._view.array(name)
         for key in ("rows", "cols", "limits"):
             if key in options:
@@ -150,13 +157,16 @@ class Inspector:
         return {"name": name, **describe.window(held, **options)}
 
     def _serve_stats(self, name: str, exact: bool = False) -> Data:
+        """Statistics of one name; `exact` reads a large array whole."""
         return {"name": name, **self._view.statistics(name, exact)}
 
     def _serve_find(self, name: str, what: str = "nan", after: list[int] | None = None) -> Data:
+        """Index of the next NaN ("nan"), infinity ("inf") or either ("bad") behind `after`."""
         index = namespace.find(self._view.array(name), what, after)
         return {"name": name, "what": what, "index": index}
 
     def _serve_graph(self, name: str, limit: int = describe.GRAPH_LIMIT) -> Data:
+        """The graph above a tensor, or above the outputs of a function."""
         value = self._view.get(name)
         if describe.is_function(value):
             value = list(value.outputs)
@@ -165,6 +175,7 @@ class Inspector:
         return describe.graph(value, max(1, min(limit, 10 * describe.GRAPH_LIMIT)))
 
     def _serve_export(self, name: str, path: str) -> Data:
+        """Write a name's array to a file whose name says the format."""
         from kbench.workbench import export
 
         held = self._view.array(name)
@@ -176,6 +187,7 @@ class Inspector:
         return {"name": name, "path": str(written.resolve()), "bytes": written.stat().st_size}
 
     def _serve_config(self, set: dict[str, Any] | None = None) -> Data:
+        """The settings, after `set` was applied; while a cell runs `set` waits for its end."""
         wanted = set or {}
         known = config.snapshot()
         for name in wanted:
@@ -189,6 +201,7 @@ class Inspector:
         return {"config": config.snapshot(), "epoch": config.epoch()}
 
     def _serve_plan(self, function: str | None = None, record: bool | None = None) -> Data:
+        """The last recorded run of a function, or of any; `record` turns recording on or off."""
         if record is not None:
             self._recorder.start() if record else self._recorder.stop()
         found = self._recorder.find(function)
@@ -200,13 +213,16 @@ class Inspector:
         }
 
     def _serve_trace(self, on: bool = True) -> Data:
+        """Turn the recording of runs on or off."""
         self._recorder.start() if on else self._recorder.stop()
         return {"recording": self._recorder.on}
 
     def _serve_help(self, code: str, position: int) -> Data:
+        """Signature of the call at a position in code."""
         return signature.help_at(code, position, self._view.snapshot())
 
     def _serve_cancel(self) -> Data:
+        """Ask the running evaluation to stop."""
         cancel.request()
         return {"busy": self._busy}
 

@@ -110,8 +110,22 @@ class Link:
             reason = _NO_INSPECTOR if self.ready else "the kernel is not ready"
             future.set_result(failed_reply(verb, "inspector", reason))
             return
+        pages: list[Reply] = []
+
+        def answer(reply: Reply) -> None:
+            """Gather the pages of a summary; any other reply is its own and only page."""
+            pages.append(reply)
+            following = protocol.following(reply)
+            if following is None:
+                future.set_result(protocol.joined(pages))
+            else:
+                self._send(verb, {**arguments, "start": following}, answer)
+
+        self._send(verb, arguments, answer)
+
+    def _send(self, verb: str, arguments: Content, answer: Callable[[Reply], None]) -> None:
         number = next(self._numbers)
-        self._asked[number] = (verb, future.set_result)
+        self._asked[number] = (verb, answer)
         data = {**arguments, "id": number, "verb": verb}
         content = {"comm_id": self._comm, "data": data}
         self.wire.send("shell", "comm_msg", content, self._subshell)

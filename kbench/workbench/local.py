@@ -18,7 +18,7 @@ from typing import Any
 
 from kbench.engine import cancel
 from kbench.engine import errors as engine_errors
-from kbench.workbench import errors, events, output
+from kbench.workbench import errors, events, output, protocol
 from kbench.workbench.base import Completion, Reply, Session, completion, failed_reply
 from kbench.workbench.inspector import Inspector
 from kbench.workbench.journal import Journal
@@ -68,7 +68,11 @@ class LocalSession(Session):
         if self._inspector is None:
             future.set_result(failed_reply(verb, "inspector", "the session has not started"))
         else:
-            future.set_result(self._inspector.handle({"id": 1, "verb": verb, **arguments}))
+            pages = [self._inspector.handle({**arguments, "id": 1, "verb": verb})]
+            while (start := protocol.following(pages[-1])) is not None:
+                request = {**arguments, "id": 1, "verb": verb, "start": start}
+                pages.append(self._inspector.handle(request))
+            future.set_result(protocol.joined(pages))
         return future
 
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:

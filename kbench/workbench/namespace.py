@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine import describe
-from kbench.workbench import summary
+from kbench.workbench import protocol, summary
 from kbench.workbench.protocol import ProtocolError
 
-ROW_LIMIT = 500
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _NUMBERS = (bool, int, float, complex, type(None))
@@ -155,21 +154,33 @@ class View:
     # ------------------------------------------------------------------ rows
 
     def rows(
-        self, names: list[str] | None, statistics: bool, pattern: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Rows of the given names, or of all; a name that is gone has kind 'gone'."""
+        self,
+        names: list[str] | None,
+        statistics: bool,
+        pattern: str | None = None,
+        start: int = 0,
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Rows of the given names, or of all; a name that is gone has kind 'gone'.
+
+        As many rows from `start` on as one message holds, and where to go on, or None.
+        """
         self.refresh()
         values = self.values()
         wanted = list(values) if names is None else [one for one in names if type(one) is str]
         if pattern:
             wanted = [one for one in wanted if fnmatch.fnmatchcase(one, pattern)]
-        rows = []
-        for name in wanted[:ROW_LIMIT]:
+        rows: list[dict[str, Any]] = []
+        room = protocol.PAGE
+        for place, name in enumerate(wanted[max(start, 0) :], max(start, 0)):
             if name in values:
-                rows.append(self._row(name, values[name], statistics))
+                row = self._row(name, values[name], statistics)
             else:
-                rows.append({"name": describe.printable(name), "key": name, "kind": "gone"})
-        return rows
+                row = {"name": describe.printable(name), "key": name, "kind": "gone"}
+            room -= protocol.size(protocol.plain(row)) + 2
+            if room < 0 and rows:
+                return rows, place
+            rows.append(row)
+        return rows, None
 
     def _row(self, name: str, value: Any, statistics: bool) -> dict[str, Any]:
         row: dict[str, Any] = {"name": describe.printable(name), "key": name}

@@ -3,7 +3,8 @@
 A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`; with
 ok False `{"error": {"kind", "reason"}}` stands for the data. What the inspector says unasked is
 `{"v", "push", "data"}`.
-No message exceeds `LIMIT` bytes: rows are left out then, and `truncated` says how many there were.
+No message exceeds `LIMIT` bytes. A summary is continued by asking again with `start` set to its
+`next`; of other replies rows are left out, and `truncated` says how many there were.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 VERSION = 1
 TARGET = "kbench.inspect.v1"
 LIMIT = 64 * 1024
+PAGE = LIMIT - 4 * 1024  # bytes of rows in one reply that is continued by `next`
 _ERROR_LIMIT = 2_000
 
 # verb -> argument -> types it accepts; every argument may be left out unless in _NEEDED.
@@ -23,7 +25,7 @@ VERBS: dict[str, dict[str, tuple[type, ...]]] = {
     "hello": {"push": (bool,), "record": (bool,)},
     "push": {"on": (bool,)},
     "changes": {"since": (int,)},
-    "summary": {"names": (list,), "statistics": (bool,), "pattern": (str,)},
+    "summary": {"names": (list,), "statistics": (bool,), "pattern": (str,), "start": (int,)},
     "window": {
         "name": (str,),
         "index": (list,),
@@ -116,6 +118,20 @@ def refusal(raw: object, error: ProtocolError) -> dict[str, Any]:
         "ok": False,
         "error": {"kind": error.kind, "reason": error.reason[:_ERROR_LIMIT]},
     }
+
+
+def following(reply: dict[str, Any]) -> int | None:
+    """Where the next page of a reply starts, None when there is none."""
+    return reply["data"].get("next") if reply["ok"] else None
+
+
+def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
+    """One reply of several pages; a refusal on the way is the reply."""
+    last = pages[-1]
+    if len(pages) == 1 or not last["ok"]:
+        return last
+    rows = [row for page in pages for row in page["data"]["rows"]]
+    return {**last, "data": {**last["data"], "rows": rows}}
 
 
 def push(kind: str, data: dict[str, Any]) -> dict[str, Any]:

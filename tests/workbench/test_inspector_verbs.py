@@ -168,7 +168,21 @@ def test_hundred_names_fit_in_one_reply(names: dict[str, Any]) -> None:
     inspector = Inspector(names)
     data = ask(inspector, "summary")
     inspector.close()
-    assert "truncated" not in data and data["total"] == 111
+    assert data["next"] is None and data["total"] == 111 == len(data["rows"])
+
+
+def test_more_names_are_had_page_by_page(names: dict[str, Any]) -> None:
+    names.update({f"weights_{i}": K.variable([float(i)]) for i in range(600)})
+    inspector = Inspector(names)
+    found: list[str] = []
+    start: int | None = 0
+    while start is not None:
+        data = ask(inspector, "summary", start=start)
+        assert "truncated" not in data
+        found += [row["key"] for row in data["rows"]]
+        start = data["next"]
+    inspector.close()
+    assert len(found) == len(set(found)) == 611
 
 
 def test_export_writes_where_it_is_told(inspector: Inspector, tmp_path: Any) -> None:

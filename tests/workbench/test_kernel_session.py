@@ -82,6 +82,15 @@ def test_a_value_stored_in_a_loop_is_told_ten_times_a_second_at_most(kernel: Wat
     kernel.session.ask("push", on=True)
 
 
+def test_a_thousand_names_come_in_pages_and_whole(kernel: Watched) -> None:
+    code = "for i in range(1000): globals()[f'many_{i}'] = K.variable([float(i)])"
+    kernel.run(code)
+    reply = kernel.session.ask("summary", timeout=WAIT, pattern="many_*")
+    rows = {row["key"]: row["max"] for row in reply["data"]["rows"]}
+    assert rows == {f"many_{i}": float(i) for i in range(1000)}
+    kernel.run("for i in range(1000): del globals()[f'many_{i}']")
+
+
 def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
     kernel.run("asked = K.variable([1.0, 5.0], name='asked')")
     cell = kernel.session.execute("total = 0\nfor i in range(200_000): total += i")
