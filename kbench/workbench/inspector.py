@@ -94,7 +94,7 @@ class Inspector:
     # ------------------------------------------------------------------ verbs
 
     def _serve_hello(self, push: bool = False, record: bool = False) -> Data:
-        """Who answers: versions, process, verbs, settings; `push` and `record` begin switched on."""
+        """Who answers: versions, process, verbs, settings; `push`, `record`: switch these on."""
         from kbench.version import __version__
 
         self._serve_push(push)

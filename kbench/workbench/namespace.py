@@ -176,7 +176,7 @@ class View:
                 row = self._row(name, values[name], statistics)
             else:
                 row = {"name": describe.printable(name), "key": name, "kind": "gone"}
-            room -= protocol.size(protocol.plain(row)) + 2
+            room -= protocol.size(row) + 2
             if room < 0 and rows:
                 return rows, place
             rows.append(row)

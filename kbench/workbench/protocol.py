@@ -55,6 +55,9 @@ _NEEDED = {
 }
 
 
+_PLAIN = frozenset((int, str, bool, type(None)))
+
+
 class ProtocolError(Exception):
     """A request that the inspector does not understand, or cannot serve; `kind` is for programs."""
 
@@ -162,7 +165,7 @@ def capped(message: dict[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Only what JSON has: NaN and infinities become their names, numpy's scalars Python's."""
-    if value is None or isinstance(value, (bool, str)):
+    if type(value) in _PLAIN or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
         return int(value)
