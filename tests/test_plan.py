@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbench import backend as K
-from kbench.engine.plan import simplify
+from kbench.engine.plan import fuse, simplify
 from kbench.engine.plan.passes import walk
 
 SOURCES = ("placeholder", "variable", "constant")
@@ -243,6 +243,31 @@ def test_chains_and_their_fold_are_one_step(mode: str, monkeypatch: pytest.Monke
     np.testing.assert_allclose(first, wanted.sum(1), 1e-4, 1e-4)
     np.testing.assert_allclose(total, wanted.sum(), 1e-4)
     assert len(labels(K.function([x, y], [K.max(z, 0)]), fed, row)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "any", "all"])
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), 2])
+def test_a_fold_in_slabs(name: str, axis: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "off")
+    monkeypatch.setattr(fuse, "SLAB", 5000)
+    x, y = K.placeholder((None, None, None), dtype=dtype), K.placeholder((None,), dtype=dtype)
+    compiled = K.function([x, y], [getattr(K, name)(x * y, axis)])
+    fed = np.random.default_rng(1).uniform(0.99, 1.01, (40, 30, 20)).astype(dtype)
+    row = np.ones(20, dtype)
+    row[3] = 1.01
+    (value,) = compiled([fed, row])
+    wanted = getattr(np, name)((fed * row).astype("float64"), axis=axis)
+    assert value.dtype == ("bool" if name in ("any", "all") else dtype)
+    np.testing.assert_allclose(value, wanted, 2e-2 if dtype == "float16" else 2e-3)
+
+
+def test_a_fold_of_more_than_fits_in_memory() -> None:
+    x = K.placeholder((None,))
+    outer = K.reshape(x, (-1, 1)) * K.reshape(x, (1, -1))
+    compiled = K.function([x], [K.sum(K.sign(outer), axis=0)])
+    bound = compiled.bound([np.ones(10**6, "float32")])  # 4 TB if it were ever there
+    assert bound.layout.peak_bytes < 10**9
 
 
 def test_small_arrays_are_not_fused() -> None:

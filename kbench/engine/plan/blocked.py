@@ -9,6 +9,7 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.kernels import scalars
+from kbench.engine.plan.buffers import pool
 
 BLOCK = scalars.BLOCK
 CHECK_EVERY = 64  # blocks between two looks at the cancel flag
@@ -37,6 +38,21 @@ class BlockedForm:
         shaped = [array.reshape(shape) for array, shape in zip(arrays, self.shapes, strict=True)]
         self._blocks = 0
         self._split(out.reshape(self.dims), shaped)
+
+    def slab(
+        self, window: tuple[slice, ...], arrays: Sequence[np.ndarray], dtype: str
+    ) -> np.ndarray:
+        """The part of the result that a window over its dims cuts out."""
+        cut = len(window) - 1
+        self._blocks = 0
+        shaped = [
+            array.reshape(shape)[window] if shape[cut] > 1 else array.reshape(shape)
+            for array, shape in zip(arrays, self.shapes, strict=True)
+        ]
+        size = len(range(*window[cut].indices(self.dims[cut])))
+        out = pool.take((*self.dims[:cut], size, *self.dims[cut + 1 :]), dtype)
+        self._split(out, shaped)
+        return out
 
     def _split(self, out: np.ndarray, arrays: list[np.ndarray]) -> None:
         if out.size <= BLOCK or out.ndim == 0:

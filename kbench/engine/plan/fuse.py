@@ -6,6 +6,7 @@ block by block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,12 @@ import numpy as np
 from kbench.engine import cancel
 from kbench.engine.kernels import loops
 from kbench.engine.plan.blocked import BlockedForm
-from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.libraried import WORK, library_step
 from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
+
+SLAB = 1 << 22  # elements that are computed before they are folded
 
 
 def _no_source() -> str | None:
@@ -100,9 +102,9 @@ class GroupStep:
 
     def __init__(self, group: Group, items: Sequence[Item]) -> None:
         self.group = group
-        self.dims, patterns, folded = collapse(group)
+        self.dims, patterns, self.folded = collapse(group)
         self.blocked = BlockedForm(group.statements, patterns, self.dims)
-        self.program = self._program(patterns, folded)
+        self.program = self._program(patterns, self.folded)
         self.kernel: loops.Kernel | None = None
         self._sources = [
             (one.slot, number_array(one) if one.number is not None else None)
@@ -159,11 +161,28 @@ class GroupStep:
             self.blocked.run(out, arrays)
             return
         if self.group.members:
-            whole = pool.take(self.group.shape, self.group.dtype)
-            self.blocked.run(whole, arrays)
-        else:
-            whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
+            self._fold_slabs(fold, out, arrays)
+            return
+        whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
         fold.op.numpy(out, whole, **fold.attrs)
+
+    def _fold_slabs(self, fold: Item, out: Any, arrays: list[np.ndarray]) -> None:
+        """Compute and fold slab by slab: what is folded may be far larger than the memory."""
+        axes = tuple(axis for axis, one in enumerate(self.folded) if one)
+        result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
+        cut = int(np.argmax(self.dims))
+        step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
+        partial = []
+        for start in range(0, self.dims[cut], step):
+            window = (slice(None),) * cut + (slice(start, start + step),)
+            slab = self.blocked.slab(window, arrays, self.group.dtype)
+            if cut in axes:
+                wide = slab.astype(np.float32) if slab.dtype == np.float16 else slab
+                partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))
+            else:
+                fold.op.numpy(result[window], slab, axis=axes, keepdims=True)
+        if partial:
+            fold.op.numpy(result, np.concatenate(partial, cut), axis=axes, keepdims=True)
 
 
 def _kept_shape(group: Group) -> tuple[int, ...]:
