@@ -47,7 +47,11 @@ def number(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, (int, np.integer)):
-        return str(int(value)) if abs(int(value)) < 10**9 else f"{int(value):.3e}"
+        whole = int(value)
+        if abs(whole) < 10**9:
+            return str(whole)
+        bits = whole.bit_length()
+        return f"{whole:.3e}" if bits < 1000 else f"{'-' if whole < 0 else ''}2**{bits - 1}…"
     real = float(value)
     if math.isnan(real):
         return "NaN"

@@ -7,6 +7,7 @@ each cell, and told in one message at most ten times a second; nothing is polled
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import threading
@@ -16,10 +17,11 @@ from typing import Any
 
 from kbench.engine import cancel, config, describe
 from kbench.engine.errors import KbenchError
-from kbench.workbench import namespace, protocol, recorder, signature
+from kbench.workbench import errors, namespace, protocol, recorder, signature
 from kbench.workbench.protocol import ProtocolError
 
 PUSH_INTERVAL = 0.1
+_log = logging.getLogger("kbench")
 Data = dict[str, Any]
 
 
@@ -88,7 +90,7 @@ class Inspector:
         except KbenchError as error:
             return protocol.refusal(raw, ProtocolError("value", error.reason))
         except Exception as error:  # a reply must come, or the front end waits for ever
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {errors.safe_text(error)}"
             return protocol.refusal(raw, ProtocolError("internal", reason))
 
     # ------------------------------------------------------------------ verbs
@@ -240,7 +242,10 @@ class Inspector:
             self._wake.wait()
             self._wake.clear()
             if self._pushing and not self._closed:
-                self._push_now()
+                try:
+                    self._push_now()
+                except Exception:  # the next change must be told all the same
+                    _log.exception("a change could not be told")
             time.sleep(PUSH_INTERVAL)
 
     def _push_now(self) -> None:

@@ -111,6 +111,12 @@ class KernelProcess:
         except OSError:
             return ""
 
+    def end(self, timeout: float) -> None:
+        """Kill what is left of the process and remove its folder."""
+        self.kill()
+        self.wait(timeout)
+        self.remove()
+
     def remove(self) -> None:
         """Remove the runtime folder."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -150,6 +150,10 @@ def size(message: dict[str, Any]) -> int:
 def capped(message: dict[str, Any]) -> dict[str, Any]:
     """The message as plain JSON values, its longest lists halved until it fits the limit."""
     message = plain(message)
+    try:
+        json.dumps(message, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate in a name: no wire carries it
+        message = _encodable(message)
     while size(message) > LIMIT:
         data = message["data"]
         lists = {key: value for key, value in data.items() if isinstance(value, list) and value}
@@ -161,6 +165,15 @@ def capped(message: dict[str, Any]) -> dict[str, Any]:
         data[key] = data[key][: len(data[key]) // 2]
         truncated[key]["kept"] = len(data[key])
     return message
+
+
+def _encodable(value: Any) -> Any:
+    """The same JSON value with lone surrogates written as escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    return [_encodable(one) for one in value] if isinstance(value, list) else value
 
 
 def plain(value: Any) -> Any:

@@ -204,7 +204,12 @@ class KernelSession(Session):
         cell.status = "running"
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
-        self._current_message = link.execute(cell.code)
+        try:
+            self._current_message = link.execute(cell.code)
+        except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
+            self._emit(output.error(cell.ident, type(error).__name__, str(error), [], {}))
+            self._finish("error", None)
+            return
         self._cell_of[self._current_message] = cell.ident
 
     def _maybe_done(self) -> None:
@@ -369,9 +374,7 @@ class KernelSession(Session):
         old, self._process = self._process, None
         self._disconnect()
         if old is not None:
-            old.kill()
-            old.wait(_SHUTDOWN_WAIT)
-            old.remove()
+            old.end(_SHUTDOWN_WAIT)
         again = self.replayable()
         for one in again:
             one.status = "past"
@@ -388,9 +391,7 @@ class KernelSession(Session):
             if self._link is not None and self._link.ready and self._current is None:
                 self._link.shutdown()
                 process.wait(_SHUTDOWN_WAIT)
-            process.kill()
-            process.wait(_SHUTDOWN_WAIT)
-            process.remove()
+            process.end(_SHUTDOWN_WAIT)
         self._disconnect()
         self._settled.set()
         self._closing = True

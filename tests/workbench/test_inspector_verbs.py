@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import Any
@@ -161,6 +162,57 @@ def test_hostile_names_are_shown_escaped_and_asked_by_key(names: dict[str, Any])
     row = found["\u202ename\x1b[31m"]
     assert row["name"] == r"\u202ename\x1b[31m" and row["max"] == 0.0
     assert len(found["n" * 500]["name"]) == 80
+
+
+class Sneaky(np.ndarray):
+    """An array whose methods the inspector has no business with."""
+
+    def __array_finalize__(self, source: object) -> None: ...
+
+    def min(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError
+
+    max = sum = astype = reshape = min
+
+
+ODD = [
+    (10**5000, "scalar", "2**16609…"),
+    (-(10**12), "scalar", "-1.000e+12"),
+    (float("nan"), "scalar", "NaN"),
+    (complex(1, 2), "scalar", "(1+2j)"),
+    (None, "scalar", "None"),
+    (np.float16(2.5), "scalar", None),
+    (np.zeros(3).view(Sneaky), "array", None),
+    (np.ma.masked_array([1.0, 2.0], [True, False]), "array", None),
+    (np.zeros(2, dtype=[("a", "f4")]), "array", "no statistics for dtype void32"),
+    ([1] * 10, "sequence", None),
+    (range(10**12), "sequence", None),
+    (iter([]), "object", None),
+]
+
+
+@pytest.mark.parametrize(("value", "kind", "text"), ODD, ids=[str(kind) for _, kind, _ in ODD])
+def test_odd_values_have_a_row(value: Any, kind: str, text: str | None) -> None:
+    inspector = Inspector({"odd": value})
+    row = rows(inspector)["odd"]
+    inspector.close()
+    assert row["kind"] == kind and "problem" not in row
+    assert text is None or row["text"] == text
+
+
+def test_a_name_that_no_wire_carries_is_shown_escaped(names: dict[str, Any]) -> None:
+    pushed: list[dict[str, Any]] = []
+    inspector = Inspector(names, pushed.append)
+    ask(inspector, "hello", push=True)
+    names["bad\ud800"] = 1
+    assert "bad\\ud800" in rows(inspector)
+    inspector.ended()
+    deadline = time.monotonic() + 2.0
+    while not pushed and time.monotonic() < deadline:
+        time.sleep(0.01)
+    inspector.close()
+    json.dumps(pushed, ensure_ascii=False).encode("utf-8")
+    assert "bad\\ud800" in pushed[0]["data"]["names"]
 
 
 def test_hundred_names_fit_in_one_reply(names: dict[str, Any]) -> None:

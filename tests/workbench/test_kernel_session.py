@@ -91,6 +91,15 @@ def test_a_thousand_names_come_in_pages_and_whole(kernel: Watched) -> None:
     kernel.run("for i in range(1000): del globals()[f'many_{i}']")
 
 
+def test_lone_surrogates_stop_nothing(kernel: Watched) -> None:
+    cell, done = kernel.run("x = '\ud800'")
+    assert done.status == "error" and kernel.of(events.Error, cell)
+    kernel.run(r"globals()['\ud800'] = 1")
+    cell, done = kernel.run(r"print('\ud800'); 'after'")
+    assert kernel.run("'next'")[1].ok
+    assert kernel.session.ask("summary")["ok"]
+
+
 def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
     kernel.run("asked = K.variable([1.0, 5.0], name='asked')")
     cell = kernel.session.execute("total = 0\nfor i in range(200_000): total += i")
