@@ -256,3 +256,51 @@ def test_measured_limits_are_kept(tmp_path, monkeypatch):
     for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]"):
         path.write_text(broken)
         assert limits.measure().copy_gb_per_s > 0
+
+
+def test_without_numba_everything_stays_on_numpy(tmp_path):
+    before = "import sys; sys.modules['numba'] = None\n"
+    after = "print(kernel, stats().loaded, len(stats().failures), request(program))"
+    printed, errors = run_script(tmp_path, "wait", after, before)
+    assert printed == ["None", "False", "2", "None"] and errors == ""
+
+
+def test_folders_of_versions_long_gone_are_removed(tmp_path):
+    old, recent = tmp_path / "kernels-old", tmp_path / "kernels-recent"
+    for folder in (old, recent):
+        folder.mkdir()
+        (folder / "sum.py").write_text("")
+    os.utime(old, (0, 0))
+    run_script(tmp_path, "wait")
+    assert not old.exists() and recent.exists()
+
+
+def test_the_users_own_thread_count_is_left_alone(tmp_path):
+    after = """
+import numba
+from kbench.engine import config
+most = numba.config.NUMBA_NUM_THREADS
+numba.set_num_threads(most)
+config.set_num_threads(max(1, most - 1))
+kernel.run([out], [x], x.shape)
+print(numba.get_num_threads() == most)
+"""
+    assert run_script(tmp_path, "wait", after)[0] == ["True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_forked_during_a_compile_does_not_hang(tmp_path):
+    before = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+    after = """
+import os, time
+from kbench.engine.kernels.background import service
+while not service._busy:
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    os.environ["KBENCH_JIT"] = "wait"
+    other = Program((Input("float32", (True,)),), (Statement("a0 - 1", "float32"),), (0,))
+    os._exit(0 if request(other) is None and request(program) is None else 3)
+print(os.waitpid(child, 0)[1])
+"""
+    assert run_script(tmp_path, "auto", after, before)[0] == ["0"]

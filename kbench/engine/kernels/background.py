@@ -65,24 +65,29 @@ class Service:
         self._thread: threading.Thread | None = None
         self._loaded = False
         self._stopping = False
+        self._why_stopped = "the process is ending"
+        self._busy = False
         self.driver: Any = None
 
-    def submit(self, name: str, text: Callable[[], str], *, urgent: bool = False) -> Job | None:
+    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
         """The job of that name, queued on first sight; None when compiling is off.
 
-        With `KBENCH_JIT=wait`, or `urgent`, returns when it is done.
+        With `KBENCH_JIT=wait` it returns when the job is done.
         """
         mode = config.jit_mode()
-        if mode == "off" and not urgent:
+        if mode == "off":
             return None
         with self._wake:
             job = self._jobs.get(name)
             if job is None:
                 job = self._jobs[name] = Job(name, text)
-                self._queue.append(job)
-                self._start()
-                self._wake.notify_all()
-        if mode == "wait" or urgent:
+                if self._stopping:
+                    _fail(job, self._why_stopped)
+                else:
+                    self._queue.append(job)
+                    self._start()
+                    self._wake.notify_all()
+        if mode == "wait":
             self._wait_for(job)
         return job
 
@@ -122,6 +127,7 @@ class Service:
             self._build(job)
 
     def _load(self) -> None:
+        self._busy = True
         from kbench.engine.kernels import driver
 
         job = Job("driver", lambda: driver.SOURCE)
@@ -131,20 +137,22 @@ class Service:
             raise RuntimeError(job.reason)
         self.driver = driver.Driver(job.module)
         self._loaded = True
+        self._busy = False
         job.done.set()
 
     def _build(self, job: Job) -> None:
+        self._busy = True
         _compile(job)
+        self._busy = False
         job.done.set()
 
     def _give_up(self, reason: str) -> None:
         with self._wake:
             jobs = [job for job in self._jobs.values() if job.state == "pending"]
             self._queue.clear()
-            self._stopping = True
+            self._stopping, self._why_stopped = True, reason
         for job in jobs:
-            job.state, job.reason = "failed", reason
-            job.done.set()
+            _fail(job, reason)
 
     def job(self, name: str) -> Job | None:
         """The job of that name, if there is one."""
@@ -182,10 +190,21 @@ class Service:
             self._thread.join(timeout=20)
 
     def after_fork(self) -> None:
-        """A child keeps the kernels that are ready and starts its own thread for more."""
+        """A child keeps the kernels that are ready and starts its own thread for more.
+
+        Forked in the middle of a compile, it can have no more: Numba's lock is held for ever.
+        """
         self._wake = threading.Condition()
+        if self._busy:
+            self._give_up("forked while a kernel was being compiled")
+            return
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
         self._thread = None
+
+
+def _fail(job: Job, reason: str) -> None:
+    job.state, job.reason = "failed", reason
+    job.done.set()
 
 
 def _lower_priority() -> None:

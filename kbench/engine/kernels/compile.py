@@ -25,8 +25,8 @@ __all__ = [
     "prange",
     "range_kernel",
     "set_layer",
-    "set_threads",
     "types",
+    "with_threads",
 ]
 
 RANGE = types.void(types.intp, types.intp, types.intp)
@@ -73,8 +73,9 @@ def kernel(*, signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
 
 
 def set_layer(name: str) -> None:
-    """Choose Numba's threading layer; counts until the first parallel call of the process."""
-    numba.config.THREADING_LAYER = name  # type: ignore[attr-defined]
+    """Choose Numba's threading layer, unless the user has; counts until the first parallel call."""
+    if numba.config.THREADING_LAYER == "default":  # type: ignore[attr-defined]
+        numba.config.THREADING_LAYER = name  # type: ignore[attr-defined]
 
 
 def most_threads() -> int:
@@ -82,6 +83,14 @@ def most_threads() -> int:
     return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
-def set_threads(count: int) -> None:
-    """Threads for parallel calls from this thread, at most `most_threads()`."""
+def with_threads(count: int, run: Callable[..., None], *arguments: int) -> None:
+    """Call a parallel function with `count` threads; the caller's own setting is put back."""
+    before = numba.get_num_threads()
+    if before == count:
+        run(*arguments)
+        return
     numba.set_num_threads(count)
+    try:
+        run(*arguments)
+    finally:
+        numba.set_num_threads(before)

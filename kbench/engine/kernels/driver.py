@@ -45,7 +45,7 @@ class Driver:
         compile.set_layer(threads.choose_layer())
         self._serial: Callable[..., None] = module.serial
         self._parallel: Callable[..., None] = module.parallel
-        self._set_threads = compile.set_threads
+        self._with_threads = compile.with_threads
         self._most = compile.most_threads()
 
     def run(self, address: int, params: np.ndarray, start: int, stop: int, spread: bool) -> None:
@@ -55,8 +55,7 @@ class Driver:
             with threads.parallel() as count:
                 count = min(count, self._most)
                 if count > 1:
-                    self._set_threads(count)
                     pieces = min(count * PIECES_PER_THREAD, stop - start)
-                    self._parallel(address, block, start, stop, pieces)
+                    self._with_threads(count, self._parallel, address, block, start, stop, pieces)
                     return
         self._serial(address, block, start, stop)

@@ -8,18 +8,23 @@ is noticed through the hash in the folder's name.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import os
 import platform
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from importlib import metadata
 from pathlib import Path
 
 from kbench.engine import config
+
+KEEP_SECONDS = 30 * 24 * 3600
 
 _lock = threading.Lock()
 _folders: dict[Path, Path] = {}
@@ -71,6 +76,7 @@ def _make(root: Path) -> Path:
         handle, probe = tempfile.mkstemp(dir=wanted)
         os.close(handle)
         os.unlink(probe)
+        _prune(wanted)
         return wanted
     except OSError as error:
         _broken.add(root)
@@ -79,7 +85,20 @@ def _make(root: Path) -> Path:
             RuntimeWarning,
             stacklevel=2,
         )
-        return Path(tempfile.mkdtemp(prefix="kbench-kernels-"))
+        temporary = tempfile.mkdtemp(prefix="kbench-kernels-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return Path(temporary)
+
+
+def _prune(current: Path) -> None:
+    """Remove folders of other versions that nobody has added to for a month."""
+    limit = time.time() - KEEP_SECONDS
+    for other in current.parent.glob("kernels-*"):
+        try:
+            if other != current and other.stat().st_mtime < limit:
+                shutil.rmtree(other, ignore_errors=True)
+        except OSError:
+            continue
 
 
 def cacheable() -> bool:
