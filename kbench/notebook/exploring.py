@@ -10,7 +10,7 @@ from kbench.engine import describe
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import views
 from kbench.notebook.config_panel import ConfigPanel
-from kbench.notebook.live import names
+from kbench.notebook.live import names, rows
 from kbench.notebook.tensor_view import TensorView
 from kbench.notebook.twin import WithTwin
 from kbench.notebook.variable_table import VariableTable
@@ -88,7 +88,7 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         return f"names: {', '.join(self._names.names()[:20])}"
 
     def _portrait(self) -> str:
-        return views.names_table(self._names.rows(None, True)) + views.settings()
+        return views.names_table(rows(self._names)) + views.settings()
 
 
 def explorer(namespace: dict[str, Any] | None = None) -> Explorer:

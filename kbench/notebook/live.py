@@ -15,6 +15,7 @@ from kbench.engine.signal import Signal
 from kbench.workbench.namespace import View
 
 INTERVAL = 0.1
+ROW_LIMIT = 500
 
 
 class Throttle:
@@ -103,6 +104,16 @@ def names(namespace: dict[str, Any] | None = None) -> View:
     if running is not None:
         return View(running.user_ns, running.user_ns_hidden)
     return View(vars(sys.modules["__main__"]))
+
+
+def rows(view: View, pattern: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a view's names with their statistics, page after page, `ROW_LIMIT` at most."""
+    found: list[dict[str, Any]] = []
+    start: int | None = 0
+    while start is not None and len(found) < ROW_LIMIT:
+        page, start = view.rows(None, True, pattern, start)
+        found += page
+    return found[:ROW_LIMIT]
 
 
 def after_cells(action: Callable[[], None]) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from IPython.display import display
 from kbench.engine import config, describe, trace
 from kbench.engine.errors import KbenchError
 from kbench.notebook import html, views
-from kbench.notebook.live import names
+from kbench.notebook.live import names, rows
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
 from kbench.workbench import summary
@@ -59,11 +59,11 @@ class KbenchMagics(Magics):
     def vars(self, line: str) -> Shown:
         """The names of the session, one line each; `%vars w*` takes those that match."""
         view = names()
-        rows = view.rows(None, True, line.strip() or None)
+        found = rows(view, line.strip() or None)
         values = view.values()
-        width = max((len(row["name"]) for row in rows), default=0)
-        texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in rows]
-        return Shown("\n".join(texts) or "no names yet", views.names_table(rows))
+        width = max((len(row["name"]) for row in found), default=0)
+        texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in found]
+        return Shown("\n".join(texts) or "no names yet", views.names_table(found))
 
     @line_magic
     def config_k(self, line: str) -> Any:
@@ -88,10 +88,10 @@ class KbenchMagics(Magics):
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
             raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
-        rows = describe.plan(value)
-        if rows is None:
+        plan = describe.plan(value)
+        if plan is None:
             raise UsageError(f"no call of {line.strip()} was recorded; run it in a %%profile cell")
-        return _run(rows)
+        return _run(plan)
 
     @cell_magic
     def profile(self, line: str, cell: str) -> None:

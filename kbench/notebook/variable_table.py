@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from kbench.engine import variables
 from kbench.notebook import views
-from kbench.notebook.live import Live, names
+from kbench.notebook.live import Live, names, rows
 from kbench.notebook.twin import WithTwin
 
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -61,15 +61,15 @@ class VariableTable(WithTwin, widgets.VBox):  # type: ignore[misc]
         super().close()
 
     def _rows(self) -> list[dict[str, Any]]:
-        rows = self._view.rows(None, True, self.filter.value.strip() or None)
-        return sorted(rows, key=_SORTS[self.sort.value])
+        found = rows(self._view, self.filter.value.strip() or None)
+        return sorted(found, key=_SORTS[self.sort.value])
 
     def _begin(self) -> None:
         self.live.start()
 
     def _label(self) -> str:
-        rows = self._rows()
-        return f"{len(rows)} names: {', '.join(row['name'] for row in rows[:20])}"
+        found = self._rows()
+        return f"{len(found)} names: {', '.join(row['name'] for row in found[:20])}"
 
     def _portrait(self) -> str:
         return views.names_table(self._rows())

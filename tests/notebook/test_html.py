@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kbench import backend as K
 from kbench.engine import describe
 from kbench.notebook import html, views
+from kbench.notebook.live import rows
 from kbench.notebook.style import STYLE
 from kbench.workbench.namespace import View
 
@@ -159,14 +160,14 @@ def test_hostile_names(name: str) -> None:
     for value in (x, x + 1, K.function([x], [x], name=name), K.variable([1.0], name=name)):
         reader = read(html.show(value))
         assert "not shown" not in "".join(reader.text)
-    read(views.names_table(View({name: x, name + "2": np.ones(3)}).rows(None, True)))
+    read(views.names_table(rows(View({name: x, name + "2": np.ones(3)}))))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
 def test_any_name(name: str) -> None:
     key = f"n{name}"
-    shown = "".join(read(views.names_table(View({key: np.ones(3)}).rows(None, True))).text)
+    shown = "".join(read(views.names_table(rows(View({key: np.ones(3)})))).text)
     assert describe.printable(key) in shown
     assert all(one.isprintable() for one in shown)
 
@@ -174,8 +175,7 @@ def test_any_name(name: str) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=100), max_size=60))
 def test_many_names_stay_within_the_limit(names: list[str]) -> None:
-    rows = View({f"n{name}": np.ones(3) for name in names}).rows(None, True)
-    read(views.names_table(rows))
+    read(views.names_table(rows(View({f"n{name}": np.ones(3) for name in names}))))
 
 
 class Broken:
