@@ -231,12 +231,18 @@ def run_large(row: Row, dtype: str, shapes: Any) -> tuple[list[np.ndarray], np.n
     return arrays, value, {step.form for step in runs[-1].steps}
 
 
+def checks_values(row: Row, dtype: str) -> bool:
+    """Integer division looks for zeros, which a loop cannot report."""
+    return row.case.name in ("floordiv", "mod") and dtype not in FLOATS
+
+
 def check_large(row: Row, dtype: str, shapes: Any, patch: pytest.MonkeyPatch, form: str) -> None:
     values = {}
     for mode in ("off", "wait"):
         patch.setenv("KBENCH_JIT", mode)
         arrays, values[mode], forms = run_large(row, dtype, shapes)
-        assert (form in forms) == (mode == "wait"), f"{mode} ran as {forms}"
+        compiled = mode == "wait" and not checks_values(row, dtype)
+        assert (form in forms) == compiled, f"{mode} ran as {forms}"
     (wanted,) = row.case.reference(arrays, **row.options)
     tolerance = 3 * TOLERANCE.get(row.case.result_dtype(dtype), 0) * row.case.scale
     for value in values.values():

@@ -146,7 +146,10 @@ class _Writer:
     def _apply(self, name: str, dtype: str, *values: Typed) -> Typed:
         """A helper of the table on values brought to one dtype."""
         if dtype == "bool":
-            raise ValueError(f"{name} of bool")
+            symbol = {"maximum": "|", "minimum": "&"}.get(name)
+            if symbol is None:
+                raise ValueError(f"{name} of bool")
+            return Typed(f"({symbol.join(self.convert(value, dtype) for value in values)})", dtype)
         plain = name in ("absolute", "maximum", "minimum", "floor", "ceil", "rint")
         plain = plain or name in ("floordiv", "mod")
         end = "float" if plain and dtype[0] == "f" else suffix(dtype)
