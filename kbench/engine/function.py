@@ -18,6 +18,7 @@ from kbench.engine.plan.passes import walk
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.spec import show
 from kbench.engine.tensor import Last, Tensor
+from kbench.engine.trace import RunRecord
 from kbench.engine.updates import Update, update
 from kbench.engine.variables import Variable, store_all
 
@@ -48,6 +49,7 @@ class Function:
         _check_generation(walk(roots, {id(one) for one in self.inputs}))
         self._before = _controlled(roots, self.inputs, name)
         self.plan: Plan = make_plan(name, roots, self.inputs)
+        self.records: RunRecord | None = None  # of the last call that was recorded
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -81,7 +83,10 @@ class Function:
             try:
                 for earlier, positions in self._before:
                     earlier.run([arrays[position] for position in positions])
-                results = self.bound(arrays).run(arrays)
+                bound = self.bound(arrays)
+                results = bound.run(arrays)
+                if bound.record is not None:
+                    self.records = bound.record
             except BaseException:
                 store_all(undo)
                 raise

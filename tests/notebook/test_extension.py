@@ -150,3 +150,12 @@ def test_a_magic_of_the_same_name_comes_back(shell: Any) -> None:
     assert "epsilon" in run(shell, "%kb")
     shell.run_line_magic("unload_ext", "kbench")
     assert shell.run_line_magic("kb", "") == "mine"
+
+
+def test_plan_of_a_recorded_function(shell: Any) -> None:
+    run(shell, "x = K.placeholder((None,))\nf = K.function([x], [K.sum(x * 2)], name='double')")
+    run(shell, "g = K.function([x], [x + 1])")
+    run(shell, "%%profile\nf([np.ones(5)])\ng([np.ones(5)])")
+    shown = run(shell, "%plan f")
+    assert "double  " in shown and "sum" in shown and "GB/s" in shown
+    assert "last run" in shell.display_formatter.format(shell.user_ns["f"])[0]["text/html"]

@@ -100,6 +100,8 @@ class BoundPlan:
 
     # -------------------------------------------------------------- running
 
+    record: RunRecord | None = None  # the last recorded run
+
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The values of the roots; none of them shares memory with anything that stays."""
         values = self._template.copy()
@@ -144,6 +146,7 @@ class BoundPlan:
             record.steps.append(self._step_record(one, values, clock() - before))
             cancel.check()
         record.seconds = clock() - start
+        self.record = record
         trace.publish(record)
 
     def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
