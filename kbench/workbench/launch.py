@@ -23,6 +23,7 @@ from typing import Any
 from kbench.engine import config
 
 Ended = Callable[["KernelProcess", int | None], object]
+EXTENSION = "kbench.workbench.kernel"
 POSIX = os.name == "posix"
 _SOCKET_PATH_LIMIT = 100  # bytes; the kernel's limit for the path of a Unix socket is 108
 _LOG_TAIL = 4_000
@@ -48,7 +49,7 @@ class KernelProcess:
         self.connection = _write_connection(self.connection_file)
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", str(self.connection_file)]
         command += [
-            "--ext=kbench.workbench.kernel",
+            f"--ext={EXTENSION}",
             "--HistoryManager.hist_file=:memory:",
             "--InteractiveShell.colors=nocolor",
             "--IPCompleter.use_jedi=False",  # up to seconds an answer; the names are at hand

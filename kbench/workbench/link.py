@@ -17,6 +17,7 @@ from kbench.workbench.wire import Message, Wire
 
 _GREET_AGAIN = 0.25
 _NO_INSPECTOR = "this kernel has no inspector"
+_LOAD = "get_ipython().run_line_magic('load_ext', 'kbench.workbench.kernel')"
 Content = dict[str, Any]
 
 
@@ -41,6 +42,7 @@ class Link:
         self._record = record
         self._opening = False
         self._heard_broadcast = False
+        self._loading = ""  # id of the message that loads the inspector into a kernel without
         self._next_greeting = 0.0
         self._subshell: str | None = None
         self._comm: str | None = None
@@ -80,6 +82,19 @@ class Link:
         self._asked[0] = ("hello", self._on_hello)
         content = {"comm_id": self._comm, "target_name": protocol.TARGET, "data": hello}
         self.wire.send("shell", "comm_open", content)
+
+    def _load_inspector(self) -> None:
+        """The kernel does not know the inspector's target: have it load the extension, once."""
+        content = {"code": _LOAD, "silent": True, "store_history": False, "allow_stdin": False}
+        self._loading = self.wire.send("shell", "execute_request", content)
+        self._comm = None  # the refused comm may be closed more than once
+
+    def _on_loaded(self, content: Content) -> None:
+        if content.get("status") == "ok":
+            self._open_inspector()
+        else:
+            reason = f"{content.get('ename')}: {content.get('evalue')}"
+            self._fail_asked("inspector", f"{_NO_INSPECTOR}; {reason}")
 
     def _on_hello(self, reply: Reply) -> None:
         if not self._opening:
@@ -162,7 +177,9 @@ class Link:
     def _on_reply(self, message: Message) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
         parent = str(message["parent_header"].get("msg_id", ""))
-        if kind == "execute_reply":
+        if kind == "execute_reply" and parent == self._loading:
+            self._on_loaded(content)
+        elif kind == "execute_reply":
             self._host.on_reply(parent, content)
         elif kind == "kernel_info_reply":
             self._on_info(content)
@@ -187,7 +204,9 @@ class Link:
             self._host.on_output(parent, kind, content)
 
     def _on_comm(self, kind: str, data: Content) -> None:
-        if kind == "comm_close":
+        if kind == "comm_close" and not self.ready and not self._loading:
+            self._load_inspector()
+        elif kind == "comm_close":
             self._fail_asked("inspector", _NO_INSPECTOR)
         elif "push" in data:
             self._host.on_push(str(data["push"]), data["data"])

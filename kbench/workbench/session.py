@@ -256,9 +256,9 @@ class KernelSession(Session):
     # ------------------------------------------------------------------ what the link tells
 
     def on_ready(self, hello: dict[str, Any], problem: str) -> None:
+        self._emit(events.Started(hello, time.monotonic() - self._began, problem))
         self._ready.set()
         self._settled.set()
-        self._emit(events.Started(hello, time.monotonic() - self._began, problem))
         self._pump()
 
     def on_reply(self, message: str, content: dict[str, Any]) -> None:

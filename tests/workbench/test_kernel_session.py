@@ -124,6 +124,35 @@ def test_a_kernel_without_subshells_answers_when_it_is_idle(
     watched.session.shutdown()
 
 
+def test_a_kernel_whose_inspector_does_not_load_still_runs_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['kbench.workbench.kernel'] = None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    watched = make(KernelSession, tmp_path)
+    (started,) = watched.of(events.Started)
+    assert started.hello == {} and "no inspector" in started.problem
+    assert "kbench.workbench.kernel" in started.problem
+    assert watched.session.ask("summary")["error"]["kind"] == "inspector"
+    cell, done = watched.run("6 * 7")
+    assert done.ok and watched.of(events.Result, cell)[0].text == "42"
+    watched.session.shutdown()
+
+
+def test_the_inspector_is_loaded_into_a_kernel_that_came_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.workbench.launch.EXTENSION", "IPython.extensions.storemagic")
+    watched = make(KernelSession, tmp_path)
+    (started,) = watched.of(events.Started)
+    assert started.problem == "" and started.hello["pid"] == watched.session.pid
+    cell, done = watched.run("K.floatx()")
+    assert done.ok and done.count == 1
+    watched.session.shutdown()
+
+
 def test_messages_that_the_key_did_not_sign_are_ignored(kernel: Watched) -> None:
     stranger = dict(kernel.session._process.connection, key="another key")
     wire = Wire(stranger)
