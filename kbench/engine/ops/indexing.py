@@ -17,8 +17,8 @@ from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
-# ("block", start, stop, None), which unlike a slice must lie within the axis. A number may be
-# ("input", k): the value of the k-th further input.
+# ("block", start, size), which unlike a slice must lie within the axis; size -1 is the rest. A
+# number may be ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
 
 
@@ -89,19 +89,29 @@ def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
         if item[0] == "int":
             if item[1] is not None and size is not None and not -size <= item[1] < size:
                 raise ShapeError(f"index {item[1]} is out of range for axis {axis} of {x}")
+        elif item[0] == "block":
+            shape.append(_block_size(x, axis, item[1], item[2]))
         else:
-            if item[0] == "block":
-                _check_block(x, axis, item)
             shape.append(_slice_size(size, item, given))
         axis += 1
     return Spec(tuple(shape), x.dtype, _picked_value(x, items))
 
 
-def _check_block(x: Spec, axis: int, item: Item) -> None:
-    size, first, stop = x.shape[axis], item[1], item[2]
-    last = first if stop is None else stop
-    if first is not None and first < 0 or (None not in (size, last) and last > size):
-        raise ShapeError(f"elements {first} to {last} leave axis {axis} of x, {x}")
+def _block_size(x: Spec, axis: int, first: int | None, count: int | None) -> int | None:
+    size = x.shape[axis]
+    least = (first or 0) + max(count or 0, 0)
+    if min(first or 0, (count or 0) + 1) < 0 or (size is not None and least > size):
+        raise ShapeError(f"start {first} and size {count} leave axis {axis} of x, {x}")
+    if count != -1:
+        return count
+    return None if size is None or first is None else size - first
+
+
+def _as_slice(item: Item) -> builtins.slice:
+    """The slice that an item with known numbers means."""
+    if item[0] == "block":
+        return builtins.slice(item[1], None if item[2] == -1 else item[1] + item[2])
+    return builtins.slice(*item[1:])
 
 
 def _slice_size(size: int | None, item: Item, given: Item) -> int | None:
@@ -123,7 +133,7 @@ def _picked_value(x: Spec, items: tuple[Item, ...]) -> tuple[int | None, ...] | 
         return None
     if item[0] == "int":
         return (x.value[item[1]],)
-    return x.value[builtins.slice(*item[1:])]
+    return x.value[_as_slice(item)]
 
 
 def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -132,7 +142,7 @@ def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any,
         if item[0] == "new":
             key.append(None)
         else:
-            key.append(item[1] if item[0] == "int" else builtins.slice(*item[1:]))
+            key.append(item[1] if item[0] == "int" else _as_slice(item))
     return tuple(key)
 
 
@@ -208,9 +218,7 @@ def slice(x: Operand, start: Any, size: Any) -> Tensor:
     extra: list[Tensor] = []
     items: list[Item] = []
     for first, count in zip(starts, sizes, strict=True):
-        to_end = not isinstance(count, Tensor) and count == -1
-        stop = None if to_end else first + count
-        items.append(("block", _bound(first, extra), _bound(stop, extra), None))
+        items.append(("block", _bound(first, extra), _bound(count, extra)))
     return apply(GETITEM, tensor, *extra, items=tuple(items))
 
 
