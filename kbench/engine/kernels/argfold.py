@@ -11,6 +11,8 @@ import re
 from kbench.engine.kernels.translate import computed
 
 CHUNK = 256
+SHORT = 48
+"""Rows up to this length are searched one by one."""
 
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
 import numpy as np
@@ -33,6 +35,15 @@ def run(params, start, stop):
         last = row * n + min((block + 1) * width, n)
         best = load_DTYPE(x, first)
         where = first
+        if last - first <= SHORT:
+            for j in range(first + 1, last):
+                value = load_DTYPE(x, j)
+                wins = (value BEATS best) | ((value != value) & (best == best))
+                best = value if wins else best
+                where = j if wins else where
+            store_VALUE(values, block * kept + row, best)
+            store_int64(places, block * kept + row, where - row * n)
+            continue
         for low in range(first, last, CHUNK):
             top = load_DTYPE(x, low)
             for j in range(low, min(low + CHUNK, last)):
@@ -108,5 +119,6 @@ def source(name: str, dtype: str, last: bool) -> str:
         text = text.replace("scratch_64, scratch_BITS", "scratch_64")
     text = text.replace("NAME", name).replace("HELPER", helper).replace("STORES", stores)
     text = text.replace("BEATS", ">" if name == "argmax" else "<").replace("CHUNK", str(CHUNK))
+    text = text.replace("SHORT", str(SHORT))
     text = text.replace("BITS", re.sub(r"\D", "", value)).replace("VALUE", value)
     return text.replace("DTYPE", dtype)

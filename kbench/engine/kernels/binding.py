@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels.program import Program, field_names
+from kbench.engine.kernels.program import Program, field_names, is_direct
 
 Array = np.ndarray[Any, Any]
 
@@ -144,7 +144,7 @@ class Binding:
         place = len(self.outputs)
         for number in range(place):
             params[number] = spans[number][0]
-        place += self.program.fold is not None
+        place += 2 * (self.program.fold is not None)
         alive = []
         for number, array in enumerate(ins):
             array = self._readable(params, number, array)
@@ -183,6 +183,13 @@ class Binding:
                 return array
         return array.copy()
 
-    def set_partials(self, params: Array, partials: Array) -> None:
-        """Say where the fold's partial results go."""
+    def set_result(self, params: Array, result: Array) -> Array | None:
+        """Say where a fold's totals go; gives their array, None when that is `result` itself."""
+        program = self.program
+        if self.parts == 1 and is_direct(program) and result.dtype == program.value_dtype:
+            if result.flags.c_contiguous:
+                params[self._slots["direct"]] = address_of(result)
+                return None
+        partials = np.empty((self.parts, self.kept), program.partial_dtype)
         params[self._slots["partials"]] = address_of(partials)
+        return partials

@@ -188,7 +188,7 @@ def _argfold(name: str, dtype: str, view: str) -> Call | None:
         height = n if last or outer * blocks >= MANY else min(n, HEIGHT)
         pieces = blocks if last else -(-n // height)
         values = np.empty((pieces, outer * inner), kept_dtype)
-        places = np.empty((pieces, outer * inner), np.int64)
+        places = np.empty((pieces, outer * inner), np.int64) if pieces > 1 else out.reshape(1, -1)
         head = (address_of(values), address_of(places), address_of(x))
         if last:
             params = _block(*head, n, width, blocks, outer)
@@ -196,6 +196,8 @@ def _argfold(name: str, dtype: str, view: str) -> Call | None:
         else:
             params = _block(*head, inner, width, blocks, n, height, pieces, outer)
             drive(job, params, outer * pieces * blocks, width * height, check)
+        if pieces == 1:
+            return
         winner = (np.argmax if name == "argmax" else np.argmin)(values, axis=0)
         chosen = np.take_along_axis(places, winner[None], axis=0)
         np.copyto(out, chosen.reshape(out.shape))

@@ -112,9 +112,10 @@ class Kernel:
         if binding.kept == 0 or binding.reduced == 0:
             _fold_nothing(kind, result)
             return
-        partials = np.empty((binding.parts, binding.kept), self.program.partial_dtype)
-        binding.set_partials(params, partials)
+        partials = binding.set_result(params, result)
         self._drive(params, binding, check)
+        if partials is None:
+            return
         with np.errstate(all="ignore"):
             whole = partials[0]
             if binding.parts > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from kbench.engine.kernels.program import Program, field_names
+from kbench.engine.kernels.program import Program, field_names, is_direct
 from kbench.engine.kernels.translate import computed, translate
 
 CHUNK = 4096
@@ -152,9 +152,8 @@ class _Nest:
             out.close()
         else:
             self._chunks("first", f"min(first + width, n{self.last})", f"place * n{self.last} + j")
-        partial = self.program.partial_dtype
-        self.used.add(f"store_{partial}")
-        out.add(f"store_{partial}(partials, block * kept + place, total)")
+        reduced_count = " * ".join(f"n{d}" for d in range(fold.start, fold.stop))
+        self.finish("place", "block * kept + place", "total", reduced_count)
 
     def _row_position(self, kept: range, reduced: range) -> str:
         rows = " * ".join(f"n{d}" for d in reduced)
@@ -219,9 +218,8 @@ class _Nest:
             self._add_parts(partial, step)
             out.close()
         out.add(f"base = (piece * outer * inner + place) * n{last}")
-        self.used.update({f"store_{partial}", f"peek_{partial}"})
-        out.open("for j in range(first, last):")
-        out.add(f"store_{partial}(partials, base + j, peek_{partial}(totals, j - first))")
+        self.used.add(f"peek_{partial}")
+        self.finish("base + j", "base + j", f"peek_{partial}(totals, j - first)", "reduced", True)
 
     def _fill(self, name: str, dtype: str) -> None:
         self.used.add(f"store_{dtype}")
@@ -254,6 +252,28 @@ class _Nest:
         self.out.close()
 
     # -------------------------------------------------------------- the fold's arithmetic
+
+    def finish(
+        self, place: str, part_place: str, total: str, count: str, columns: bool = False
+    ) -> None:
+        """Store totals: as the result itself where it is not cut into parts, else as partials."""
+        partial, own = self.program.partial_dtype, self.program.value_dtype
+        if is_direct(self.program):
+            assert self.program.fold is not None
+            mean = f" / np.float64({count})" if self.program.fold.kind == "mean" else ""
+            self.out.open("if direct != 0:")
+            self._store_each(own, f"direct, {place}, np.{own}({total}{mean})", columns)
+            self.out.close()
+            self.out.open("else:")
+        self._store_each(partial, f"partials, {part_place}, {total}", columns)
+
+    def _store_each(self, dtype: str, arguments: str, columns: bool) -> None:
+        self.used.add(f"store_{dtype}")
+        if columns:
+            self.out.open("for j in range(first, last):")
+        self.out.add(f"store_{dtype}({arguments})")
+        if columns:
+            self.out.close()
 
     @property
     def step_dtype(self) -> str:

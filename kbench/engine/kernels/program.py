@@ -101,11 +101,20 @@ class Program:
         return "float32" if dtype == np.float16 else dtype.name
 
 
+def is_direct(program: Program) -> bool:
+    """Whether a fold that is not cut into parts can store its result by itself."""
+    fold = program.fold
+    plain = program.value_dtype not in ("bool", "float16")  # float16 would be rounded twice
+    if fold is None or not plain or fold.kind in ("any", "all"):
+        return False
+    return fold.kind != "mean" or program.value_dtype[0] == "f"
+
+
 def field_names(program: Program) -> list[str]:
     """The integers of a kernel's parameter block, in order."""
     rank = program.rank
     names = [f"y{n}" for n in range(len(program.outputs))]
-    names += ["partials"] if program.fold else []
+    names += ["partials", "direct"] if program.fold else []
     names += [f"x{n}" for n in range(len(program.inputs))]
     names += [f"n{d}" for d in range(rank)]
     names += ["width", "blocks", "rows", "pieces"]
