@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kbench.tui.link import AskFailed, Latest
+from kbench.tui.link import AskFailed, Latest, Work
 from kbench.tui.widgets.completion import CompletionList, Match
 from kbench.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from kbench.tui.screens.main import MainScreen
 
 ENGAGED = ("up", "down", "enter")
@@ -43,8 +41,8 @@ class Assist:
         self._typed = 0
         self._signature = ""
 
-    def _work(self, work: Awaitable[None]) -> None:
-        self.screen.run_worker(work)
+    def _work(self, work: Work) -> None:
+        self.screen.background(work)
 
     @property
     def prompt(self) -> Prompt:

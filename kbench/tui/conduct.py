@@ -221,7 +221,7 @@ class Conductor:
     def _on_Idle(self, event: Any) -> None:
         if self.state == "busy":
             self.state = "idle"
-            self.screen.run_worker(self._measure(), exclusive=True, group="memory")
+            self.screen.background(self._measure, "memory", exclusive=True)
         self.show_status()
 
     def _on_Changed(self, event: Any) -> None:

@@ -91,7 +91,8 @@ def expression_rows(
     for one in operands:
         if id(one) not in drawn:
             words = f"{one.get('role', '')}  {operand_words(one)}"
-            rows.append(Content(" " * (MARGIN + 2) + one_line(words, width - MARGIN - 2)))
+            shown = one_line(words, width - MARGIN - 2, glyphs.ellipsis)
+            rows.append(Content(" " * (MARGIN + 2) + shown))
     return rows
 
 

@@ -21,9 +21,9 @@ class Glyphs:
     pipe: str
     corner: str
     dash: str
-    times: str
-    border: str
-    border_focus: str
+    missing: str
+    more: str
+    newline: str
 
 
 UNICODE = Glyphs(
@@ -37,9 +37,9 @@ UNICODE = Glyphs(
     pipe="│",
     corner="└",
     dash="─",
-    times="×",
-    border="round",
-    border_focus="heavy",
+    missing="·",
+    more="›",
+    newline="⏎",
 )
 ASCII = Glyphs(
     bars=".:-=+*#@",
@@ -52,9 +52,9 @@ ASCII = Glyphs(
     pipe="|",
     corner="+",
     dash="-",
-    times="x",
-    border="ascii",
-    border_focus="ascii",
+    missing=".",
+    more=">",
+    newline="/",
 )
 
 

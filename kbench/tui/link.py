@@ -116,20 +116,23 @@ class Link:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+Work = Callable[[], Awaitable[None]]
+
+
 class Latest:
     """Runs one request at a time and keeps only the newest that came meanwhile."""
 
-    def __init__(self, start: Callable[[Awaitable[None]], object]) -> None:
+    def __init__(self, start: Callable[[Work], object]) -> None:
         self._start = start
         self._running = False
-        self._next: Callable[[], Awaitable[None]] | None = None
+        self._next: Work | None = None
 
-    def submit(self, work: Callable[[], Awaitable[None]]) -> None:
+    def submit(self, work: Work) -> None:
         """Run `work` now, or after the one under way unless a newer one comes."""
         self._next = work
         if not self._running:
             self._running = True
-            self._start(self._drain())
+            self._start(self._drain)
 
     async def _drain(self) -> None:
         try:

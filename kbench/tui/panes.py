@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
 from kbench.tui import rows as model
-from kbench.tui.link import AskFailed, Latest
+from kbench.tui.link import AskFailed, Latest, Work
 from kbench.tui.messages import TitleChanged
 from kbench.tui.screens import overlays
 from kbench.tui.widgets.plan import PlanTable
@@ -36,8 +36,8 @@ class Panes:
         self._requests = {name: Latest(self._work) for name in ("variables", "value", "plan")}
         self.round_trips: list[float] = []
 
-    def _work(self, work: Awaitable[None]) -> None:
-        self.screen.run_worker(work, exit_on_error=True)
+    def _work(self, work: Work) -> None:
+        self.screen.background(work)
 
     @property
     def link(self) -> Any:
@@ -231,7 +231,7 @@ class Panes:
 
     def assign(self, name: str, value: Any) -> None:
         """Set one setting; the kernel's answer is shown, be it a refusal."""
-        self.screen.run_worker(self._assign(name, value))
+        self.screen.background(partial(self._assign, name, value))
 
     async def _assign(self, name: str, value: Any) -> None:
         pane = self._find(SettingsPane)

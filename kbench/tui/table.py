@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.message import Message
@@ -86,6 +85,7 @@ class Table(LineView):
         self._rows: list[tuple[str, list[Content]]] = []
         self._widths: list[int] = []
         self._at = 0
+        self._touched = False  # the user has moved the cursor: it stays with its row
         self._flashing: set[str] = set()
         self.empty_rows: list[Content] = []
 
@@ -93,13 +93,14 @@ class Table(LineView):
 
     def fill(self, rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
         """Show these rows, each under its key; the cursor stays on its key if it is still there."""
-        key = self.current_key
+        key = self.current_key if self._touched else None
         self._rows = [
             (name, [one if isinstance(one, Content) else Content(one) for one in cells])
             for name, cells in rows
         ]
         places = [at for at, (name, _) in enumerate(self._rows) if name == key]
-        self._at = places[0] if places else max(min(self._at, len(self._rows) - 1), 0)
+        kept = min(self._at, len(self._rows) - 1) if self._touched else 0
+        self._at = places[0] if places else max(kept, 0)
         self.refit()
 
     def refit(self) -> None:
@@ -165,7 +166,7 @@ class Table(LineView):
             if width == 0:
                 continue
             if cell.cell_length > width:
-                cell = cut(cell, width)
+                cell = cut(cell, width, self.glyphs.ellipsis)
             pad = " " * (width - cell.cell_length)
             parts += [pad, cell] if column.right else [cell, pad]
             parts.append(" " * GAP)
@@ -186,6 +187,7 @@ class Table(LineView):
         if not self._rows:
             return
         self._at = max(0, min(at, len(self._rows) - 1))
+        self._touched = True
         height = max(self.size.height - self.header_rows, 1)
         top = self.scroll_offset.y
         if self._at < top:
@@ -224,9 +226,9 @@ class Table(LineView):
                 self.action_open()
 
 
-def cut(cell: Content, width: int) -> Content:
+def cut(cell: Content, width: int, ellipsis: str) -> Content:
     """A cell cut to a width; the end gives way to an ellipsis."""
-    if width < 2 or not cell.spans:
-        return Content(one_line(cell.plain, width))
-    kept = cell.truncate(width - 1)
-    return kept + "…" if cell_len(kept.plain) < width else kept
+    room = width - len(ellipsis)
+    if room < 1 or not cell.spans:
+        return Content(one_line(cell.plain, width, ellipsis))
+    return cell.truncate(room) + ellipsis

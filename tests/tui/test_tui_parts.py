@@ -18,6 +18,7 @@ from kbench.tui.slices import Target, parse, text_of
 from kbench.tui.table import Column, column_widths
 from kbench.tui.text import OutputDecoder, fold, one_line, overwrite, safe
 from kbench.tui.themes import THEMES
+from kbench.tui.widgets.value_grid import HEAT_STEP
 
 CHOICES = st.builds(
     geometry.Choices,
@@ -275,6 +276,10 @@ def test_text_of_our_themes_has_enough_contrast(theme: object) -> None:
             assert contrast(base, colour) >= 4.5, (theme, ground, name)
         muted = base.blend(Color.parse(made["foreground"]), 0.65)
         assert contrast(base, muted) >= 4.5, (theme, ground, "muted")
+    cold, warm = Color.parse(made["surface"]), Color.parse(made["primary"])
+    for level in range(10):
+        heat = cold.blend(warm, HEAT_STEP * level)
+        assert contrast(heat, Color.parse(made["foreground"])) >= 4.5, (theme, "heat", level)
 
 
 def contrast(first: Color, second: Color) -> float:

@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from kbench.tui.blocks import coloured
+from kbench.tui.glyphs import UNICODE, Glyphs
 from kbench.tui.text import one_line
 
 MOST = 200
@@ -61,8 +62,10 @@ class HistoryScreen(ModalScreen[str | None]):
         options = self.query_one(OptionList)
         options.clear_options()
         width = max(self.size.width - 12, 20)
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        lines = (code.replace("\n", f" {glyphs.newline} ") for code in self._found)
         options.add_options(
-            Option(Content(one_line(code.replace("\n", " ⏎ "), width))) for code in self._found
+            Option(Content(one_line(line, width, glyphs.ellipsis))) for line in lines
         )
         options.highlighted = 0 if self._found else None
         self._preview()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual.app import ComposeResult
 
 from kbench.tui import geometry, keys
@@ -156,7 +158,7 @@ class MainScreen(PaneScreen):
 
     def on_variables_table_exact_wanted(self, event: VariablesTable.ExactWanted) -> None:
         """x in the variables."""
-        self.run_worker(self.panes.exact(event.name))
+        self.background(partial(self.panes.exact, event.name))
 
     def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
         """The value pane needs another part."""
@@ -181,7 +183,7 @@ class MainScreen(PaneScreen):
         elif event.what == "search":
             overlays.show_history(self)
         elif event.what == "signature":
-            self.run_worker(overlays.show_documentation(self))
+            self.background(partial(overlays.show_documentation, self))
         elif event.what == "leave" and not self.assist.close():
             self.action_pane("transcript")
         elif event.what == "quit":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -197,7 +198,7 @@ def ask_save(screen: MainScreen) -> None:
 
     def act(path: str | None) -> None:
         if path:
-            screen.run_worker(write(path))
+            screen.background(partial(write, path))
 
     screen.app.push_screen(Ask("write the session to", "session.py", check=check), act)
 

@@ -10,11 +10,14 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from kbench.tui import geometry, keys
+from kbench.tui.link import Work
 from kbench.tui.messages import ShowPane, TitleChanged
 from kbench.tui.widgets.bars import KeyLine, TabLine
 from kbench.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from kbench.tui.app import WorkbenchApp
 
 INNER = {"value": "grid", "settings": "settings-list"}  # what takes the focus in a pane
@@ -35,6 +38,11 @@ class PaneScreen(Screen[None]):
     def bench(self) -> WorkbenchApp:
         """The app, with its own members."""
         return cast("WorkbenchApp", self.app)
+
+    def background(self, work: Work, group: str = "default", exclusive: bool = False) -> None:
+        """Run something on the event loop; exclusive work takes the place of its group's."""
+        begin = cast("Callable[[], Coroutine[None, None, None]]", work)
+        self.run_worker(begin, group=group, exclusive=exclusive)
 
     def rearranged(self) -> None:
         """Called when another set of panes is on the screen, or at another size."""

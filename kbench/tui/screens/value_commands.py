@@ -28,9 +28,9 @@ def act(screen: MainScreen, what: str) -> None:
     elif what == "index":
         ask_index(screen, pane)
     elif what == "next_nan":
-        screen.run_worker(screen.panes.next_nan())
+        screen.background(screen.panes.next_nan)
     elif what == "full":
-        screen.run_worker(screen.panes.full_value())
+        screen.background(screen.panes.full_value)
     elif what == "copy":
         text = pane.grid.cell(*pane.grid.at)[0] or ""
         screen.post_message(CopyText(text, "the value"))

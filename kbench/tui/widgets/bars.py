@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
+from kbench.tui.glyphs import UNICODE, Glyphs
 from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
 
@@ -26,6 +27,11 @@ class Line(Widget):
         if not content.is_same(self._content):
             self._content = content
             self.refresh()
+
+    def cut(self, text: str, width: int) -> str:
+        """The text on one line of at most `width` cells."""
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        return one_line(text, width, glyphs.ellipsis)
 
     def render(self) -> Content:
         """The row as it is."""
@@ -47,7 +53,7 @@ class StatusLine(Line):
         room = self.size.width or 80
         for words, style in pieces:
             joint = f" {separator} " if parts else " "
-            words = one_line(words, 60)
+            words = self.cut(words, 60)
             if len(joint) + len(words) > room:
                 break
             parts += [(joint, MUTED), (words, style)]
@@ -68,7 +74,7 @@ class TabLine(Line):
             parts += [clickable(words, f"screen.pane('{pane}')", style), rule]
             width += len(words) + 1
         room = (self.size.width or 80) - width
-        note = one_line(note, max(room - 2, 0))
+        note = self.cut(note, max(room - 2, 0))
         filler = rule * max(room - len(note) - 2, 0)
         parts += [filler, f" {note} " if note and room > 2 else rule * min(room, 2)]
         self.show(Content.assemble(*parts))
@@ -97,7 +103,7 @@ class HintLine(Line):
 
     def set_text(self, text: str, style: str = MUTED) -> None:
         """Show `text`, cut to the line."""
-        self.show(Content.assemble((one_line(f" {text}", self.size.width or 80), style)))
+        self.show(Content.assemble((self.cut(f" {text}", self.size.width or 80), style)))
 
 
 class Banner(Line):
@@ -105,7 +111,7 @@ class Banner(Line):
 
     def set_choices(self, text: str, choices: Iterable[tuple[str, str]]) -> None:
         """`choices` are (words, action), shown in brackets after the text."""
-        parts: list[str | tuple[str, Style]] = [f" {one_line(text, 400)} "]
+        parts: list[str | tuple[str, Style]] = [f" {self.cut(text, 400)} "]
         for words, action in choices:
             parts += [" ", clickable(f"[{words}]", action, "bold")]
         self.show(Content.assemble(*parts))

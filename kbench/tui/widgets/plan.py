@@ -16,7 +16,9 @@ from kbench.tui.text import safe
 
 def rate(value: float | None) -> str:
     """A rate in three digits; '-' when there is none."""
-    return "-" if value is None or value <= 0 else f"{value:.3g}"
+    if value is None or value <= 0:
+        return "-"
+    return f"{value:.3g}" if value >= 0.01 else "<.01"
 
 
 class PlanTable(Table):

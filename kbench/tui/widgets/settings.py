@@ -58,7 +58,7 @@ class SettingsList(LineView):
         if y == len(NAMES):
             words = self.message or NOTES[NAMES[self.at]]
             style = "bold $text-error" if self.message else MUTED
-            return Content.assemble((one_line(f" {words}", self.size.width), style))
+            return Content.assemble((one_line(f" {words}", self.size.width, self.glyphs.ellipsis), style))
         name = NAMES[y]
         mark = ">" if y == self.at and self.has_focus else " "
         return Content.assemble(mark, f"{name:<{LABEL}}", *self._value(name))
@@ -74,15 +74,23 @@ class SettingsList(LineView):
         if name in TYPED:
             return [f"[{value!r:<8}]"]
         parts: list[str | tuple[str, str]] = []
-        for words, choice in CHOICES[name]:
+        for words, choice in self._choices(name):
             chosen = choice == value and type(choice) is type(value)
             parts.append((f"({words}*)", "bold $text-accent") if chosen else f"({words})")
         return parts
 
+    def _choices(self, name: str) -> list[tuple[str, Any]]:
+        """Words and values; the words are short where the pane is narrow."""
+        choices = list(CHOICES.get(name, ()))
+        room = self.size.width - LABEL - 2
+        if sum(len(words) + 3 for words, _ in choices) > room:
+            choices = [(words.removeprefix("channels_"), value) for words, value in choices]
+        return choices
+
     def place_of(self, name: str, x: int) -> Any:
         """The choice at column `x` of a setting's line; the name itself when there is none."""
         column = 1 + LABEL
-        for words, choice in CHOICES.get(name, ()):
+        for words, choice in self._choices(name):
             value = self.values.get(name)
             width = len(words) + 2 + (choice == value and type(choice) is type(value))
             if column <= x < column + width:

@@ -234,7 +234,9 @@ class ValuePane(Vertical):
             return safe(self.note)
         here = self.target
         if not row.held:
-            return safe(row.note) or "a symbol: it has no value of its own; K.eval it or run it"
+            made = f"made in {row.place}" if row.place else ""
+            note = row.note or "a symbol; K.eval gives its value"
+            return safe(", ".join(one for one in (note, made) if one))
         if here is None:
             return "reading"
         shown = [
@@ -264,4 +266,4 @@ class ValuePane(Vertical):
         if stats.nan or stats.inf:
             flags = f" NaN {stats.nan}  Inf {stats.inf} !"
             return Content.assemble((flags, "bold $text-error"), "  n next ", words)
-        return Content(words + "  NaN 0  Inf 0")
+        return Content(words + "  all finite" * (not stats.sampled))

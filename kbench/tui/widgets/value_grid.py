@@ -17,6 +17,7 @@ from kbench.tui.rows import Window
 
 MOST_CELLS = 6000
 GAP = 1
+HEAT_STEP = 0.055  # share of the warm colour per level; text must stay readable on the last
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,8 @@ class ValueGrid(LineView):
         parts = [" " * (self._label_width + 1)]
         for col in range(self._left, min(self._left + self._screen_cols(), last)):
             parts.append(str(col).rjust(width) + " " * GAP)
-        more = "›" if self.glyphs.cursor != ">" else ">"
         if self._left + self._screen_cols() < last and parts:
-            parts.append(more)
+            parts.append(self.glyphs.more)
         return Content("".join(parts)).stylize(self.get_visual_style("grid--header"))
 
     def row(self, y: int) -> Content:
@@ -193,7 +193,7 @@ class ValueGrid(LineView):
         width = self._width
         for col in range(self._left, min(self._left + self._screen_cols(), window.cols[2])):
             text, level = self.cell(row, col)
-            shown = text.rjust(width)[:width] if text is not None else "·".rjust(width)
+            shown = text.rjust(width)[:width] if text is not None else self.glyphs.missing.rjust(width)
             style = shades[level] or plain if level is not None else plain
             if text is not None and ("NaN" in text or "Inf" in text):
                 style = Style.parse("bold $text-error")
@@ -225,7 +225,7 @@ class ValueGrid(LineView):
             if self.shading and not theme.ansi and not self.app.no_color:
                 base = Color.parse(self.app.theme_variables["surface"])
                 warm = Color.parse(self.app.theme_variables["primary"])
-                shades = [Style(background=base.blend(warm, 0.06 * n)) for n in range(10)]
+                shades = [Style(background=base.blend(warm, HEAT_STEP * n)) for n in range(10)]
             self._shades = (key, shades)
         return self._shades[1]
 

@@ -25,12 +25,15 @@ SNIPPETS = (
 
 
 def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
-    """`~[-.12 ▁▅█▂ .12]  NaN 3!`: a tilde when only a sample was read."""
+    """`NaN 3!  ~[-.12 ▁▅█▂ .12]`: a tilde when only a sample was read."""
     if stats.refused:
         return Content.styled(stats.refused, MUTED)
     counts = (("NaN", stats.nan), ("Inf", stats.inf))
     flags = [f"{word} {count}!" for word, count in counts if count]
-    parts: list[str | tuple[str, str]] = ["~" if stats.sampled else ""]
+    parts: list[str | tuple[str, str]] = []
+    for flag in flags:
+        parts += [(flag, "bold $text-error"), "  "]
+    parts.append("~" if stats.sampled else "")
     if stats.count == 0:
         parts.append("empty")
     elif stats.low is None:
@@ -43,8 +46,6 @@ def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
         bars = histogram(stats.bins, glyphs, BARS)
         low, high = number_text(stats.low), number_text(stats.high)
         parts += [f"[{low} ", (bars, "$text-accent"), f" {high}]"]
-    for flag in flags:
-        parts += ["  ", (flag, "bold $text-error")]
     return Content.assemble(*parts)
 
 
@@ -71,7 +72,7 @@ class VariablesTable(Table):
         Column("shape", 1, most=26),
         Column("dtype", 3, most=10),
         Column("size", 4, right=True),
-        Column("range / note", 0, most=60, least=26, stretch=True),
+        Column("range / note", 0, most=60, least=20, stretch=True),
     )
 
     class FilterWanted(Message):
