@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,6 +34,10 @@ if "KBENCH_TEST_HOME" not in os.environ:
         os.environ[variable] = os.path.join(home, folder)
 for variable in ("KBENCH_JIT", "KBENCH_NUM_THREADS", "KERAS_BACKEND", "NO_COLOR", "PYTHONSTARTUP"):
     os.environ.pop(variable, None)
+
+# The same examples in every run: what fails once fails again, and a green run stays green.
+settings.register_profile("kbench", derandomize=True, database=None, deadline=None)
+settings.load_profile("kbench")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
