@@ -27,6 +27,7 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         self._shown = False
         self.table = VariableTable(namespace)
         self.settings = ConfigPanel()
+        self.table._whole = self.settings._whole = self
         self.view: TensorView | None = None
         self.chosen = widgets.Dropdown(
             description="name", options=["-"], tooltip="Which variable or array to look into"

@@ -2,7 +2,8 @@
 
 A notebook that is exported, reopened without its kernel or read on a code hosting site has no live
 widgets, only their static twins. A twin is an output of its own, follows its widget at most once
-a second, and is hidden by style as long as the live widget stands above it.
+a second, and is hidden by style as long as the live widget stands above it; where there is none,
+the style hides the front end's complaint about that.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from kbench.notebook.live import Throttle, shell
 from kbench.notebook.markup import element, escape, page
 
 _INTERVAL = 1.0
+_LIVE = ".jupyter-widgets .jupyter-widgets"  # a widget inside its output; alone it is an error
+_OUTPUT = ".jp-OutputArea-child"
 _HIDE = (
-    "<style>.jp-OutputArea-child:has(.jupyter-widgets)+.jp-OutputArea-child:has(.kb-twin)"
-    "{display:none}</style>"
+    f"<style>{_OUTPUT}:has({_LIVE})+{_OUTPUT}:has(.kb-twin),"
+    f"{_OUTPUT}:has(+{_OUTPUT} .kb-twin):not(:has({_LIVE})){{display:none}}</style>"
 )
 
 
@@ -31,6 +34,7 @@ class WithTwin:
 
     _handle: Any = None
     _throttle: Throttle | None = None
+    _whole: WithTwin | None = None  # the widget that this one is a part of
 
     def _label(self) -> str:
         raise NotImplementedError
@@ -44,6 +48,8 @@ class WithTwin:
     def _redrawn(self) -> None:
         if self._throttle is not None:
             self._throttle.ask()
+        if self._whole is not None:
+            self._whole._redrawn()
 
     def _end(self) -> None:
         """Stop following; the picture stays as it is."""

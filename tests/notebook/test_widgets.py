@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 from kbench import backend as K
 from kbench.engine import config, variables
@@ -384,3 +387,23 @@ def test_only_the_open_tab_works() -> None:
     assert not whole.view.live.running
     whole.close()
     assert not variables.changed
+
+
+def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:
+    book = nbformat.v4.new_notebook()
+    for code in (
+        "%load_ext kbench\nfrom kbench import backend as K\nimport time\n"
+        "from kbench.notebook import explorer, TensorView, VariableTable",
+        "%config_k",
+        "explorer()",
+        "w = K.variable([1.0, 2.0])\nVariableTable(pattern='w')",
+        "TensorView(w, 'w')",
+        "K.set_epsilon(0.25)\nK.set_value(w, [7.5, 8.5])",
+        "time.sleep(1.5)",
+    ):
+        book.cells.append(nbformat.v4.new_code_cell(code))
+    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
+    for cell, word in zip(book.cells[1:5], ("0.25", "0.25", "7.5", ">7.5<"), strict=True):
+        live, twin = (one["data"] for one in cell.outputs)
+        assert "application/vnd.jupyter.widget-view+json" in live and "text/html" not in live
+        assert word in twin["text/html"] and "kb-twin" in twin["text/html"]
