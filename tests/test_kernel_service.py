@@ -304,3 +304,16 @@ if child == 0:
 print(os.waitpid(child, 0)[1])
 """
     assert run_script(tmp_path, "auto", after, before)[0] == ["0"]
+
+
+def test_threads_leave_the_users_environment_alone():
+    code = "import os, kbench.engine.threads; print(*[os.environ.get(n) for n in {names!r}])"
+    names = ("OMP_WAIT_POLICY", "OPENBLAS_THREAD_TIMEOUT")
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(names=names)],
+        env={**os.environ, "OMP_WAIT_POLICY": "ACTIVE", "OPENBLAS_THREAD_TIMEOUT": "9"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["ACTIVE", "9"]
