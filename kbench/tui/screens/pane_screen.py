@@ -8,6 +8,7 @@ from textual import events
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.worker import Worker
 
 from kbench.tui import geometry, keys
 from kbench.tui.link import Work
@@ -42,7 +43,7 @@ class PaneScreen(Screen[None]):
     def background(self, work: Work, group: str = "default", exclusive: bool = False) -> None:
         """Run something on the event loop; exclusive work takes the place of its group's."""
         begin = cast("Callable[[], Coroutine[None, None, None]]", work)
-        self.run_worker(begin, group=group, exclusive=exclusive)
+        _: Worker[None] = self.run_worker(begin, group=group, exclusive=exclusive)
 
     def rearranged(self) -> None:
         """Called when another set of panes is on the screen, or at another size."""

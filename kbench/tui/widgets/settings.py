@@ -58,7 +58,8 @@ class SettingsList(LineView):
         if y == len(NAMES):
             words = self.message or NOTES[NAMES[self.at]]
             style = "bold $text-error" if self.message else MUTED
-            return Content.assemble((one_line(f" {words}", self.size.width, self.glyphs.ellipsis), style))
+            shown = one_line(f" {words}", self.size.width, self.glyphs.ellipsis)
+            return Content.assemble((shown, style))
         name = NAMES[y]
         mark = ">" if y == self.at and self.has_focus else " "
         return Content.assemble(mark, f"{name:<{LABEL}}", *self._value(name))

@@ -193,7 +193,7 @@ class ValueGrid(LineView):
         width = self._width
         for col in range(self._left, min(self._left + self._screen_cols(), window.cols[2])):
             text, level = self.cell(row, col)
-            shown = text.rjust(width)[:width] if text is not None else self.glyphs.missing.rjust(width)
+            shown = (self.glyphs.missing if text is None else text).rjust(width)[:width]
             style = shades[level] or plain if level is not None else plain
             if text is not None and ("NaN" in text or "Inf" in text):
                 style = Style.parse("bold $text-error")
