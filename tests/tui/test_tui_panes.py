@@ -236,6 +236,83 @@ async def test_small_terminals_keep_prompt_and_transcript(size: tuple[int, int])
             assert "Out[1]" in text_of(app)
 
 
+async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        prompt: Any = app.query_one("#prompt")
+        await pilot.click("#variables", offset=(8, 4))
+        await settle(pilot)
+        assert prompt.text.startswith("w = K.variable") and prompt.has_focus
+        prompt.put("")
+        tabs = text_of(app).split("\n")[18]
+        await pilot.click("#tabs", offset=(tabs.index("4 Config") - 68, 0))
+        await settle(pilot)
+        assert app.screen.focused_pane() == "settings"
+        line = next(one for one in text_of(app).split("\n") if "(float16)" in one)
+        at = line.index("(float16)") + 2
+        row = text_of(app).split("\n").index(line)
+        await pilot.click(offset=(at, row))
+        await settle(pilot)
+        assert config.floatx() == "float16" and "(float16*)" in text_of(app)
+        await pilot.click("#keybar", offset=(2, 0))
+        await settle(pilot)
+        assert "Help: Config" in text_of(app)
+        await pilot.press("escape")
+        await submit(pilot, "[1, 2, 3]")
+        await pilot.click("#transcript", offset=(12, 1), times=2)
+        await settle(pilot)
+        assert app.screen.focused_pane() == "transcript"
+        await pilot.press("r")
+        await settle(pilot)
+        assert prompt.text == "[1, 2, 3]"
+
+
+async def test_the_border_is_dragged_and_remembered(tmp_path: Any) -> None:
+    async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
+        await settle(pilot)
+        right = app.query_one("#transcript").region.right
+        await pilot.mouse_down(offset=(right - 1, 10))
+        await pilot.hover(offset=(right - 21, 10))
+        await pilot.mouse_up(offset=(right - 21, 10))
+        await settle(pilot)
+        assert abs(app.query_one("#transcript").region.right - (right - 20)) <= 2
+        moved = app.query_one("#transcript").region.right
+        await pilot.press("alt+right")
+        await settle(pilot)
+        assert app.query_one("#transcript").region.right > moved
+        app.remember()
+    async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
+        await settle(pilot)
+        assert app.query_one("#transcript").region.right > moved
+
+
+async def test_cells_are_walked_folded_and_copied() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await submit(pilot, "print_much")
+        await submit(pilot, "'second'")
+        await pilot.press("escape", "up", "up")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "1999 more rows" in text_of(app)
+        await pilot.press("G", "y")
+        await settle(pilot)
+        assert app.clipboard.strip().endswith("'second'")
+
+
+async def test_selected_text_is_copied_by_ctrl_c() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        await submit(pilot, "'to be copied'")
+        line = next(
+            at for at, one in enumerate(text_of(app).split("\n")) if "Out[1]" in one
+        )
+        await pilot.mouse_down(offset=(10, line))
+        await pilot.hover(offset=(25, line))
+        await pilot.mouse_up(offset=(25, line))
+        await pilot.press("ctrl+c")
+        await settle(pilot)
+        assert "to be" in app.clipboard
+
+
 async def test_resizing_keeps_focus_and_text() -> None:
     async with bench((200, 50)) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")

@@ -46,7 +46,7 @@ def test_the_same_script_gives_the_same_picture(tmp_path: Path) -> None:
     script = tmp_path / "a.kbs"
     script.write_text(
         "# remark\nw = K.variable([[1., 2.], [3., 4.]], name='w')\nfor i in range(2):\\n    i\n"
-        "K.eval(K.sum(w))\n:press f3 enter\n:press f2\n:type half [typed]\n",
+        "K.eval(K.sum(w))\n:press f3 end enter\n:press f2\n:type half [typed]\n",
         encoding="utf-8",
     )
     first = draw(tmp_path / "1.svg", script)

@@ -138,6 +138,7 @@ def test_history_comes_back_in_the_next_session(tmp_path: Path) -> None:
     screen.expect("idle")
     screen.run("first_session = 12345")
     screen.expect("In [2]")
+    screen.expect("idle")
     screen.type("\x11")
     screen.child.expect(pexpect.EOF)
     screen = Screen(tmp_path)
