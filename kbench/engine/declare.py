@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, KbenchError
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Gradient, Op, apply, register
 from kbench.engine.operands import as_tensor, converted, known_value, tensors_of
@@ -33,15 +33,14 @@ def _elementwise_value(op: Op, specs: tuple[Spec, ...], dtype: str) -> tuple[int
     """The known result of integer arithmetic on known operands."""
     if dtype not in ("int32", "int64") or not all(spec.known for spec in specs):
         return None
-    if max(spec.ndim for spec in specs) > 1 or op.name in ("floordiv", "mod"):
-        divisor = specs[-1].value or ()
-        if 0 in divisor:
-            return None
     arrays = [
         np.array(spec.value, dtype=spec.dtype).reshape([size or 0 for size in spec.shape])
         for spec in specs
     ]
-    return known_value(np.asarray(op.numpy(None, *arrays), dtype=dtype))
+    try:
+        return known_value(np.asarray(op.numpy(None, *arrays), dtype=dtype))
+    except KbenchError:  # told at evaluation
+        return None
 
 
 # ------------------------------------------------------------------ the four kinds
@@ -68,17 +67,21 @@ def _result_dtype(rule: str, dtype: str) -> tuple[str, str]:
 
 
 def elementwise(
-    expr: str, dtype: str, gradient: Gradient | None
+    expr: str,
+    dtype: str,
+    gradient: Gradient | None,
+    check: Callable[..., None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
     """Declare an elementwise op by an expression over its parameters' names.
 
     `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
-    "divide", "compare" (bool result) or "bool".
+    "divide", "compare" (bool result) or "bool". `check` sees the arrays before they are used, and
+    raises.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
         names = tuple(inspect.signature(function).parameters)
-        run = allocating(expr, names, dtype in ("compare", "bool"))
+        run = allocating(expr, names, dtype in ("compare", "bool"), check)
 
         def infer(*specs: Spec) -> Spec:
             shape = specs[0].shape if len(specs) == 1 else broadcast(*[s.shape for s in specs])
@@ -104,11 +107,15 @@ def elementwise(
     return declare
 
 
-def allocating(expr: str, names: tuple[str, ...], boolean: bool) -> Callable[..., np.ndarray]:
+def allocating(
+    expr: str, names: tuple[str, ...], boolean: bool, check: Callable[..., None] | None = None
+) -> Callable[..., np.ndarray]:
     """The NumPy form of an expression that also works without a given `out`."""
     form = scalars.numpy_form(expr, names, "bool" if boolean else "same")
 
     def run(out: np.ndarray | None, *arrays: np.ndarray) -> np.ndarray:
+        if check is not None:
+            check(*arrays)
         if out is None:
             shape = np.broadcast_shapes(*[one.shape for one in arrays])
             out = np.empty(shape, np.bool_ if boolean else arrays[-1].dtype)
@@ -149,9 +156,9 @@ def reduction(
             result = "bool" if dtype == "bool" else x.dtype
             value = None
             if x.known and fold in ("prod", "sum") and x.value is not None:
-                entries = np.array(x.value, dtype=np.int64)
-                total = int(entries.prod() if fold == "prod" else entries.sum())
-                value = (total,) if axis else None
+                entries = np.array(x.value, dtype=x.dtype)  # sums wrap as they do at run time
+                total = np.add.reduce(entries) if fold == "sum" else np.multiply.reduce(entries)
+                value = (int(total.astype(x.dtype)),) if axis else None
             return Spec(reduced_shape(x.shape, axis, keepdims), result, value)
 
         def run(out: Any, x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> Any:

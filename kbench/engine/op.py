@@ -59,7 +59,7 @@ def register(op: Op) -> Op:
     return op
 
 
-# ---------------------------------------------------------------- what sources have instead of rules
+# --------------------------------------------------------------- what sources have for rules
 
 
 def no_numpy(out: Any, *_arrays: Any, **_attrs: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kbench.engine import config
 from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.spec import (
     SMALL,
@@ -137,13 +138,20 @@ def tensors_of(*values: Operand) -> list[Tensor]:
     return [as_tensor(value, like=like) for value in values]
 
 
+def cast_array(array: np.ndarray, dtype: str) -> np.ndarray:
+    """A new array in another dtype, by the same rule as the op `cast`."""
+    with np.errstate(all="ignore"):
+        if array.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
+            return np.array(scalars.SCALARS["cast"].numpy(array, dtype))
+        return np.array(array, dtype=dtype, order="C")
+
+
 def converted(tensor: Tensor, dtype: str) -> Tensor:
     """`tensor` in another dtype, itself when it has it; constants are converted at once."""
     if tensor.spec.dtype == dtype:
         return tensor
     if isinstance(tensor, Constant):
-        with np.errstate(all="ignore"):
-            return constant_node(tensor.value.astype(dtype), place=tensor.place)
+        return constant_node(cast_array(tensor.value, dtype), place=tensor.place)
     return REGISTRY_FUNCTIONS["cast"](tensor, dtype)  # type: ignore[no-any-return]
 
 

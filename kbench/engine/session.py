@@ -54,6 +54,8 @@ def _named(name: str) -> Iterator[str]:
 
 def unique_name(base: str) -> str:
     """`scope/base:0`, with _1, _2 ... after the base when it is taken."""
+    if not isinstance(base, str):
+        raise ArgumentError(f"name must be a string, got {base!r}")
     full = scope() + base
     with _lock:
         count = _names.get(full)

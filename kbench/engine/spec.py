@@ -174,6 +174,8 @@ def show(shape: Iterable[Dim]) -> str:
 def check_axis(axis: object, ndim: int) -> int:
     """A single axis made non-negative; ArgumentError when it is no integer or out of range."""
     try:
+        if isinstance(axis, (bool, np.bool_)):
+            raise TypeError
         index = int(axis.__index__())  # type: ignore[attr-defined]
     except (AttributeError, TypeError):
         raise ArgumentError(f"axis must be an integer, got {axis!r}") from None

@@ -11,7 +11,13 @@ import numpy as np
 from kbench.engine import memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, no_infer, no_numpy, register
-from kbench.engine.operands import constant_node, converted, dtype_or_floatx, to_array
+from kbench.engine.operands import (
+    cast_array,
+    constant_node,
+    converted,
+    dtype_or_floatx,
+    to_array,
+)
 from kbench.engine.signal import Signal
 from kbench.engine.spec import Shape, Spec, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
@@ -67,8 +73,7 @@ class Variable(Tensor):
                 f"variable {self.name!r} is {self.spec}, but the value has shape "
                 f"{show(array.shape)}"
             )
-        with np.errstate(all="ignore"):
-            self.store(np.array(array, dtype=self.spec.dtype))
+        self.store(cast_array(array, self.spec.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._array, dtype=dtype)
@@ -142,8 +147,7 @@ def variable(
         value = value.eval()
     array = to_array(value)
     memory.require_array(array.shape, np.dtype(wanted).itemsize, f"a variable {show(array.shape)}")
-    with np.errstate(all="ignore"):
-        return Variable(np.array(array, dtype=wanted, order="C"), name, constraint)
+    return Variable(cast_array(array, wanted), name, constraint)
 
 
 def constant(
@@ -164,8 +168,7 @@ def constant(
     wanted = dtype_or_floatx(dtype)
     if isinstance(value, Tensor):
         return converted(value, wanted)
-    with np.errstate(all="ignore"):
-        array = np.array(to_array(value), dtype=wanted)
+    array = cast_array(to_array(value), wanted)
     if shape is not None:
         target = checked_shape(shape)
         if None in target:
@@ -269,8 +272,7 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
                 f"{show(array.shape)}"
             )
         pairs.append((target, array))
-    with np.errstate(all="ignore"):
-        store_all((one, np.array(array, dtype=one.spec.dtype)) for one, array in pairs)
+    store_all((one, cast_array(array, one.spec.dtype)) for one, array in pairs)
 
 
 def needs_variable(x: Any) -> Variable:

@@ -1,5 +1,8 @@
 """Branch-free sine and cosine that are right for every finite argument (see `simd`).
 
+The `_near_` forms reduce by subtracting multiples of pi/2 in parts: twice as fast, and right up to
+`NEAR` only. A loop nest looks at a block's largest angle to choose; the others take any argument.
+
 x is reduced to a quadrant and a rest in [-pi/4, pi/4] by multiplying it with a window of the bits
 of 2/pi. The exponent of x chooses the window: bits whose product is a multiple of four quadrants
 are left out (Payne and Hanek, 1983, without their branch).
@@ -35,8 +38,11 @@ TWO_OVER_PI = (
 )
 """The first 1344 bits of 2/pi behind the binary point."""
 
+NEAR = 1e5
 GROUP = 16
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
+HALF_PI_REST = -1.4973849048591833e-33
+TWO_OVER_PI_64 = 0.6366197723675814
 
 
 def _window(top: int, count: int, scale: int) -> list[float]:
@@ -110,12 +116,36 @@ def _sincos_f32(x, shift):
     product = _mod4(product)
     t = product + MAGIC_64
     quadrant = bits_of_f64(t) + shift
-    r = F32(((product - (t - MAGIC_64)) + rest) * HALF_PI)
+    return _finish_f32(F32(((product - (t - MAGIC_64)) + rest) * HALF_PI), quadrant)
+
+
+@inline
+def _finish_f32(r, quadrant):
+    """Sine of a rest r in [-pi/4, pi/4], some quadrants further."""
     z = r * r
     s = r + r * z * _sin_f32(z)
     c = (F32(1) - F32(0.5) * z) + z * z * _cos_f32(z)
     value = c if (quadrant & 1) != 0 else s
     return -value if (quadrant & 2) != 0 else value
+
+
+@inline
+def _near_f32(x, shift):
+    wide = np.float64(x)
+    t = wide * TWO_OVER_PI_64 + MAGIC_64
+    k = t - MAGIC_64
+    r = F32((wide - k * HALF_PI) - k * HALF_PI_LOW)
+    return _finish_f32(r, bits_of_f64(t) + shift)
+
+
+@inline
+def sin_near_f32(x):
+    return x if x == F32(0) else _near_f32(x, 0)
+
+
+@inline
+def cos_near_f32(x):
+    return _near_f32(x, 1)
 
 
 @inline
@@ -159,6 +189,12 @@ def _sincos_f64(x, shift):
     low = _lost(f2, low, high)
     r = high * HALF_PI
     low = fused(high, HALF_PI, -r) + high * HALF_PI_LOW + low * HALF_PI
+    return _finish_f64(r, low, quadrant)
+
+
+@inline
+def _finish_f64(r, low, quadrant):
+    """Sine of a rest r + low in [-pi/4, pi/4], some quadrants further."""
     z = r * r
     s = r + (r * z * _sin_f64(z) + low)
     h = 0.5 * z
@@ -166,6 +202,27 @@ def _sincos_f64(x, shift):
     k = o + ((1.0 - o - h) + (z * z * _cos_f64(z) - r * low))
     value = k if (quadrant & 1) != 0 else s
     return -value if (quadrant & 2) != 0 else value
+
+
+@inline
+def _near_f64(x, shift):
+    t = x * TWO_OVER_PI_64 + MAGIC_64
+    k = t - MAGIC_64
+    a = x - k * HALF_PI
+    w = k * HALF_PI_LOW
+    r = a - w
+    low = ((a - r) - w) - k * HALF_PI_REST
+    return _finish_f64(r, low, bits_of_f64(t) + shift)
+
+
+@inline
+def sin_near_f64(x):
+    return x if fabs(x) < 1e-9 else _near_f64(x, 0)
+
+
+@inline
+def cos_near_f64(x):
+    return _near_f64(x, 1)
 
 
 @inline

@@ -20,8 +20,10 @@ from kbench.engine.tensor import Operand, Tensor, operator
 
 
 def _cast_infer(x: Spec, *, dtype: str) -> Spec:
-    integers = dtype in ("int32", "int64")
-    return Spec(x.shape, dtype, x.value if integers else None)
+    if dtype not in ("int32", "int64") or x.value is None:
+        return Spec(x.shape, dtype)
+    wrapped = (None if one is None else int(np.array(one).astype(dtype)) for one in x.value)
+    return Spec(x.shape, dtype, tuple(wrapped))
 
 
 def _cast_numpy(out: Any, x: np.ndarray, *, dtype: str) -> np.ndarray:
@@ -115,7 +117,8 @@ def _division_infer(x: Spec, y: Spec) -> Spec:
     added = add.op.infer(x, y)
     value = None
     if x.known and y.known and 0 not in (y.value or ()) and added.ndim == 0:
-        value = ((x.value or (0,))[0] // (y.value or (1,))[0],)
+        quotient = (x.value or (0,))[0] // (y.value or (1,))[0]
+        value = (int(np.array(quotient).astype(added.dtype)),)
     return Spec(added.shape, added.dtype, value)
 
 
@@ -239,13 +242,19 @@ def cos(x: Operand) -> Tensor:
     """Cosine of every element, in radians. Integers become `floatx()`. Gradient: `-sin(x)`."""
 
 
-@elementwise("rint(x)", "number", lambda g, y, x: (None,))
+@elementwise("rint(x)", "float", lambda g, y, x: (None,))
+def _round(x: Operand) -> Tensor:
+    """Nearest integer of floats, ties to even."""
+
+
 def round(x: Operand) -> Tensor:
     """Nearest integer, ties to even, in the dtype of `x`. Gradient: zero everywhere.
 
     >>> K.eval(K.round(K.constant([0.5, 1.5, -2.5])))
     array([ 0.,  2., -2.], dtype=float32)
     """
+    tensor = as_tensor(x)
+    return _round(tensor) if is_float(tensor.spec.dtype) else tensor
 
 
 def _zeros(x: Tensor) -> Tensor:
@@ -262,7 +271,12 @@ def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, A
     return to_base, where(positive, g * y_ * log(where(positive, x, 1.0)), 0.0)
 
 
-@elementwise("pow(x, y)", "number", _power_gradient)
+def _no_negative_power(x: Any, y: np.ndarray) -> None:
+    if y.dtype.kind == "i" and (y < 0).any():
+        raise ArgumentError("integers have no negative powers; cast to a float first")
+
+
+@elementwise("pow(x, y)", "number", _power_gradient, check=_no_negative_power)
 def _power(x: Operand, y: Operand) -> Tensor:
     """`x` to the power `y`, with broadcasting."""
 
@@ -273,7 +287,8 @@ def pow(x: Operand, a: Operand) -> Tensor:
 
     A negative base with a fractional exponent gives NaN.
     Raises:
-        ArgumentError: integers with a known negative exponent.
+        ArgumentError: integers with a negative exponent, at the call where it is known, else at
+            evaluation.
     Gradient: to `x`, and to `a` when it is a tensor.
 
     >>> K.eval(K.pow(K.constant([2.0, 3.0]), 2))
@@ -281,8 +296,7 @@ def pow(x: Operand, a: Operand) -> Tensor:
     """
     base, exponent = tensors_of(x, a)
     if isinstance(exponent, Constant) and not is_float(base.spec.dtype):
-        if not is_float(exponent.spec.dtype) and (exponent.value < 0).any():
-            raise ArgumentError("integers have no negative powers; cast to a float first")
+        _no_negative_power(base, exponent.value)
     return _power(base, exponent)
 
 

@@ -36,10 +36,7 @@ def _fill_free_axis(x: Spec, target: Shape) -> Shape:
     if total is None or rest is None:
         size = None
     elif rest == 0 or total % rest:
-        if rest == 0 and total == 0:
-            size = 0
-        else:
-            raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+        raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
     else:
         size = total // rest
     return tuple(size if i == free[0] else s for i, s in enumerate(target))
@@ -153,19 +150,24 @@ def batch_flatten(x: Operand) -> Tensor:
     if tensor.ndim == 0:
         raise ShapeError(f"x is {tensor.spec}, but at least one axis is needed")
     rest = known_size(tensor.spec.shape[1:])
-    if rest is not None:
-        first = tensor.spec.shape[0]
+    first = tensor.spec.shape[0]
+    if rest is not None and (first is not None or rest > 0):
         return reshape(tensor, (-1 if first is None else first, rest))
-    if tensor.spec.shape[0] is not None:
-        return reshape(tensor, (tensor.spec.shape[0], -1))
+    if first:
+        return reshape(tensor, (first, -1))
     from_first = as_tensor(tensor)
     return reshape(from_first, _batch_and_rest(from_first))
 
 
 def _batch_and_rest(tensor: Tensor) -> list[Any]:
+    """First size and product of the others; a -1 would mean nothing where a size is 0."""
     from kbench.engine.ops.shaping import shape as shape_of
 
-    return [shape_of(tensor)[0], -1]
+    sizes = shape_of(tensor)
+    rest: Any = 1
+    for axis in range(1, tensor.ndim):
+        rest = sizes[axis] * rest
+    return [sizes[0], rest]
 
 
 # ------------------------------------------------------------------ order and number of axes
@@ -198,6 +200,8 @@ def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
     (4, 2, 3)
     """
     tensor = as_tensor(x)
+    if not isinstance(pattern, (list, tuple, np.ndarray)):
+        raise ArgumentError(f"pattern must be a list of axes, got {pattern!r}")
     axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
     if sorted(axes) != list(range(tensor.ndim)):
         raise ShapeError(f"pattern {tuple(pattern)} does not name each axis of {tensor.spec} once")

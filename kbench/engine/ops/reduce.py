@@ -363,10 +363,15 @@ def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    with np.errstate(all="ignore"):
+        return _stored(_logsumexp_wide(wide, axis, keepdims), out, x.dtype)
+
+
+def _logsumexp_wide(wide: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:
     lowest = np.maximum.reduce(wide, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(lowest), lowest, 0)
     total = np.log(np.add.reduce(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
-    return _stored(total if keepdims else total.squeeze(axis), out, x.dtype)
+    return total if keepdims else total.squeeze(axis)
 
 
 def _logsumexp_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kbench.engine.ops.arithmetic import FLOORDIV, MOD
+from kbench.engine.ops.arithmetic import _power as power
 from kbench.engine.ops.create import FULL
 from kbench.engine.ops.reduce import BROADCAST
 from kbench.engine.plan.items import Item
@@ -55,7 +56,7 @@ def can_join(item: Item) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
     if item.source or item.op.expr is None or not item.static or item.size < LEAST:
         return False
-    return item.op not in (FLOORDIV, MOD) or item.spec.dtype[0] == "f"
+    return item.op not in (FLOORDIV, MOD, power.op) or item.spec.dtype[0] == "f"  # type: ignore[attr-defined]
 
 
 def find_groups(items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]) -> list[Group]:
