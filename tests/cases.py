@@ -46,7 +46,7 @@ ELEMENTWISE = [
     Case("square", UNARY, np.square, dtypes=NUMBERS, smooth=True),
     Case("abs", UNARY, np.abs, dtypes=NUMBERS),
     Case("sign", UNARY, np.sign, dtypes=NUMBERS),
-    Case("round", UNARY, np.rint, dtypes=FLOATS, gradient=False),
+    Case("round", UNARY, np.rint, dtypes=ANY, gradient=False),
     Case("sigmoid", UNARY, lambda x: 1 / (1 + np.exp(-x)), smooth=True),
     Case("tanh", UNARY, np.tanh, smooth=True),
     Case("softplus", UNARY, _softplus, smooth=True),

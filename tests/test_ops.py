@@ -232,8 +232,9 @@ def run_large(row: Row, dtype: str, shapes: Any) -> tuple[list[np.ndarray], np.n
 
 
 def checks_values(row: Row, dtype: str) -> bool:
-    """Integer division looks for zeros, which a loop cannot report."""
-    return row.case.name in ("floordiv", "mod") and dtype not in FLOATS
+    """Integer division and powers look for what they refuse, which a loop cannot report."""
+    checked = ("floordiv", "mod", "pow", "power")
+    return row.case.name in checked and dtype not in FLOATS
 
 
 def check_large(row: Row, dtype: str, shapes: Any, patch: pytest.MonkeyPatch, form: str) -> None:

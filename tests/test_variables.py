@@ -91,6 +91,82 @@ def test_placeholders() -> None:
     assert K.int_shape(K.placeholder(4)) == (4,)
 
 
+CASTS: list[tuple[str, list[Any], list[Any]]] = [
+    ("int32", [np.nan, np.inf, -1e20, 3.7, -3.7], [0, 2**31 - 1, -(2**31), 3, -3]),
+    ("uint8", [np.nan, 300.0, -5.0, 3.7], [0, 255, 0, 3]),
+    ("bool", [np.nan, 0.0, -0.0, 0.5], [True, False, False, True]),
+    ("float16", [1e6, 1e-9, np.nan], [np.inf, 0.0, np.nan]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "values", "wanted"), CASTS)
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_every_way_casts_alike(
+    dtype: str, values: Any, wanted: Any, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    stored = K.variable(np.zeros(len(values)), dtype=dtype)
+    K.set_value(stored, np.array(values))
+    many = K.placeholder((None, len(values)), dtype="float64")
+    (rows,) = K.function([many], [K.cast(many, dtype)])([np.array([values] * 9000)])
+    ways = [
+        K.eval(K.variable(values, dtype)),
+        K.eval(K.constant(values, dtype)),
+        K.eval(K.cast(K.constant(values, "float64"), dtype)),
+        K.eval(K.cast(K.variable(values, "float64"), dtype)),
+        K.get_value(stored),
+        rows[0],
+        rows[-1],
+    ]
+    for got in ways:
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, wanted)
+
+
+WRAPS: list[tuple[str, Callable[[Any], Any], Any]] = [
+    ("int8", K.sum, -128),
+    ("int8", lambda x: x + x, [-2, 2]),
+    ("int8", lambda x: K.cast(x, "int32") * 1000, [127000, 1000]),
+    ("int32", lambda x: K.prod(x * 2**30), 0),
+    ("int32", lambda x: K.cast(K.cast(x, "int64") * 2**40 + 5, "int32"), [5, 5]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "function", "wanted"), WRAPS)
+@pytest.mark.parametrize("make", [K.variable, K.constant], ids=["variable", "constant"])
+def test_integers_wrap_whether_folded_or_not(
+    make: Any, dtype: str, function: Any, wanted: Any
+) -> None:
+    assert K.eval(function(make([127, 1], dtype))).tolist() == wanted
+
+
+def test_a_negative_power_of_integers_is_refused_wherever_it_is_known() -> None:
+    two, minus = K.variable([2, 3], "int32"), K.placeholder((2,), dtype="int32")
+    for build in (lambda: two**-1, lambda: K.pow(two, K.constant([-1, 1], "int32"))):
+        with pytest.raises(K.ArgumentError, match="negative powers"):
+            build()
+    late = two**minus
+    assert late.eval(feed_dict={minus: [3, 2]}).tolist() == [8, 9]
+    with pytest.raises(K.ArgumentError, match="negative powers"):
+        late.eval(feed_dict={minus: [3, -2]})
+
+
+EMPTY: list[tuple[tuple[int, ...], tuple[Any, ...], tuple[int, ...]]] = [
+    ((2, 0, 3), (None, 0, 3), (2, 0)),
+    ((2, 0, 3), (None, None, 3), (2, 0)),
+    ((0, 4, 3), (None, 4, 3), (0, 12)),
+    ((0, 4, 3), (0, None, 3), (0, 12)),
+    ((0, 3), (None, None), (0, 3)),
+    ((2, 0, 3), (2, None, None), (2, 0)),
+]
+
+
+@pytest.mark.parametrize(("shape", "static", "wanted"), EMPTY)
+def test_empty_batches_flatten(shape: Any, static: Any, wanted: Any) -> None:
+    x = K.placeholder(static)
+    assert K.batch_flatten(x).eval(feed_dict={x: np.zeros(shape)}).shape == wanted
+
+
 # ------------------------------------------------------------------ storing
 
 
