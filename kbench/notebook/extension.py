@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.engine import errors
-from kbench.notebook import error_report, html
+from kbench.notebook import blanks, error_report, html
 from kbench.notebook.magics import KbenchMagics
 
 _KINDS = ("line", "cell")
@@ -50,6 +50,7 @@ def _add_magics(shell: Any) -> Callable[[], None]:
                 else:
                     known[kind][name] = function
         KbenchMagics.coach = None
+        blanks.allow(shell)
 
     return restore
 

@@ -19,7 +19,7 @@ from IPython.display import display
 
 from kbench.engine import config, describe, trace
 from kbench.engine.errors import KbenchError
-from kbench.notebook import html, views
+from kbench.notebook import blanks, html, views
 from kbench.notebook.live import names, rows
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
@@ -116,6 +116,7 @@ class KbenchMagics(Magics):
             except LessonError as error:
                 raise UsageError(str(error)) from None
             KbenchMagics.coach = Coach(lesson, self._running.user_ns)
+            blanks.refuse(self._running)
         print(self._coach().overview())
 
     @line_magic

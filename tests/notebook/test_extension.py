@@ -159,3 +159,14 @@ def test_plan_of_a_recorded_function(shell: Any) -> None:
     shown = run(shell, "%plan f")
     assert "double  " in shown and "sum" in shown and "GB/s" in shown
     assert "last run" in shell.display_formatter.format(shell.user_ns["f"])[0]["text/html"]
+
+
+@pytest.mark.parametrize("code", ["x = ___", "x = K.___(1)", "def f():\n    return [___]"])
+def test_a_cell_with_blanks_is_not_run_in_a_lesson(shell: Any, code: str) -> None:
+    run(shell, "1\n2\n'third'")
+    run(shell, "x = 0\n%lesson 1\n%lesson 2")
+    shown = run(shell, code)
+    assert "still has a ___ to fill in" in shown and shell.user_ns["x"] == 0
+    assert len(shell.ast_transformers) == 1
+    shell.run_line_magic("unload_ext", "kbench")
+    assert shell.ast_transformers == []
