@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kbench.engine import config
 
@@ -27,6 +28,8 @@ EXTENSION = "kbench.workbench.kernel"
 POSIX = os.name == "posix"
 _SOCKET_PATH_LIMIT = 100  # bytes; the kernel's limit for the path of a Unix socket is 108
 _LOG_TAIL = 4_000
+_PREFIX = "kbench-session-"
+_ORPHAN_AGE = 60.0  # seconds; a younger folder may be about to be locked by its owner
 _PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
@@ -35,6 +38,7 @@ class KernelProcess:
 
     def __init__(self) -> None:
         self.folder = _runtime_folder()
+        self._held = _lock(self.folder)
         self.connection_file = self.folder / "kernel.json"
         self.log = self.folder / "kernel.log"
         self.connection: dict[str, Any] = {}
@@ -121,36 +125,45 @@ class KernelProcess:
     def remove(self) -> None:
         """Remove the runtime folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._held is not None:
+            self._held.close()
 
 
 def _runtime_folder() -> Path:
     """A new folder that only this user may enter, short enough to hold sockets."""
-    prefix = f"kbench-{os.getpid()}-"
     for base in (config.env("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
-        if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 40 and os.access(base, os.W_OK):
+        if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 30 and os.access(base, os.W_OK):
             _remove_orphans(Path(base))
-            return Path(tempfile.mkdtemp(prefix=prefix, dir=base))
-    return Path(tempfile.mkdtemp(prefix=prefix))
+            return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
 def _remove_orphans(base: Path) -> None:
-    """Remove the folders of our own sessions whose front end was killed."""
-    for folder in base.glob("kbench-*-*"):
-        owner = folder.name.split("-")[1]
+    """Remove the folders of our own sessions whose front end was killed: nobody locks them."""
+    for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            ours = POSIX and folder.lstat().st_uid == os.getuid()
-            if ours and owner.isdigit() and folder.is_dir() and not _exists(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
+            known = folder.lstat()
+            ours = POSIX and known.st_uid == os.getuid() and folder.is_dir()
+            if ours and time.time() - known.st_mtime > _ORPHAN_AGE:
+                lock = _lock(folder)
+                if lock is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    lock.close()
 
 
-def _exists(pid: int) -> bool:
+def _lock(folder: Path) -> IO[str] | None:
+    """Hold a folder until the returned file is closed or this process ends; None if it is held."""
+    if not POSIX:
+        return None
+    import fcntl
+
+    file = open(folder / "lock", "a", encoding="utf-8")
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
 
 
 def _write_connection(path: Path) -> dict[str, Any]:

@@ -313,9 +313,13 @@ input()
     while psutil.pid_exists(int(pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(int(pid))
+    os.utime(folder, (0, 0))  # as if it had been left behind long ago
     watched = make(KernelSession, tmp_path)
+    os.utime(watched.session._process.folder, (0, 0))
+    other = make(KernelSession, tmp_path)
+    assert not Path(folder).exists() and watched.session._process.folder.exists()
+    other.session.shutdown()
     watched.session.shutdown()
-    assert not Path(folder).exists()
 
 
 def test_after_the_end_every_question_is_answered(tmp_path: Path) -> None:
