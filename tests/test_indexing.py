@@ -27,7 +27,7 @@ def arrays_of(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int), dtype="float64").reshape(shape) + 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(SHAPE, KEY)
 def test_any_key(shape: tuple[int, ...], key: Any) -> None:
     array = arrays_of(shape)
@@ -55,7 +55,7 @@ def test_any_key(shape: tuple[int, ...], key: Any) -> None:
 NUMBERS = st.integers(-6, 6)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 4), NUMBERS, NUMBERS, NUMBERS)
 def test_numbers_that_are_computed(size: int, index: int, start: int, stop: int) -> None:
     array = arrays_of((size, 3))
@@ -71,7 +71,7 @@ def test_numbers_that_are_computed(size: int, index: int, start: int, stop: int)
             picked.eval(feed_dict=feeds)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 5), NUMBERS, st.integers(-2, 6))
 def test_slice_never_leaves_the_tensor(length: int, start: int, size: int) -> None:
     array = arrays_of((length,))

@@ -323,17 +323,21 @@ def build(steps: list[Any], leaves: list[Any], side: int) -> list[Any]:
     return values
 
 
-@pytest.mark.parametrize(("size", "examples"), [(3, 60), (150, 20)], ids=["small", "fused"])
-def test_random_graphs(size: int, examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KBENCH_JIT", "off")
+@pytest.mark.parametrize(
+    ("size", "examples", "mode"),
+    [
+        (3, 60, "off"),
+        (150, 20, "off"),
+        pytest.param(150, 40, "wait", marks=pytest.mark.slow),
+    ],
+    ids=["small", "large", "fused"],
+)
+def test_random_graphs(
+    size: int, examples: int, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        database=None,
-        derandomize=True,
-    )
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 99))
     def check(steps: list[Any], seed: int) -> None:
         random = np.random.default_rng(seed)
@@ -348,3 +352,28 @@ def test_random_graphs(size: int, examples: int, monkeypatch: pytest.MonkeyPatch
                 np.testing.assert_allclose(got, reference, 1e-3, 1e-4 * limit)
 
     check()
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.lists(STEP, min_size=1, max_size=6), st.integers(0, 99))
+def test_gradients_of_random_graphs(steps: list[Any], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    arrays = [random.uniform(-1, 1, (3, 3)) for _ in range(2)]
+    inputs = [K.placeholder((None, 3), dtype="float64"), K.placeholder((3, 3), dtype="float64")]
+    steps = [step for step in steps if step[0] != "double"]
+    loss = K.sum(build(steps, inputs, 0)[-1] * 0.5)
+    found = K.gradients(loss, inputs)
+    run = K.function(inputs, [loss])
+    for position, gradient in enumerate(found):
+        direction = random.uniform(-1, 1, (3, 3))
+        sides = []
+        for step in (1e-6, -1e-6):
+            moved = [one.copy() for one in arrays]
+            moved[position] += step * direction
+            sides.append(run(moved)[0])
+        slope = (sides[0] - sides[1]) / 2e-6
+        value = 0.0
+        if gradient is not None:
+            (array,) = K.function(inputs, [gradient])(arrays)
+            value = float((array * direction).sum())
+        assert value == pytest.approx(slope, rel=1e-5, abs=1e-6)
