@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -247,3 +250,30 @@ def test_magics_are_left_out_of_plain_code() -> None:
     setup = next(step for step in LESSONS[0].steps if step.role == "setup")
     assert "%lesson 1" in setup.text
     assert "%" not in setup.plain and "import numpy as np" in setup.plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+def test_on_the_command_line(lesson: Lesson, tmp_path: Path) -> None:
+    lines = []
+    for step in lesson.steps:
+        if step.is_exercise:
+            lines += [":check", *lesson.exercises[step.name].solution.splitlines(), ":check"]
+            lines.append(":next")
+        else:
+            lines.append(":next" if step.role == "check" else "")
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", "learn", str(lesson.number)],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(lesson.path.parents[1])},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in lesson.exercises:
+        assert f"{name}: not yet. " in done.stdout
+        assert f"{name}: passed. " in done.stdout, done.stdout
+        assert f"[x] {name}" in done.stdout
