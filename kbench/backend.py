@@ -103,12 +103,9 @@ from kbench.engine.ops.layout import (
     expand_dims,
     flatten,
     permute_dimensions,
-    repeat,
-    repeat_elements,
     reshape,
     reverse,
     squeeze,
-    tile,
     transpose,
 )
 from kbench.engine.ops.linear import batch_dot, dot
@@ -145,6 +142,7 @@ from kbench.engine.ops.reduce import (
     sum,
     var,
 )
+from kbench.engine.ops.repetition import repeat, repeat_elements, tile
 from kbench.engine.ops.scan import cumprod, cumsum
 from kbench.engine.ops.shaping import identity, shape, size
 from kbench.engine.session import (
@@ -178,11 +176,7 @@ py_slice = builtins.slice
 py_sum = builtins.sum
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # noqa: PLE0605
-__all__ = [
-    name
-    for name in __all__
-    if name not in ("annotations", "builtins", "sys", "ModuleType")
-]
+__all__ = [name for name in __all__ if name not in ("annotations", "builtins", "sys", "ModuleType")]
 
 
 class _CallableModule(ModuleType):

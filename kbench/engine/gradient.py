@@ -11,8 +11,8 @@ from typing import Any
 from kbench.engine.errors import ArgumentError, GradientError
 from kbench.engine.operands import converted
 from kbench.engine.ops.create import ones_like
-from kbench.engine.ops.layout import identity
 from kbench.engine.ops.reduce import reduce_like
+from kbench.engine.ops.shaping import identity
 from kbench.engine.spec import is_float
 from kbench.engine.tensor import Tensor
 

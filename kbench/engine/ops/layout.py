@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.declare import structured, view
+from kbench.engine.declare import view
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor
-from kbench.engine.ops.shaping import identity, shape_operand
+from kbench.engine.ops.shaping import shape as shape_of
+from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import Shape, Spec, check_axis, known_size, show
 from kbench.engine.tensor import Operand, Tensor
-
-__all__ = ["identity"]
 
 # ------------------------------------------------------------------ reshape
 
@@ -161,8 +160,6 @@ def batch_flatten(x: Operand) -> Tensor:
 
 def _batch_and_rest(tensor: Tensor) -> list[Any]:
     """First size and product of the others; a -1 would mean nothing where a size is 0."""
-    from kbench.engine.ops.shaping import shape as shape_of
-
     sizes = shape_of(tensor)
     rest: Any = 1
     for axis in range(1, tensor.ndim):
@@ -285,135 +282,3 @@ def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
     tensor = as_tensor(x)
     items = axes if isinstance(axes, (list, tuple)) else (axes,)
     return apply(REVERSE, tensor, axes=tuple({check_axis(one, tensor.ndim): 0 for one in items}))
-
-
-# ------------------------------------------------------------------ repetition
-
-
-def _repeat_infer(x: Spec, *, rep: int, axis: int) -> Spec:
-    size = x.shape[axis]
-    longer = None if size is None else size * rep
-    return Spec((*x.shape[:axis], longer, *x.shape[axis + 1 :]), x.dtype)
-
-
-def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, rep: int, axis: int) -> tuple[Tensor]:
-    from kbench.engine.ops.reduce import sum as total
-
-    apart = (*x.spec.shape[: axis + 1], rep, *x.spec.shape[axis + 1 :])
-    return (total(reshape(g, _dynamic(apart, x, axis)), axis + 1),)
-
-
-def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
-    """`sizes`, with the unknown ones read from `x` at evaluation; `axis + 1` is the new one."""
-    from kbench.engine.ops.shaping import shape as shape_of
-
-    if None not in sizes:
-        return list(sizes)
-    actual = shape_of(x)
-    source = [i if i <= axis else i - 1 for i in range(len(sizes))]
-    return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
-
-
-REPEAT = structured(
-    "repeat_elements",
-    _repeat_infer,
-    lambda out, x, *, rep, axis: np.repeat(x, rep, axis),
-    _repeat_gradient,
-    allocates=True,
-)
-
-
-def repeat_elements(x: Operand, rep: int, axis: int) -> Tensor:
-    """Every element `rep` times in a row along `axis`. Gradient: to `x`.
-
-    Raises:
-        ArgumentError: `rep` is not an integer of at least 1.
-
-    >>> K.eval(K.repeat_elements(K.constant([1.0, 2.0]), 2, 0))
-    array([1., 1., 2., 2.], dtype=float32)
-    """
-    tensor = as_tensor(x)
-    if isinstance(rep, bool) or not isinstance(rep, (int, np.integer)) or rep < 1:
-        raise ArgumentError(f"rep must be an integer of at least 1, got {rep!r}")
-    return apply(REPEAT, tensor, rep=int(rep), axis=check_axis(axis, tensor.ndim))
-
-
-def _tile_infer(x: Spec, counts: Spec | None = None, *, n: Shape | None = None) -> Spec:
-    if n is None:
-        assert counts is not None
-        n = counts.value if counts.value is not None else (None,) * x.ndim
-    sizes = [None if a is None or b is None else a * b for a, b in zip(x.shape, n, strict=True)]
-    return Spec(tuple(sizes), x.dtype)
-
-
-def _tile_numpy(
-    out: Any, x: np.ndarray, counts: np.ndarray | None = None, *, n: Shape | None = None
-) -> np.ndarray:
-    repeats = tuple(counts.tolist()) if counts is not None else n
-    if any(count is None or count < 0 for count in repeats or ()):
-        raise ArgumentError(f"n must not be negative, got {repeats}")
-    return np.tile(x, repeats)
-
-
-def _tile_gradient(
-    g: Tensor, y: Tensor, x: Tensor, counts: Tensor | None = None, **_attrs: Any
-) -> tuple[Any, ...]:
-    return (apply(UNTILE, g, x),) + (() if counts is None else (None,))
-
-
-def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    apart: list[int] = []
-    for total, size in zip(g.shape, x.shape, strict=True):
-        apart += [total // size if size else 0, size]
-    return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)
-
-
-TILE = structured("tile", _tile_infer, _tile_numpy, _tile_gradient, allocates=True)
-UNTILE = structured(
-    "untile",
-    lambda g, x: Spec(x.shape, g.dtype),
-    _untile_numpy,
-    lambda g, y, z, x: (apply(TILE, g, _counts(z, x)), None),
-    allocates=True,
-)
-
-
-def _counts(z: Tensor, x: Tensor) -> Tensor:
-    from kbench.engine.ops.shaping import shape as shape_of
-
-    return shape_of(z) // shape_of(x)
-
-
-def tile(x: Operand, n: Any) -> Tensor:
-    """`x` repeated as a whole `n[i]` times along axis i.
-
-    Arguments:
-        n: an integer (the last axis), a list, or an integer vector tensor. A list shorter than
-            the rank is filled with 1 on the left.
-    Raises:
-        ArgumentError: more entries than axes, or a negative entry.
-    Gradient: to `x`.
-
-    >>> K.eval(K.tile(K.constant([1.0, 2.0]), 2))
-    array([1., 2., 1., 2.], dtype=float32)
-    """
-    tensor, counts = as_tensor(x), shape_operand(n, name="n")
-    if isinstance(counts, Tensor):
-        if counts.spec.shape != (tensor.ndim,):
-            raise ShapeError(f"n is {counts.spec}, but x is {tensor.spec}: one entry per axis")
-        return apply(TILE, tensor, counts)
-    if len(counts) > tensor.ndim:
-        raise ArgumentError(f"n has {len(counts)} entries, but x is {tensor.spec}")
-    return apply(TILE, tensor, n=(1,) * (tensor.ndim - len(counts)) + counts)
-
-
-def repeat(x: Operand, n: int) -> Tensor:
-    """A matrix [rows, columns] repeated `n` times: [rows, n, columns]. Gradient: to `x`.
-
-    Raises:
-        ShapeError: `x` has not two axes.
-    """
-    tensor = as_tensor(x)
-    if tensor.ndim != 2:
-        raise ShapeError(f"x is {tensor.spec}, but two axes are needed")
-    return repeat_elements(expand_dims(tensor, 1), n, 1)
