@@ -87,8 +87,8 @@ def _tile_gradient(
 
 def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     apart: list[int] = []
-    for total, size in zip(g.shape, x.shape, strict=True):
-        apart += [total // size if size else 0, size]
+    for whole, size in zip(g.shape, x.shape, strict=True):
+        apart += [whole // size if size else 0, size]
     return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)
 
 
