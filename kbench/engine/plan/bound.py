@@ -35,7 +35,7 @@ class BoundPlan:
         self.items = items
         self.roots = roots
         self.chosen = choose_steps(items, needed, roots)
-        self.layout: Layout = lay_out(items, [one.slot for one in self.chosen], roots)
+        self.layout: Layout = lay_out(items, [(one.slot, one.reads) for one in self.chosen], roots)
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Values = [item.value for item in items]
         self._variables = [

@@ -49,24 +49,39 @@ def writes_out(item: Item) -> bool:
     return not item.source and item.static and not item.op.allocates
 
 
-def lay_out(items: Sequence[Item], steps: Sequence[int], roots: Sequence[int]) -> Layout:
-    """Assign arena offsets to every provided buffer; results of the call get their own memory."""
+def _last_uses(
+    items: Sequence[Item], steps: Sequence[tuple[int, tuple[int, ...]]], roots: Sequence[int]
+) -> dict[int, int]:
+    """For each slot the last step that looks at its memory; results are needed after all steps."""
     owners = _owners(items)
-    position = {slot: index for index, slot in enumerate(steps)}
     last_use = dict.fromkeys(range(len(items)), -1)
-    for index, slot in enumerate(steps):
-        for one in items[slot].inputs:
+    for index, (slot, reads) in enumerate(steps):
+        conditions = (one for one, _ in items[slot].guard)
+        for one in (*reads, *conditions):
             for owner in owners[one]:
                 last_use[owner] = index
-    escaping = frozenset(root for root in roots if writes_out(items[root]))
     for root in roots:
         for owner in owners[root]:
             last_use[owner] = len(steps)
+    return last_use
+
+
+def lay_out(
+    items: Sequence[Item], steps: Sequence[tuple[int, tuple[int, ...]]], roots: Sequence[int]
+) -> Layout:
+    """Assign arena offsets to every provided buffer; results of the call get their own memory.
+
+    `steps` are pairs of the slot that a step fills and the slots that it reads: a group of items
+    that runs as one step reads what its members read, when the last of them is due.
+    """
+    last_use = _last_uses(items, steps, roots)
+    position = {slot: index for index, (slot, _) in enumerate(steps)}
+    escaping = frozenset(root for root in roots if writes_out(items[root]))
     arena = _Arena()
     ending: dict[int, list[int]] = {}
     released: dict[int, tuple[int, ...]] = {}
     loose = most = 0
-    for index, slot in enumerate(steps):
+    for index, (slot, _) in enumerate(steps):
         item = items[slot]
         if slot not in escaping and (writes_out(item) or item.op.kind == "structured"):
             ending.setdefault(max(last_use[slot], position[slot]), []).append(slot)
