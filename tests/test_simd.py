@@ -166,6 +166,21 @@ def test_hard_angles(name):
         assert abs(float(value) - true) <= 1.6 * np.spacing(np.float32(abs(true))), point
 
 
+@pytest.mark.parametrize("name", ("sin", "cos"))
+def test_angles_close_to_quarter_turns(name):
+    turns = np.random.default_rng(3).integers(-63_000, 63_000, 200)
+    x = np.concatenate([turns * (np.pi / 2), [1e5, -1e5, 99_999.99]])
+    assert max(exact_errors(name, x)) <= 1
+    mixed = np.where(np.arange(5000) % 700 == 3, 1e200, np.linspace(-50, 50, 5000))
+    errors = exact_errors(name, mixed[::50])
+    assert max(errors) <= 1
+    whole = compute(f"{name}(a0)", mixed)
+    np.testing.assert_allclose(whole, getattr(np, name)(mixed), rtol=1e-12, atol=1e-15)
+    mixed[10] = np.nan
+    want = getattr(np, name)(mixed)
+    np.testing.assert_allclose(compute(f"{name}(a0)", mixed), want, rtol=1e-12, atol=1e-15)
+
+
 def test_powers_of_float32():
     random = np.random.default_rng(2)
     x = (10 ** random.uniform(-5, 5, 200_000)).astype(np.float32)

@@ -18,6 +18,11 @@ CHUNK = 4096
 ROWS = 128
 """Rows added in float32 by a column fold before they join float64 totals."""
 
+NEAR = 1e5
+"""Largest angle for which sine and cosine may take their faster form (see `trig`)."""
+ANGLES = 1024
+"""Elements whose angles are looked at before that choice."""
+
 STEPS = {
     "sum": "plus({0}, {1})",
     "mean": "plus({0}, {1})",
@@ -49,7 +54,7 @@ class _Nest:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.out = _Lines(depth=1)
-        self.body, self.used = _statements(program)
+        self.body, self.used, self.angles = _statements(program)
         self.last = program.rank - 1
 
     # -------------------------------------------------------------- pieces
@@ -98,12 +103,16 @@ class _Nest:
             if not pattern[self.last]:
                 self.out.add(self.load(number, self.place(number, "j")))
 
-    def step(self, position: str) -> None:
-        """The innermost body: load, compute, store at `position`."""
+    def loads(self) -> None:
+        """Load what varies along the innermost loop."""
         for number, pattern in enumerate(self.program.patterns):
             if pattern[self.last]:
                 self.out.add(self.load(number, self.place(number, "j")))
-        self.out.add(*self.body)
+
+    def step(self, position: str, near: bool = False) -> None:
+        """The innermost body: load, compute, store at `position`."""
+        self.loads()
+        self.out.add(*[_nearer(line) if near else line for line in self.body])
         for number, statement in enumerate(self.program.outputs):
             dtype = self.program.statements[statement].dtype
             self.used.add(f"store_{dtype}")
@@ -116,8 +125,7 @@ class _Nest:
         out = self.out
         if self.last == 0:
             self.hoisted()
-            out.open("for j in range(start, stop):")
-            self.step("j")
+            self.columns("start", "stop", "j")
             return
         outer = range(self.last)
         out.open("for item in range(start, stop):")
@@ -126,8 +134,34 @@ class _Nest:
         self.index("rest", outer)
         self.offsets(outer)
         self.hoisted()
-        out.open(f"for j in range(first, min(first + width, n{self.last})):")
-        self.step("base + j")
+        self.columns("first", f"min(first + width, n{self.last})", "base + j")
+
+    def columns(self, first: str, last: str, position: str) -> None:
+        """The innermost loop; with sines in it, in blocks that look at their angles first."""
+        out = self.out
+        if not self.angles:
+            out.open(f"for j in range({first}, {last}):")
+            self.step(position)
+            out.close()
+            return
+        out.add(f"end = {last}")
+        out.open(f"for low in range({first}, end, {ANGLES}):")
+        out.add(f"high = min(low + {ANGLES}, end)", "widest = 0.0")
+        out.open("for j in range(low, high):")
+        self.loads()
+        out.add(*self.body)
+        for angle in self.angles:
+            out.add(f"widest = maximum_float(widest, np.float64(absolute_float({angle})))")
+        out.close()
+        for head, near in ((f"if widest <= {NEAR}:", True), ("else:", False)):
+            out.open(head)
+            out.open("for j in range(low, high):")
+            self.step(position, near)
+            out.close(2)
+        out.close()
+        names = {name for line in self.body for name in re.findall(r"\w+", _nearer(line))}
+        self.used.update({name for name in names if "_near_" in name})
+        self.used.update({"maximum_float", "absolute_float"})
 
     def row_fold(self) -> None:
         """A fold over the trailing dims: an item is a part of one kept element's values."""
@@ -319,19 +353,27 @@ class _Nest:
         return joined if dtype[0] == "f" else f"np.{dtype}({joined})"
 
 
+def _nearer(line: str) -> str:
+    """A statement with the forms of sine and cosine for angles up to `NEAR`."""
+    return re.sub(r"\b(sin|cos)_(f32|f64)\(", r"\1_near_\2(", line)
+
+
 def _bits(dtype: str) -> str:
     return re.sub(r"\D", "", dtype)
 
 
-def _statements(program: Program) -> tuple[list[str], set[str]]:
+def _statements(program: Program) -> tuple[list[str], set[str], list[str]]:
     types = {f"a{number}": one.dtype for number, one in enumerate(program.inputs)}
-    lines, used = [], set()
+    lines: list[str] = []
+    used: set[str] = set()
+    angles: list[str] = []
     for number, statement in enumerate(program.statements):
-        source, names = translate(statement.expr, types, statement.dtype)
-        lines.append(f"t{number} = {source}")
-        used |= names
+        found = translate(statement.expr, types, statement.dtype)
+        lines.append(f"t{number} = {found.source}")
+        used |= found.used
+        angles += found.angles
         types[f"t{number}"] = statement.dtype
-    return lines, used
+    return lines, used, angles
 
 
 def source(program: Program) -> str:

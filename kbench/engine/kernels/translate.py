@@ -26,12 +26,21 @@ class Typed(NamedTuple):
     value: object = None
 
 
-def translate(expr: str, types: Mapping[str, str], result: str) -> tuple[str, set[str]]:
-    """Source that computes `expr` as dtype `result`, and the helper names it uses."""
+class Translation(NamedTuple):
+    """Source of an expression, the helpers it names, and the angles of its sines and cosines."""
+
+    source: str
+    used: set[str]
+    angles: list[str]
+
+
+def translate(expr: str, types: Mapping[str, str], result: str) -> Translation:
+    """Source that computes `expr`, over names of these dtypes, as dtype `result`."""
     writer = _Writer({name: computed(dtype) for name, dtype in types.items()})
     value = writer.write(scalars.parse(expr, list(types)))
     source = writer.convert(value, computed(result))
-    return ast.unparse(ast.parse(source, mode="eval")), writer.used
+    tidy = ast.unparse(ast.parse(source, mode="eval"))
+    return Translation(tidy, writer.used, writer.angles)
 
 
 def computed(dtype: str) -> str:
@@ -48,6 +57,7 @@ class _Writer:
     def __init__(self, types: Mapping[str, str]) -> None:
         self.types = types
         self.used: set[str] = set()
+        self.angles: list[str] = []
 
     def write(self, node: ast.expr) -> Typed:
         if scalars.is_literal(node):
@@ -158,6 +168,8 @@ class _Writer:
         if name == "absolute" and dtype[0] == "u":
             return Typed(self.convert(values[0], dtype), dtype)
         arguments = ", ".join(self.convert(value, dtype) for value in values)
+        if name in ("sin", "cos"):
+            self.angles.append(arguments)
         return self._wrapped(f"{self._use(f'{name}_{end}')}({arguments})", dtype)
 
     def _call(self, name: str, arguments: list[ast.expr]) -> Typed:

@@ -1,7 +1,7 @@
 """Branch-free sine and cosine that are right for every finite argument (see `simd`).
 
-The `_near_` forms reduce by subtracting multiples of pi/2 in parts: twice as fast, and right up to
-`NEAR` only. A loop nest looks at a block's largest angle to choose; the others take any argument.
+The `_near_` forms reduce by subtracting multiples of pi/2 in parts: several times as fast, but only
+right up to `nest.NEAR`. A loop nest chooses by a block's largest angle.
 
 x is reduced to a quadrant and a rest in [-pi/4, pi/4] by multiplying it with a window of the bits
 of 2/pi. The exponent of x chooses the window: bits whose product is a multiple of four quadrants
@@ -38,7 +38,6 @@ TWO_OVER_PI = (
 )
 """The first 1344 bits of 2/pi behind the binary point."""
 
-NEAR = 1e5
 GROUP = 16
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 HALF_PI_REST = -1.4973849048591833e-33
@@ -134,7 +133,7 @@ def _near_f32(x, shift):
     wide = np.float64(x)
     t = wide * TWO_OVER_PI_64 + MAGIC_64
     k = t - MAGIC_64
-    r = F32((wide - k * HALF_PI) - k * HALF_PI_LOW)
+    r = F32(fused(-k, HALF_PI, wide) - k * HALF_PI_LOW)
     return _finish_f32(r, bits_of_f64(t) + shift)
 
 
@@ -208,10 +207,10 @@ def _finish_f64(r, low, quadrant):
 def _near_f64(x, shift):
     t = x * TWO_OVER_PI_64 + MAGIC_64
     k = t - MAGIC_64
-    a = x - k * HALF_PI
+    a = fused(-k, HALF_PI, x)  # exact: both sides are multiples of 2^-52, the difference below 1
     w = k * HALF_PI_LOW
     r = a - w
-    low = ((a - r) - w) - k * HALF_PI_REST
+    low = ((a - r) - w) - (fused(k, HALF_PI_LOW, -w) + k * HALF_PI_REST)
     return _finish_f64(r, low, bits_of_f64(t) + shift)
 
 
