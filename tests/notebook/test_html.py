@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from kbench import backend as K
 from kbench.engine import describe
-from kbench.notebook import html, views
+from kbench.notebook import html, style, views
 from kbench.notebook.live import rows
 from kbench.notebook.style import STYLE
 from kbench.workbench.namespace import View
@@ -219,3 +221,46 @@ def test_bundle_goes_through_json() -> None:
 def test_settings_table() -> None:
     shown = "".join(read(views.settings()).text)
     assert "epsilon" in shown and "1e-07" in shown and "channels_last" in shown
+
+
+def luminance(colour: tuple[float, ...]) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [one / 255 for one in colour]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    "colours, page, page_colour",
+    [
+        (style._LIGHT, style._LIGHT_PAGE, (255, 255, 255)),
+        (style._DARK, style._DARK_PAGE, (17, 17, 17)),
+        (style._DARK, style._DARK_PAGE, (31, 31, 31)),
+    ],
+)
+def test_contrast(colours: str, page: str, page_colour: tuple[float, ...]) -> None:
+    known = dict(one.split(":") for one in f"{colours};{page}".split(";"))
+    ink = {
+        name: tuple(int(known[name][i : i + 2], 16) for i in (1, 3, 5))
+        for name in ("--kb-text", "--kb-soft", "--kb-bad", "--kb-name")
+    }
+    for name, colour in ink.items():
+        assert contrast(colour, page_colour) >= 4.5, name
+    heat, share = [float(one) for one in known["--kb-heat"].split()], style._STEPS[-1]
+    shade = tuple(h * share + p * (1 - share) for h, p in zip(heat, page_colour, strict=True))
+    assert contrast(ink["--kb-text"], shade) >= 4.5
+
+
+def test_html_loads_no_jupyter() -> None:
+    code = (
+        "import sys; from kbench import backend as K; K.variable([1.0])._repr_mimebundle_();"
+        "print([one for one in ('IPython', 'ipywidgets', 'traitlets', 'matplotlib', 'textual')"
+        " if one in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

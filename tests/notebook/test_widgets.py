@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,11 @@ import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
+from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine import config, variables
-from kbench.engine.errors import ArgumentError
 from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer, live
-from kbench.notebook.heatmap import PIXELS, thinned, unit_range
-from kbench.notebook.slicing import Slice, first, parse
-
-
-@pytest.fixture(autouse=True)
-def default_settings() -> Iterator[None]:
-    yield
-    for name, value in (
-        ("epsilon", 1e-7), ("floatx", "float32"), ("image_data_format", "channels_last")
-    ):  # fmt: skip
-        config.assign(name, value)
-    K.clear_session()
 
 
 @pytest.fixture
@@ -36,13 +24,6 @@ def panel() -> Iterator[ConfigPanel]:
     made = ConfigPanel()
     yield made
     made.close()
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 # ------------------------------------------------------------------ settings
@@ -207,165 +188,6 @@ def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> Non
     K.set_value(w, np.zeros(3))
     table.refresh()
     assert len(calls) == 2
-
-
-# ------------------------------------------------------------------ looking into arrays
-
-
-@pytest.mark.parametrize(
-    "text, shape, expected",
-    [
-        ("[0, :, :]", (2, 3, 4), Slice((0, 0, 0), 1, 2)),
-        ("1,:,2", (2, 3, 4), Slice((1, 0, 2), None, 1)),
-        (":, -1, :", (2, 3, 4), Slice((0, 2, 0), 0, 2)),
-        ("..., 0", (3, 4, 2), Slice((0, 0, 0), 0, 1)),
-        ("1, 2", (2, 3), Slice((1, 2), None, None)),
-        ("[]", (), Slice((), None, None)),
-    ],
-)
-def test_parse(text: str, shape: tuple[int, ...], expected: Slice) -> None:
-    assert parse(text, shape) == expected
-    assert parse(str(expected), shape) == expected
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("0, :", "3 entries are needed"),
-        (":, :, :", "at most two axes"),
-        ("2, :, :", "index 2 is out of range for axis 0 of size 2"),
-        ("x, :, :", "axis 0: 'x' is neither"),
-        ("__import__('os'), :, :", "neither an index nor a colon"),
-        ("..., ..., 0", "neither"),
-    ],
-)
-def test_parse_refuses(text: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=None) as caught:
-        parse(text, (2, 3, 4))
-    assert message in caught.value.reason
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4), (2, 3, 4, 5)])
-def test_slice_is_what_numpy_gives(shape: tuple[int, ...]) -> None:
-    array = np.arange(float(np.prod(shape))).reshape(shape)
-    shown = first(shape).of(array)
-    assert np.array_equal(shown, array.reshape((-1, *shown.shape))[0])
-    if len(shape) > 1:
-        turned = Slice((0,) * len(shape), len(shape) - 1, len(shape) - 2)
-        assert np.array_equal(turned.of(array), shown.T)
-
-
-def test_controls_agree_with_each_other() -> None:
-    view = TensorView(np.arange(24.0).reshape(2, 3, 4), "a")
-    assert view.index.value == "[0, :, :]" and "a[0, :, :]" in view._body.value
-    view.steppers[0].value = 1
-    assert view.index.value == "[1, :, :]" and ">23<" in view._body.value
-    view.rows.value = 0
-    assert str(view.slice) == "[:, 0, :]" and "a[:, 0, :]" in view._body.value
-    view.rows.value = 2
-    assert (view.rows.value, view.cols.value) == (2, 0)
-    view.index.value = "0, 1, :"
-    assert (view.rows.value, view.cols.value, view.steppers[1].value) == (None, 2, 1)
-    view.index.value = "0, 9, :"
-    assert "out of range" in view._message.value and view.index.value == "[0, 1, :]"
-    view.cols.value = None
-    assert str(view.slice) == "[0, 1, 0]"
-
-
-def test_view_follows_its_variable_only() -> None:
-    w, other = K.variable(np.zeros((2, 2))), K.variable(0.0)
-    view = TensorView(w)
-    view._repr_mimebundle_()
-    drawn = []
-    view.observe(lambda _change: drawn.append(1), "children")
-    view._body.observe(lambda _change: drawn.append(1), "value")
-    K.set_value(other, 1.0)
-    time.sleep(2 * live.INTERVAL)
-    assert drawn == []
-    K.set_value(w, np.full((2, 2), 7.0))
-    wait_for(lambda: ">7<" in view._body.value)
-    view.close()
-
-
-def test_one_figure_is_used_again() -> None:
-    view = TensorView(np.random.default_rng(0).normal(size=(2, 30, 40)), mode="heat map")
-    picture, before = view._picture, view.picture
-    assert before.startswith(b"\x89PNG")
-    view.steppers[0].value = 1
-    assert view._picture is picture and view.picture != before
-    assert len(picture._figure.axes) == 2
-    assert 'alt="heat map of array[1, :, :]"' in view._body.value
-    view.mode.value = "numbers"
-    assert view.picture == b"" and "<table>" in view._body.value
-
-
-@pytest.mark.parametrize(
-    "data_format, shape, drawn",
-    [
-        ("channels_last", (2, 8, 6, 3), True),
-        ("channels_first", (2, 3, 8, 6), True),
-        ("channels_last", (8, 6), True),
-        ("channels_last", (2, 3, 8, 6), False),
-        ("channels_first", (2, 8, 6, 3), False),
-        ("channels_last", (8,), False),
-        ("channels_last", (0, 8, 3), False),
-    ],
-)
-def test_images_go_by_the_data_format(
-    data_format: str, shape: tuple[int, ...], drawn: bool
-) -> None:
-    K.set_image_data_format(data_format)
-    view = TensorView(np.zeros(shape), mode="image")
-    assert bool(view.picture) == drawn
-    assert ("kb-bad" in view._message.value) != drawn
-
-
-@pytest.mark.parametrize("array", [np.array([["a", "b"]]), np.zeros((0, 3)), np.array([[None]])])
-def test_nothing_to_draw(array: np.ndarray) -> None:
-    view = TensorView(array, mode="heat map")
-    assert "no numbers to draw" in view._message.value
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        np.full((3, 3), np.nan),
-        np.array([[np.inf, -np.inf]]),
-        np.ones((1, 1)),
-        np.ones((2, 2), bool),
-    ],
-)
-def test_heat_map_of_anything(values: np.ndarray) -> None:
-    assert TensorView(values, mode="heat map").picture.startswith(b"\x89PNG")
-
-
-def test_large_slices_are_thinned() -> None:
-    thin, step = thinned(np.zeros((5000, 100)))
-    assert thin.shape[0] <= PIXELS and step == (10, 1)
-    view = TensorView(np.zeros((3000, 3000), np.float32), mode="heat map")
-    assert len(view.picture) < 100_000
-
-
-@pytest.mark.parametrize(
-    "values, low, high",
-    [
-        (np.array([0, 255], np.uint8), 0.0, 1.0),
-        (np.array([0.25, 0.5]), 0.25, 0.5),
-        (np.array([-3.0, 5.0]), 0.0, 1.0),
-        (np.array([np.nan, 2.0]), 0.0, 1.0),
-        (np.array([-300, 300]), 0.0, 1.0),
-        (np.array([2.0, 2.0]), 0.0, 0.0),
-        (np.array([-1e308, 1e308]), 0.0, 1.0),
-    ],
-)
-def test_unit_range(values: np.ndarray, low: float, high: float) -> None:
-    pixels = unit_range(values)
-    assert (pixels.min(), pixels.max()) == (low, high)
-
-
-def test_symbolic_tensors_are_not_looked_into() -> None:
-    with pytest.raises(ArgumentError, match="has no value of its own"):
-        TensorView(K.placeholder((2,), name="x"))
 
 
 # ------------------------------------------------------------------ all together
