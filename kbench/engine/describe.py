@@ -374,6 +374,7 @@ def run(record: Any) -> dict[str, Any]:
         "function": printable(record.function),
         "seconds": float(record.seconds),
         "bytes": sum(row["bytes"] for row in rows),
+        "peak_bytes": int(record.peak_bytes),
         "forms": forms,
         "rows": rows,
     }
@@ -385,6 +386,7 @@ def _step(position: int, step: Any) -> dict[str, Any]:
         "step": position,
         "op": printable(step.label),
         "form": str(step.form),
+        "spec": spec_text(step.shape, step.dtype),
         "seconds": seconds,
         "bytes": moved,
         "flops": flops,

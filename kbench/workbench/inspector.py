@@ -174,7 +174,12 @@ class Inspector:
             value = list(value.outputs)
         elif not describe.is_tensor(value):
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
-        return describe.graph(value, max(1, min(limit, 10 * describe.GRAPH_LIMIT)))
+        limit = max(1, min(limit, 10 * describe.GRAPH_LIMIT))
+        found = describe.graph(value, limit)
+        while protocol.size(found) > protocol.PAGE:  # leave out far nodes, never the result
+            limit //= 2
+            found = describe.graph(value, limit)
+        return found
 
     def _serve_export(self, name: str, path: str) -> Data:
         """Write a name's array to a file whose name says the format."""
@@ -210,8 +215,7 @@ class Inspector:
         return {
             "recording": self._recorder.on,
             "functions": self._recorder.functions(),
-            "run": None if found is None else describe.run(found),
-            **({} if found is None else {"rows": describe.run(found)["rows"]}),
+            "run": None if found is None else recorder.shortened(describe.run(found)),
         }
 
     def _serve_trace(self, on: bool = True) -> Data:

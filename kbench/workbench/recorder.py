@@ -7,7 +7,26 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from kbench.workbench import protocol
+
 KEPT = 16
+SOURCE_LIMIT = 4_000
+
+
+def shortened(run: dict[str, Any]) -> dict[str, Any]:
+    """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
+    room = protocol.PAGE
+    kept = []
+    for row in sorted(run["rows"], key=lambda one: -float(one["seconds"])):
+        source = row["source"]
+        if source is not None and len(source) > SOURCE_LIMIT:
+            row = {**row, "source": f"{source[:SOURCE_LIMIT]}\n# … cut"}
+        room -= protocol.size(row) + 2
+        if room < 0:
+            break
+        kept.append(row)
+    cut = len(run["rows"]) - len(kept)
+    return {**run, "rows": sorted(kept, key=lambda one: int(one["step"])), "cut": cut}
 
 
 class Recorder:

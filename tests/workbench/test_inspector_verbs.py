@@ -12,7 +12,8 @@ import pytest
 from inspector_helpers import ask, refused, rows
 
 import kbench as K
-from kbench.engine import config
+from kbench.engine import config, describe, trace
+from kbench.engine.trace import RunRecord, StepRecord
 from kbench.workbench.inspector import Inspector
 
 
@@ -95,9 +96,25 @@ def test_the_plan_shows_the_last_recorded_run(
     assert found["functions"] == ["plus_one"] and found["run"]["seconds"] > 0
     row = found["run"]["rows"][0]
     assert row["form"] in ("numpy", "library", "fused", "blas", "view") and row["seconds"] >= 0
+    assert describe.plan(names["f"])["rows"] == found["run"]["rows"]
     ask(inspector, "trace", on=False)
     names["f"]([np.zeros((3, 4))])
     assert ask(inspector, "plan")["run"]["seconds"] == found["run"]["seconds"]
+
+
+def test_of_a_very_long_run_the_slowest_steps_are_told(inspector: Inspector) -> None:
+    steps = [
+        StepRecord(f"step{i}", "fused", (i % 1000) * 1e-6, 8, 1, (2,), "float32", None, "x" * 9_000)
+        for i in range(2000)
+    ]
+    ask(inspector, "trace", on=True)
+    trace.publish(RunRecord("long", 1.0, 16, steps))
+    run = ask(inspector, "plan")["run"]
+    shown = [row["step"] for row in run["rows"]]
+    assert shown == sorted(shown) and len(shown) + run["cut"] == 2000
+    assert 999 in shown and 1999 in shown and 0 not in shown
+    assert run["forms"] == {"fused": 2000} and run["peak_bytes"] == 16
+    assert run["rows"][0]["spec"] == "float32[2]" and run["rows"][0]["source"].endswith("cut")
 
 
 def test_graph_rows_stand_after_their_inputs(inspector: Inspector) -> None:
@@ -115,6 +132,8 @@ def test_a_long_graph_is_cut_at_the_far_end(names: dict[str, Any]) -> None:
         value = value + 1.0
     names["deep"] = value
     inspector = Inspector(names)
+    found = ask(inspector, "graph", name="deep", limit=2000)
+    assert 100 < len(found["rows"]) < 2000 and found["rows"][-1]["name"] == value.name
     found = ask(inspector, "graph", name="deep", limit=50)
     inspector.close()
     assert len(found["rows"]) == 50 and found["total"] > 3000
