@@ -211,6 +211,22 @@ def test_a_buffer_lives_as_long_as_a_view_of_it() -> None:
     np.testing.assert_array_equal(kept, running)
 
 
+@pytest.mark.parametrize("rows", [3, 300], ids=["small", "fused"])
+def test_what_a_later_step_reads_is_kept(rows: int) -> None:
+    """A group reads when it runs, a guarded step its condition: later than the graph says."""
+    x = K.placeholder((None, 100))
+    scans = [K.cumsum(x * number, 1) for number in (1.0, 2.0, 3.0)]
+    joined = scans[0] * 0.5 + K.cumsum(scans[1], 0) + scans[2] * 0.25
+    flag = K.sum(K.cumsum(x, 0)) > 0
+    chosen = K.switch(flag, K.cumsum(joined, 0), K.cumsum(-joined, 1))
+    fed = np.random.default_rng(5).uniform(0, 1, (rows, 100)).astype("float32")
+    wide = [np.cumsum(fed.astype("float64") * number, 1) for number in (1, 2, 3)]
+    wanted = wide[0] * 0.5 + np.cumsum(wide[1], 0) + wide[2] * 0.25
+    value, late = K.function([x], [joined, chosen * 1])([fed])
+    np.testing.assert_allclose(value, wanted, 1e-4)
+    np.testing.assert_allclose(late, np.cumsum(wanted, 0), 1e-4)
+
+
 def test_the_record_tells_the_peak() -> None:
     x = K.placeholder((None, 200))
     compiled = K.function([x], [chain(x, 5)])
@@ -304,6 +320,10 @@ BINARY = {
     "multiply": (lambda x, y: x * y, np.multiply),
     "maximum": (K.maximum, np.maximum),
     # continuous where the condition changes, so that rounding cannot pick another result
+    "branch": (
+        lambda x, y: K.switch(K.sum(x) > K.sum(y), lambda: K.cumsum(x, 0), K.sin(y)),
+        lambda x, y: np.cumsum(x, 0) if x.sum() > y.sum() else np.sin(y),
+    ),
     "where": (lambda x, y: K.switch(x > y, x - y, y * 0), lambda x, y: np.where(x > y, x - y, 0)),
 }
 STEP = st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 30), st.integers(0, 30))
@@ -318,7 +338,7 @@ def build(steps: list[Any], leaves: list[Any], side: int) -> list[Any]:
             result = UNARY[name][side](x)
         else:
             result = BINARY[name][side](x, y)
-        scale = 0.25 if name in ("cumsum", "square", "multiply") else 1.0
+        scale = 0.25 if name in ("cumsum", "square", "multiply", "branch") else 1.0
         values.append(result * scale)
     return values
 
@@ -326,8 +346,8 @@ def build(steps: list[Any], leaves: list[Any], side: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("size", "examples", "mode"),
     [
-        (3, 60, "off"),
-        (150, 20, "off"),
+        (3, 100, "off"),
+        (150, 60, "off"),
         pytest.param(150, 40, "wait", marks=pytest.mark.slow),
     ],
     ids=["small", "large", "fused"],
