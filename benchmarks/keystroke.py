@@ -22,7 +22,8 @@ CELLS = (
     "import numpy as np; a = np.random.randn(64, 64); b = a @ a",
     "w = K.variable(a); x = K.placeholder((None, 64)); y = K.dot(x, w)",
 )
-TEXT = "zq = Kjw(xv + 1) * Yhg - Wbn / Vmt ** Qps "
+# Greek letters stand nowhere else on the screen, so what is seen is what was typed.
+TEXT = "αβ = γδε(ζη + θ) * ικλ - μν / ξο ** πρσ "
 PAUSE = 0.03  # seconds between keys, as a fast typist
 
 
@@ -38,8 +39,8 @@ def once(keys: int, home: str) -> list[float]:
             time.sleep(0.5)
         for index in range(keys):
             character = TEXT[index % len(TEXT)]
-            if character == " ":
-                terminal.type(" ")
+            if character.isascii():
+                terminal.type(character)
                 time.sleep(PAUSE)
                 continue
             time.sleep(PAUSE)

@@ -39,6 +39,7 @@ class Assist:
         self._matches = Latest(self._work)
         self._help = Latest(self._work)
         self._typed = 0
+        self._popup: CompletionList | None = None  # looked up once: it is asked for at every key
         self._signature = ""
 
     def _work(self, work: Work) -> None:
@@ -52,8 +53,10 @@ class Assist:
     @property
     def popup(self) -> CompletionList | None:
         """The list of completions, None before it is mounted."""
-        found = self.screen.query(CompletionList)
-        return found.first() if found else None
+        if self._popup is None:
+            found = self.screen.query(CompletionList)
+            self._popup = found.first() if found else None
+        return self._popup
 
     @property
     def open(self) -> bool:
@@ -116,12 +119,29 @@ class Assist:
         """Tab: take the choice, complete, or indent where nothing stands before the cursor."""
         prompt = self.prompt
         row, column = prompt.cursor_location
-        if self.open:
+        if self.open and not self._common():
             self.take()
+        elif self.open:
+            prompt.list_keys = ENGAGED
         elif not prompt.document.lines[row][:column].strip():
             prompt.insert(" " * (4 - column % 4))
         else:
             self._ask_matches(explicit=True)
+
+    def _common(self) -> bool:
+        """Put what all completions of the open list begin with; False when it stands there."""
+        options, prompt = self.popup, self.prompt
+        if options is None or prompt.list_keys == ENGAGED:
+            return False
+        start, end = options.span[0], max(prompt.position, options.span[1])
+        prefix = options.common_prefix()
+        if len(prefix) <= end - start:
+            return False
+        prompt.insert_at(start, end, prefix)
+        options.span = (start, start + len(prefix))
+        if len(options.matches) == 1:
+            self.close()
+        return True
 
     def _ask_matches(self, explicit: bool) -> None:
         text, position = self.prompt.text, self.prompt.position

@@ -110,6 +110,7 @@ class ErrorPart:
     value: str
     traceback: list[str]
     detail: dict[str, Any] = field(default_factory=dict)
+    cell: str = ""
 
 
 @dataclass

@@ -192,7 +192,8 @@ class Conductor:
     def _on_Error(self, event: Any) -> None:
         block = self._block(event.cell)
         if block is not None:
-            block.add(ErrorPart(event.name, event.value, list(event.traceback), event.detail or {}))
+            traceback, detail = list(event.traceback), event.detail or {}
+            block.add(ErrorPart(event.name, event.value, traceback, detail, block.ident))
             self.transcript.refit()
 
     def _on_CellDone(self, event: Any) -> None:

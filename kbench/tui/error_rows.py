@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual.content import Content
+from textual.style import Style
 
 from kbench.tui.glyphs import UNICODE, Glyphs
 from kbench.tui.palette import MUTED
@@ -26,12 +27,11 @@ def error_rows(part: ErrorPart, width: int, glyphs: Glyphs | None) -> list[Conte
     reason = str(detail.get("reason") or part.value or "")
     if detail.get("function"):
         reason = f"{detail['function']}: {reason}"
-    keys = "[e] explain  [c] go to cell" if detail.get("operands") else "[e] explain"
     rows = _head(part.name, reason, width)
     plain = not detail.get("source") and not detail.get("operands")
+    keys = explain_words(part)
     if plain and len(rows) == 1 and rows[0].cell_length + len(keys) + 2 <= width:
-        gap = " " * (width - rows[0].cell_length - len(keys))
-        return [rows[0] + Content.styled(gap + keys, MUTED)]
+        return [rows[0] + " " * (width - rows[0].cell_length - len(keys)) + keys]
     if detail.get("source") or detail.get("operands"):
         rows += expression_rows(detail.get("source") or (), detail, width, glyphs)
     suggestion = detail.get("suggestion")
@@ -51,17 +51,22 @@ def _head(name: str, reason: str, width: int) -> list[Content]:
     return list(rows)
 
 
-def _last_rows(words: str, keys: str, width: int) -> list[Content]:
+def explain_words(part: ErrorPart) -> Content:
+    """How to see more, by key or by click."""
+    words = Content.styled("alt+E explain", MUTED)
+    return words.stylize(Style.from_meta({"@click": f"screen.explain('{part.cell}')"}))
+
+
+def _last_rows(words: str, keys: Content, width: int) -> list[Content]:
     margin = " " * MARGIN
     if not words:
-        return [Content.styled(margin + keys, MUTED)]
+        return [margin + keys]
     words = safe(words)
     gap = width - MARGIN - cell_len(words) - len(keys)
     if gap >= 2:
-        tail = Content.styled(" " * gap + keys, MUTED)
-        return [Content.assemble(margin, (words, "$text-success")) + tail]
+        return [Content.assemble(margin, (words, "$text-success"), " " * gap) + keys]
     rows = fold(Content.styled(margin + words, "$text-success"), width)
-    return [*rows, Content.styled(margin + keys, MUTED)]
+    return [*rows, margin + keys]
 
 
 def expression_rows(

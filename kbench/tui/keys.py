@@ -44,6 +44,7 @@ TABLE: tuple[Key, ...] = (
     Key("main", "palette", "ctrl+p", "palette", "palette of all commands", "Palette"),
     Key("main", "jump", "ctrl+o", "jump", "jump to a pane by its letter"),
     Key("main", "interrupt", "ctrl+c", "interrupt", "copy, interrupt or clear", "Int"),
+    Key("main", "explain", "alt+e", "explain", "explain the newest error"),
     Key("main", "save", "alt+s", "save", "write the session to a script or a notebook"),
     Key("main", "restart", "alt+r,ctrl+f5", "restart", "restart the kernel"),
     Key("main", "quit", "ctrl+q", "quit", "quit", "Quit"),

@@ -219,6 +219,15 @@ class MainScreen(PaneScreen):
         """A letter per pane."""
         overlays.show_jump(self)
 
+    def action_explain(self, cell: str = "") -> None:
+        """Explain the error of a cell, or the newest."""
+        transcript = self.query_one(Transcript)
+        block = transcript.find(cell) if cell else transcript.newest_error()
+        if block is None:
+            self.notify("no error in this session", timeout=2, markup=False)
+        else:
+            overlays.explain(self, block)
+
     def action_save(self) -> None:
         """Write the session to a file."""
         overlays.ask_save(self)

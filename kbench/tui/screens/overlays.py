@@ -92,12 +92,14 @@ def explain(screen: MainScreen, block: Block) -> None:
     error = block.error
     if error is None:
         return
-    lines = [Content.assemble((safe(error.name), "bold $text-error"))]
-    lines += [Content(safe(line)) for line in error.value.split("\n")]
     detail = error.detail
+    reason = str(detail.get("reason") or error.value)
+    lines = [Content.assemble((safe(error.name), "bold $text-error"))]
+    lines += [Content(safe(line)) for line in reason.split("\n")]
+    room = min(104, screen.size.width * 9 // 10 - 5)
     if detail.get("source") or detail.get("operands"):
         lines.append(Content(""))
-        lines += expression_rows(detail.get("source") or (), detail, 100, screen.bench.glyphs)
+        lines += expression_rows(detail.get("source") or (), detail, room, screen.bench.glyphs)
     if detail.get("suggestion"):
         lines.append(Content.styled(f"  try {safe(str(detail['suggestion']))}", "$text-success"))
     lines += [Content(""), Content.styled("Cell", "bold")]

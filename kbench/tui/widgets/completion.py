@@ -30,18 +30,18 @@ class CompletionList(OptionList, can_focus=False):
     def __init__(self) -> None:
         super().__init__(id="completion", compact=True)
         self.span = (0, 0)  # characters of the prompt's text that a match replaces
-        self._matches: list[Match] = []
+        self.matches: list[Match] = []
         self.display = False
 
     def offer(self, matches: list[Match], span: tuple[int, int]) -> None:
         """Show these completions for the characters of `span`."""
-        self._matches = matches[:MOST]
+        self.matches = matches[:MOST]
         self.span = span
         self.clear_options()
-        width = min(max((len(match.text) for match in self._matches), default=0), 40)
-        self.add_options([Option(self._words(match, width)) for match in self._matches])
-        self.display = bool(self._matches)
-        self.highlighted = 0 if self._matches else None
+        width = min(max((len(match.text) for match in self.matches), default=0), 40)
+        self.add_options([Option(self._words(match, width)) for match in self.matches])
+        self.display = bool(self.matches)
+        self.highlighted = 0 if self.matches else None
 
     def _words(self, match: Match, width: int) -> Content:
         shown = one_line(match.text, width).ljust(width)
@@ -53,22 +53,22 @@ class CompletionList(OptionList, can_focus=False):
 
     def move(self, step: int) -> None:
         """Go up or down in the list, round its ends."""
-        if self._matches:
-            self.highlighted = ((self.highlighted or 0) + step) % len(self._matches)
+        if self.matches:
+            self.highlighted = ((self.highlighted or 0) + step) % len(self.matches)
 
     @property
     def chosen(self) -> str | None:
         """The text of the highlighted completion."""
-        if not self.display or self.highlighted is None or not self._matches:
+        if not self.display or self.highlighted is None or not self.matches:
             return None
-        return self._matches[self.highlighted].text
+        return self.matches[self.highlighted].text
 
     def common_prefix(self) -> str:
         """What all completions begin with."""
-        if not self._matches:
+        if not self.matches:
             return ""
-        first = min(match.text for match in self._matches)
-        last = max(match.text for match in self._matches)
+        first = min(match.text for match in self.matches)
+        last = max(match.text for match in self.matches)
         length = 0
         while length < len(first) and length < len(last) and first[length] == last[length]:
             length += 1
@@ -78,10 +78,10 @@ class CompletionList(OptionList, can_focus=False):
         """Take a place above or below the cursor, wherever there is more room."""
         if not self.display:
             return
-        texts = [min(len(match.text), 40) for match in self._matches]
+        texts = [min(len(match.text), 40) for match in self.matches]
         width = min(max(texts, default=10) + 16, screen.width)
         above, below = cursor.y - screen.y, screen.bottom - cursor.y - 1
-        rows = min(len(self._matches) + 2, ROWS + 2, max(above, below))
+        rows = min(len(self.matches) + 2, ROWS + 2, max(above, below))
         if rows < 3:
             self.display = False
             return

@@ -69,6 +69,10 @@ class Transcript(LineView):
         """The newest cell with this number."""
         return next((one for one in reversed(self.blocks) if one.count == count), None)
 
+    def newest_error(self) -> Block | None:
+        """The newest cell that ended in an error."""
+        return next((one for one in reversed(self.blocks) if one.error), None)
+
     def changed(self, block: Block) -> None:
         """A cell has another look."""
         block.touch()
@@ -189,7 +193,7 @@ class Transcript(LineView):
         """Explain the error of the cell, or of the newest cell that has one."""
         block = self.current
         if block is None or block.error is None:
-            block = next((one for one in reversed(self.blocks) if one.error), None)
+            block = self.newest_error()
         if block is not None:
             self.post_message(self.Explain(block))
 
