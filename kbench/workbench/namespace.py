@@ -47,6 +47,7 @@ class _Known:
     turn: int
     is_array: bool
     statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    rows: dict[bool, tuple[int, Any, dict[str, Any], int]] = field(default_factory=dict)
     owner: Any = None
 
     def __post_init__(self) -> None:
@@ -173,14 +174,28 @@ class View:
         room = protocol.PAGE
         for place, name in enumerate(wanted[max(start, 0) :], max(start, 0)):
             if name in values:
-                row = self._row(name, values[name], statistics)
+                row, length = self._kept_row(name, values[name], statistics)
             else:
                 row = {"name": describe.printable(name), "key": name, "kind": "gone"}
-            room -= protocol.size(row) + 2
+                length = protocol.size(row)
+            room -= length + 2
             if room < 0 and rows:
                 return rows, place
             rows.append(row)
         return rows, None
+
+    def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[dict[str, Any], int]:
+        """A row and its size; of a tensor the same as before while version and last run are."""
+        known = self._known.get(name)
+        if known is None or not describe.is_tensor(value):
+            row = self._row(name, value, statistics)
+            return row, protocol.size(row)
+        kept = known.rows.get(statistics)
+        if kept is None or kept[0] != known.version or kept[1] is not value.last:
+            version, last = known.version, value.last
+            row = self._row(name, value, statistics)
+            kept = known.rows[statistics] = (version, last, row, protocol.size(row))
+        return kept[2], kept[3]
 
     def _row(self, name: str, value: Any, statistics: bool) -> dict[str, Any]:
         row: dict[str, Any] = {"name": describe.printable(name), "key": name}

@@ -151,10 +151,11 @@ def capped(message: dict[str, Any]) -> dict[str, Any]:
     """The message as plain JSON values, its longest lists halved until it fits the limit."""
     message = plain(message)
     try:
-        json.dumps(message, ensure_ascii=False).encode("utf-8")
+        length = len(json.dumps(message, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:  # a lone surrogate in a name: no wire carries it
         message = _encodable(message)
-    while size(message) > LIMIT:
+        length = size(message)
+    while length > LIMIT:
         data = message["data"]
         lists = {key: value for key, value in data.items() if isinstance(value, list) and value}
         if not lists:
@@ -164,6 +165,7 @@ def capped(message: dict[str, Any]) -> dict[str, Any]:
         truncated.setdefault(key, {"of": len(data[key])})
         data[key] = data[key][: len(data[key]) // 2]
         truncated[key]["kept"] = len(data[key])
+        length = size(message)
     return message
 
 
