@@ -56,8 +56,10 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
         super().close()
 
     def _label(self) -> str:
-        facts = ", ".join(f"{name} {value}" for name, value in config.snapshot().items())
-        return f"settings: {facts}"
+        known = config.snapshot().items()
+        return "settings: " + ", ".join(
+            f"{one} {views.setting(one, value)}" for one, value in known
+        )
 
     def _portrait(self) -> str:
         return views.settings()

@@ -68,8 +68,7 @@ class KbenchMagics(Magics):
     @line_magic
     def config_k(self, line: str) -> Any:
         """Without arguments the settings; `%config_k floatx=float64 epsilon=1e-5` sets some."""
-        # The learning phase goes last: once set it cannot be made symbolic again.
-        pairs = sorted(map(_assignment, line.split()), key=lambda pair: pair[0] == "learning_phase")
+        pairs = [_assignment(word) for word in line.split()]
         before = config.snapshot()
         done: list[str] = []
         try:
@@ -78,7 +77,7 @@ class KbenchMagics(Magics):
                 done.append(name)
         except KbenchError as error:
             for name in done:
-                _put_back(name, before)
+                config.assign(name, before[name])
             raise UsageError(f"nothing was changed: {error.reason}") from None
         return _panel() if not pairs else _pairs("kbench settings", _settings())
 
@@ -141,8 +140,10 @@ class KbenchMagics(Magics):
 
     @line_magic
     def skip(self, line: str) -> None:
-        """Enter the answer of an exercise into the next cell and count it as done."""
-        self._running.set_next_input(_told(self._coach().skip, line))
+        """Show the answer of an exercise, put it into the next cell, and count it as done."""
+        answer = _told(self._coach().skip, line)
+        print(answer)
+        self._running.set_next_input(answer)
 
     def _coach(self) -> Coach:
         if KbenchMagics.coach is None:
@@ -160,12 +161,6 @@ def _told(action: Any, line: str, *arguments: Any) -> Any:
 
 def _settings() -> list[tuple[str, str]]:
     return [(name, views.setting(name, value)) for name, value in config.snapshot().items()]
-
-
-def _put_back(name: str, before: dict[str, Any]) -> None:
-    """Restore a setting that was changed before a later one was refused."""
-    if before[name] is not None:
-        config.assign(name, before[name])
 
 
 def _assignment(word: str) -> tuple[str, Any]:

@@ -62,6 +62,7 @@ def run(shell: Any, code: str) -> str:
         ("%lesson 1\n%hint", ["hint 1 of 2"]),
         ("%lesson 1\n%solution", ["0 failed checks so far"]),
         ("%lesson 1\n%solution --sure", ["axis=1"]),
+        ("%lesson 1\n%skip overflow\n%lesson", ['dtype="float32"', "[x] overflow"]),
         ("%lesson 1\n%check nope", ["has no exercise 'nope'"]),
         ("%lesson 1\n%check", ["row-means: not yet. `means` does not exist yet"]),
     ],

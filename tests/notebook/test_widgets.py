@@ -64,6 +64,18 @@ def test_refusal_message_is_escaped(panel: ConfigPanel) -> None:
     assert "&lt;script" in panel._message.value
 
 
+def test_learning_phase_is_set_and_made_symbolic_again(panel: ConfigPanel) -> None:
+    assert "learning_phase symbolic" in panel._label()
+    panel.fields["learning_phase"].value = 1
+    assert K.learning_phase() == 1
+    panel.fields["learning_phase"].value = None
+    assert config.snapshot()["learning_phase"] is None
+    K.set_learning_phase(0)
+    assert panel.fields["learning_phase"].value == 0
+    K.clear_session()
+    assert panel.fields["learning_phase"].value is None
+
+
 def test_engine_moves_control(panel: ConfigPanel) -> None:
     K.set_floatx("float16")
     K.set_epsilon(0.25)
