@@ -154,11 +154,14 @@ def _add_moments(found: _Found, values: NDArray[np.float64]) -> None:
 
 def _lost_precision(found: _Found) -> bool:
     """True when squares overflowed or vanished, or integers exceed what a float64 holds."""
-    if not found.finite or found.low == found.high:
+    if not found.finite:
         return False
+    differ = found.low != found.high
     if isinstance(found.low, int):
-        return bool(max(abs(found.low), abs(found.high)) > 2**53)
-    return not math.isfinite(found.mean) or not 0.0 < found.moment < math.inf
+        return bool(differ and max(abs(found.low), abs(found.high)) > 2**53)
+    if not (math.isfinite(found.mean) and math.isfinite(found.moment)):
+        return True
+    return bool(differ and not found.moment > 0.0)
 
 
 def _scan_again(sample: NDArray[Any], found: _Found) -> _Found:

@@ -102,7 +102,8 @@ def test_any_array_has_a_row_a_line_and_a_window(values: np.ndarray) -> None:
     if finite.size:
         assert float(row["min"]) == finite.min() and float(row["max"]) == finite.max()
         slack = 1e-9 * max(abs(finite.min()), abs(finite.max()))
-        assert finite.min() - slack <= row["mean"] <= finite.max() + slack
+        with np.errstate(over="ignore"):  # the largest number has no room above it
+            assert finite.min() - slack <= row["mean"] <= finite.max() + slack
         assert row["std"] >= 0 and sum(row["histogram"]) == finite.size
     assert values.dtype.name in summary.line(values)
     assert summary.line(values, ascii=True).isascii()
