@@ -68,8 +68,9 @@ def load_ipython_extension(shell: Any) -> None:
     channel = Channel(shell)
     prepare(shell, channel.publish)
     setattr(shell, _ATTRIBUTE, channel)
-    shell.events.register("pre_execute", channel.inspector.began)
-    shell.events.register("post_execute", channel.inspector.ended)
+    # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
+    shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
+    shell.events.register("post_run_cell", lambda _result: channel.inspector.ended())
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
