@@ -41,4 +41,16 @@ def unload_ipython_extension(shell: Any) -> None:
     unload(shell)
 
 
+_WIDGETS = ("ConfigPanel", "TensorView", "VariableTable", "explorer")
+
+
+def __getattr__(name: str) -> Any:
+    """The notebook widgets, loaded when they are first asked for."""
+    if name in _WIDGETS:
+        from kbench.notebook.lazy import widget
+
+        return widget(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604

@@ -241,3 +241,12 @@ def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:
         live, twin = (one["data"] for one in cell.outputs)
         assert "application/vnd.jupyter.widget-view+json" in live and "text/html" not in live
         assert word in twin["text/html"] and "kb-twin" in twin["text/html"]
+
+
+def test_widgets_are_names_of_the_package() -> None:
+    import kbench
+
+    assert kbench.explorer is explorer and kbench.TensorView is TensorView
+    assert "explorer" not in kbench.__all__
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = kbench.nonsense
