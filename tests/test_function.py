@@ -202,6 +202,19 @@ def test_only_the_side_taken_is_evaluated() -> None:
     assert forms.count("not taken") >= 1
 
 
+def test_the_sides_may_differ_in_size() -> None:
+    flag, x = K.placeholder((), dtype="bool"), K.placeholder((None, 2))
+    chosen = K.switch(flag, K.exp(x), K.exp(x[:1]))
+    (gradient,) = K.gradients(chosen, x)
+    compiled = K.function([flag, x], [chosen, K.sum(chosen * 2), gradient])
+    assert K.int_shape(chosen) == (None, 2)
+    long, total, whole = compiled([True, np.zeros((3, 2))])
+    assert (long.shape, total.item(), whole.tolist()) == ((3, 2), 12.0, [[1.0, 1.0]] * 3)
+    short, total, part = compiled([False, np.zeros((3, 2))])
+    assert (short.shape, total.item()) == ((1, 2), 4.0)
+    assert part.tolist() == [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
+
 def test_nested_branches() -> None:
     n = K.placeholder((), dtype="int32")
     inner = K.switch(n > 10, n * 100, 10 // n)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import KbenchError, make_operand, op_symbol
+from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.plan.items import Guard, Item, infer_at
 
@@ -50,6 +51,8 @@ def numpy_step(item: Item) -> Step:
 
 def dynamic_step(item: Item) -> Step:
     """A step whose shape is known only now: the rule is checked on the computed operands."""
+    if item.op is BRANCH:  # one side was not computed, and any shape is right
+        return numpy_step(item)
     run, slot, inputs, node = _bound(item), item.slot, item.inputs, item.origin
 
     def step(v: Values, b: Buffers) -> None:
