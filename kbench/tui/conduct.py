@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
+from kbench.tui import status
 from kbench.tui.blocks import Block, ErrorPart, ResultPart
 from kbench.tui.geometry import LABEL
-from kbench.tui.glyphs import human_bytes, human_seconds
+from kbench.tui.glyphs import human_seconds
 from kbench.tui.palette import MUTED
 from kbench.tui.screens import overlays
-from kbench.tui.widgets.bars import Banner, HintLine, Line, Piece, StatusLine
+from kbench.tui.widgets.bars import Banner, HintLine, Line, StatusLine
 from kbench.tui.widgets.prompt import Prompt
 from kbench.tui.widgets.transcript import Transcript
 
@@ -247,9 +247,10 @@ class Conductor:
         self.death = event
         self._stuck = False
         block = self._block(event.cell)
+        how = status.exit_words(event.code)
         where = f" while it ran {block.label.strip(': ')}" if block is not None else ""
         self._banner(
-            f"the kernel died ({exit_words(event.code)}){where}; nothing shown or typed is lost",
+            f"the kernel died ({how}){where}; nothing shown or typed is lost",
             [("alt+R restart", "screen.restart"), ("F12 log", "screen.diagnostics")],
         )
         self.screen.panes.kernel_lost()
@@ -270,7 +271,7 @@ class Conductor:
         """Ask the system how much memory the kernel takes."""
         link = self.screen.bench.link
         pid = getattr(link.session, "pid", None)
-        self.memory = await link.call(memory_of, pid) if pid else 0
+        self.memory = await link.call(status.memory_of, pid) if pid else 0
         self.show_status()
 
     # ------------------------------------------------------------------ banner and lines
@@ -335,69 +336,18 @@ class Conductor:
         """The status line from what is known."""
         screen = self.screen
         tiny = screen.layout_now is not None and screen.layout_now.kind == "tiny"
-        pieces = self._pieces()
-        if tiny:
-            room = screen.size.width
-            words = "panes need 60x16" if room < 50 else "small terminal: the panes need 60x16"
-            pieces = [(words, MUTED), pieces[1]] if room < 40 else [pieces[1], (words, MUTED)]
+        now = status.Status(
+            self.state,
+            self.screen.bench.clock() - self._since,
+            self._last_seconds,
+            self.waiting,
+            self.settings,
+            getattr(screen.bench.link.session, "pid", None),
+            self.memory,
+            self._beat,
+        )
+        pieces = status.tiny(now, self.screen.bench.glyphs, screen.size.width) if tiny else (
+            status.pieces(now, self.screen.bench.glyphs)
+        )
         for line in screen.query(StatusLine):
             line.set_pieces(pieces, screen.bench.glyphs.pipe)
-
-    def _pieces(self) -> list[Piece]:
-        pieces: list[Piece] = [("kbench", "bold"), self._state_piece()]
-        settings = self.settings
-        if settings:
-            phase = settings.get("learning_phase")
-            pieces += [
-                (f"eps {settings.get('epsilon')}", ""),
-                (str(settings.get("floatx")), ""),
-                (str(settings.get("image_data_format")), ""),
-                (f"phase {'fed' if phase is None else phase}", ""),
-                (f"{settings.get('num_threads')} thr", ""),
-            ]
-        pid = getattr(screen_session(self.screen), "pid", None)
-        if pid and self.state in ("idle", "busy"):
-            words = f" {human_bytes(self.memory)}" if self.memory else ""
-            pieces.append((f"kernel {pid}{words}", MUTED))
-        return pieces
-
-    def _state_piece(self) -> Piece:
-        glyphs = self.screen.bench.glyphs
-        spin = glyphs.spinner[self._beat % len(glyphs.spinner)]
-        clock = self.screen.bench.clock
-        if self.state == "starting":
-            return f"{spin} kernel starting {clock() - self._since:.1f} s", "$text-warning"
-        if self.state == "busy":
-            more = f", {self.waiting} waiting" if self.waiting else ""
-            return f"{spin} busy {clock() - self._since:.1f} s{more}", "$text-warning"
-        if self.state in ("dead", "failed"):
-            return "! kernel dead" if self.state == "dead" else "! no kernel", "bold $text-error"
-        took = f" {human_seconds(self._last_seconds)}" if self._last_seconds is not None else ""
-        return f"idle{took}", "$text-success"
-
-
-def memory_of(pid: int) -> int:
-    """Resident bytes of a process, 0 when it is gone."""
-    import psutil  # not before the first cell has run
-
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def screen_session(screen: MainScreen) -> object:
-    """The session, None while there is none."""
-    return screen.bench.link.session
-
-
-def exit_words(code: int | None) -> str:
-    """'killed by SIGKILL', 'exit code 3'."""
-    if code is None:
-        return "for an unknown reason"
-    if code < 0:
-        try:
-            return f"killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"killed by signal {-code}"
-    return f"exit code {code}"

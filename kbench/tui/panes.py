@@ -101,20 +101,30 @@ class Panes:
         everything, names = self._all, sorted(self._dirty)
         self._all, self._dirty = False, set()
         try:
-            arguments = {} if everything else {"names": names}
-            data = await self.link.ask("summary", **arguments)
+            rows = await self._all_rows(None if everything else names)
         except AskFailed as error:
             self._dirty.update(names)
             self._all = self._all or everything
             words = f"Variables: {error}"
             self.screen.on_title_changed(TitleChanged("variables", words))
             return
-        rows = model.rows_of(data)
         if everything:
             table.forget()
         present = {row.name for row in rows}
         table.update_rows(rows, [name for name in names if name not in present])
         self._follow_value({row.name: row for row in rows}, set(names) - present)
+
+    async def _all_rows(self, names: list[str] | None) -> list[model.Row]:
+        """Rows of these names or of all; the inspector gives them in pages."""
+        arguments: dict[str, Any] = {} if names is None else {"names": names}
+        rows: list[model.Row] = []
+        start: int | None = 0
+        while start is not None:
+            data = await self.link.ask("summary", start=start, **arguments)
+            rows += model.rows_of(data)
+            following = data.get("next")
+            start = following if isinstance(following, int) and following > start else None
+        return rows
 
     def _follow_value(self, rows: dict[str, model.Row], gone: set[str]) -> None:
         pane = self._find(ValuePane)
