@@ -41,7 +41,7 @@ def render(
 
     Raises:
         OSError: the script cannot be read or the picture cannot be written.
-        ValueError: a line of the script that makes no sense.
+        ValueError: a line of the script that makes no sense, or an unknown theme.
     """
     lines = Path(script).read_text(encoding="utf-8").splitlines() if script else []
     with _compiling_at_once():
@@ -70,6 +70,8 @@ async def _draw(size: tuple[int, int], theme: str, steps: list[tuple[str, str]])
     try:
         async with app.run_test(size=size) as pilot:
             await _settle(pilot)
+            if app.problems:
+                raise ValueError("; ".join(app.problems))
             for command, argument in steps:
                 if command == "run":
                     prompt = app.screen.query_one(Prompt)
