@@ -30,6 +30,11 @@ def test_a_line_without_meaning_is_refused(line: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out.svg").exists()
 
 
+def test_an_unknown_theme_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        screenshot.render(tmp_path / "out.svg", (80, 24), "nonsense", None)
+
+
 def draw(out: Path, script: Path) -> str:
     """A picture drawn by a process of its own, as the command line does it."""
     code = (
