@@ -131,6 +131,27 @@ def test_earlier_results_survive_later_calls() -> None:
         np.testing.assert_allclose(one, np.full(50_000, 2 * np.exp(i)), 1e-5)
 
 
+VIEWS: list[tuple[str, Callable[[np.ndarray], Any]]] = [
+    ("itself", lambda a: a),
+    ("slice", lambda a: a[1::2]),
+    ("reshape", lambda a: a.reshape(-1, 2).T),
+    ("other dtype", lambda a: a.view("int32")),
+    ("memoryview", memoryview),
+    ("view of a view", lambda a: np.asarray(memoryview(a[::2]))[::2]),
+]
+
+
+@pytest.mark.parametrize(("name", "take"), VIEWS, ids=[name for name, _ in VIEWS])
+def test_memory_is_not_used_again_while_a_view_lives(name: str, take: Any) -> None:
+    x = K.placeholder((None,))
+    compiled = K.function([x], [K.exp(x) * 2])
+    kept = take(compiled([np.zeros(200_000)])[0])  # the result itself is gone
+    before = np.array(kept)
+    for number in range(4):
+        compiled([np.full(200_000, 1.0 + number)])
+    np.testing.assert_array_equal(np.array(kept), before)
+
+
 # ------------------------------------------------------------------ calling
 
 
