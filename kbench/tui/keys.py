@@ -54,7 +54,8 @@ TABLE: tuple[Key, ...] = (
     Key("main", "tab_2", "alt+2", "pane('value')", "value"),
     Key("main", "tab_3", "alt+3", "pane('plan')", "plan"),
     Key("main", "tab_4", "alt+4", "pane('settings')", "settings"),
-    Key("prompt", "run", "alt+enter,ctrl+enter", "run", "run now, complete or not"),
+    # Older terminals send alt+Enter and ctrl+Enter as plain Enter; alt+x reaches every program.
+    Key("prompt", "run", "alt+x,alt+enter,ctrl+enter", "run", "run now, complete or not"),
     Key("prompt", "newline", "ctrl+j,shift+enter", "newline", "new line, whatever stands there"),
     Key("prompt", "complete", "tab", "complete", "complete; indent at a blank"),
     Key("prompt", "signature", "shift+tab", "signature", "documentation of the call at the cursor"),
