@@ -16,6 +16,7 @@ from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
+_INTERNAL = (_ENGINE, "<kbench", "<frozen")
 _OPERATOR_NAMES = {
     "__add__": "+",
     "__sub__": "-",
@@ -92,20 +93,24 @@ def set_place_namer(namer: Callable[[str, int], str] | None) -> None:
 
 def is_internal(filename: str) -> bool:
     """True for code of this package's engine, which is never the user's line."""
-    return filename.startswith((_ENGINE, "<kbench"))
+    return filename.startswith(_INTERNAL)
 
 
-def user_place(depth: int = 1) -> Place | None:
-    """The innermost line of the current stack that is not the engine's own."""
+_WRAPPERS = ("method", "public", "call")  # engine frames whose name says nothing of the function
+
+
+def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
+    """The innermost line that is not the engine's own, and the K function called there."""
     frame: FrameType | None = sys._getframe(depth)
+    called = None
     while frame is not None:
-        filename = frame.f_code.co_filename
-        if not filename.startswith(_ENGINE) and not filename.startswith("<"):
-            return Place(filename, frame.f_lineno)
-        if filename.startswith("<") and not filename.startswith(("<kbench", "<frozen")):
-            return Place(filename, frame.f_lineno)
+        code = frame.f_code
+        filename = code.co_filename
+        if not filename.startswith(_INTERNAL):
+            return Place(filename, frame.f_lineno), None if called in _WRAPPERS else called
+        called = code.co_name
         frame = frame.f_back
-    return None
+    return None, None
 
 
 def describe_value(value: Any) -> str | None:
@@ -190,7 +195,7 @@ class KbenchError(Exception):
         self.axes = axes or {}
         self.suggestion = suggestion
         self.function = function or _function_name(entry)
-        self.place = user_place(2)
+        self.place = user_call(2)[0]
         self.operands = operands if operands is not None else self._operands_of(entry)
         super().__init__(reason)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kbench.engine import session
-from kbench.engine.errors import ArgumentError, Place, user_place
+from kbench.engine.errors import ArgumentError, Place, user_call
 from kbench.engine.spec import DType, Spec, TensorShape
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Tensor:
         self.attrs = attrs
         self.spec = spec
         self.name = session.unique_name(name or op.name)
-        self.place = place if place is not None else user_place(2)
+        found, self.called = user_call(2)
+        self.place = place if place is not None else found
         self.generation = session.generation()
         self.controls: tuple[Tensor, ...] = getattr(session._local, "controls", ())
 
@@ -93,7 +94,7 @@ class Tensor:
         """A node that a plan makes while rewriting; it answers for `origin` in every report."""
         node = Tensor.__new__(Tensor)
         node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
-        node.name, node.place = origin.name, origin.place
+        node.name, node.place, node.called = origin.name, origin.place, origin.called
         node.generation, node.controls = origin.generation, ()
         return node
 

@@ -86,7 +86,12 @@ def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: dict[str, Any])
     try:
         return op.infer(*specs, **attrs)
     except KbenchError as error:
-        raise error.at(op_symbol(op.name), concrete_operands(node, specs), node.place) from None
+        raise error.at(called(node, op), concrete_operands(node, specs), node.place) from None
+
+
+def called(node: Tensor, op: Op) -> str:
+    """What a user knows a node by: the K function that made it, or the operator."""
+    return node.called or op_symbol(op.name)
 
 
 def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import KbenchError, make_operand, op_symbol
+from kbench.engine.errors import KbenchError, make_operand
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import runtime_value
-from kbench.engine.plan.items import Guard, Item, infer_at
+from kbench.engine.plan.items import Guard, Item, called, infer_at
 
 Values = list[Any]
 Buffers = list[Any]
@@ -96,4 +96,4 @@ def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
         if row is not None and isinstance(array, np.ndarray):
             spec = str(runtime_value(array))
             rows.append(type(row)(row.role, spec, row.kind, row.name, row.place, row.ident))
-    return error.at(op_symbol(item.origin.op.name), tuple(rows), item.origin.place)
+    return error.at(called(item.origin, item.origin.op), tuple(rows), item.origin.place)
