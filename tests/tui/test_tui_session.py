@@ -75,6 +75,13 @@ async def test_a_multi_line_block_is_entered_key_by_key() -> None:
         assert session.cells[1].code == "for i in x:\n    f"
 
 
+async def test_alt_x_runs_and_other_alt_keys_type_nothing() -> None:
+    async with bench() as (app, pilot, session):
+        await pilot.press(*"f", "left_parenthesis", "alt+y", "alt+x")
+        await settle(pilot)
+        assert session.cells[1].code == "f("
+
+
 @pytest.mark.parametrize("size", [*SIZES, (60, 16), (20, 5)])
 async def test_interrupt_ladder(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, session):

@@ -209,6 +209,9 @@ class Prompt(TextArea):
             self.action_run()
 
     async def _on_key(self, event: events.Key) -> None:
+        if event.key.startswith("alt+"):  # it has a character, but nobody means to type it
+            event.prevent_default()
+            return
         if event.key in self.list_keys:
             event.stop()
             event.prevent_default()
@@ -319,6 +322,8 @@ class Prompt(TextArea):
         self.suggestion = found
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
-        """Printable keys and Enter belong to the editor."""
+        """Printable keys and Enter belong to the editor; with Alt they are commands."""
+        if key.startswith("alt+"):
+            return False
         consumed: Any = super().check_consume_key(key, character)
         return bool(consumed) or key == "enter"
