@@ -16,7 +16,8 @@ TITLES = {
     "settings": "Config",
 }
 LABEL = 9  # ` In [8]: ` before a prompt without a frame
-SHARES = {"compact": 60, "two": 57, "three": 43}  # the session's part in percent
+SHARES = {"compact": 60, "two": 52, "three": 43}  # the session's part in percent
+LEFT = 50  # percent of what the session leaves that the left of three columns gets
 FOCUS_ORDER = ("prompt", "transcript", *SIDE_PANES)
 
 
@@ -139,7 +140,7 @@ def _columns(
         regions[tab] = Region(left, body.y + upper + 1, right, body.height - upper - 1)
         return Layout("two", regions, SIDE_PANES[1:])
     middle = body.width * choices.shares.get("three", SHARES["three"]) // 100
-    left = (body.width - middle) * 46 // 100
+    left = (body.width - middle) * LEFT // 100
     right = body.width - left - middle
     settings = 9
     value = (body.height * 60) // 100
@@ -169,5 +170,6 @@ def share_at(kind: str, width: int, height: int, x: int, y: int) -> int:
         return 100 * (y - 1) // max(height - 2, 1)
     if kind == "two":
         return 100 * (x + 1) // max(width, 1)
-    # Three columns: left is 46 % of what the middle leaves, so x = left + middle.
-    return round(100 * (x + 1 - 0.46 * width) / (0.54 * max(width, 1)))
+    # Three columns: left is a part of what the middle leaves, and x = left + middle.
+    part = LEFT / 100
+    return round(100 * (x + 1 - part * width) / ((1 - part) * max(width, 1)))

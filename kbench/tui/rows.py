@@ -28,7 +28,14 @@ def shape_text(shape: Any) -> str:
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
-def number_text(value: Any) -> str:
+SHORT_DTYPES = {"bool": "b1"} | {
+    f"{kind}{bits}": f"{kind[0]}{bits}"
+    for kind in ("float", "int", "uint")
+    for bits in (8, 16, 32, 64)
+}
+
+
+def number_text(value: Any, digits: int = 3) -> str:
     """A number in at most about seven characters."""
     if value is None:
         return "-"
@@ -39,7 +46,7 @@ def number_text(value: Any) -> str:
         return "NaN"
     if real in (float("inf"), float("-inf")):
         return "Inf" if real > 0 else "-Inf"
-    text = f"{real:.3g}".replace("e-0", "e-").replace("e+0", "e+").replace("e+", "e")
+    text = f"{real:.{digits}g}".replace("e-0", "e-").replace("e+0", "e+").replace("e+", "e")
     if text.startswith(("0.", "-0.")):
         text = text.replace("0.", ".", 1)
     return text

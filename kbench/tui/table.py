@@ -15,6 +15,7 @@ from kbench.tui.text import one_line
 
 Cell = Content | str
 GAP = 2
+NARROW = 64  # cells below which a table stands closer together
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Column:
 
 
 def column_widths(
-    columns: Sequence[Column], texts: Sequence[Sequence[int]], width: int
+    columns: Sequence[Column], texts: Sequence[Sequence[int]], width: int, gap: int = GAP
 ) -> list[int]:
     """A width per column, 0 for those without room; `texts` are the cells' widths."""
     wanted = [
@@ -45,13 +46,13 @@ def column_widths(
         for want, column in zip(wanted, columns, strict=True)
     ]
     shown = set(range(len(columns)))
-    while sum(needed[at] + GAP for at in shown) - GAP > width:
+    while sum(needed[at] + gap for at in shown) - gap > width:
         last = max(shown, key=lambda at: (columns[at].rank, at))
         if columns[last].rank == 0:
             break
         shown.discard(last)
     widths = [needed[at] if at in shown else 0 for at in range(len(columns))]
-    spare = width - sum(widths[at] + GAP for at in shown) + GAP
+    spare = width - sum(widths[at] + gap for at in shown) + gap
     for at in sorted(shown, key=lambda at: columns[at].stretch):
         more = spare if columns[at].stretch else min(wanted[at] - widths[at], spare)
         if more > 0:
@@ -91,6 +92,16 @@ class Table(LineView):
 
     # ------------------------------------------------------------------ content
 
+    @property
+    def narrow(self) -> bool:
+        """Whether cells should be short and close together."""
+        return 0 < self.size.width < NARROW
+
+    @property
+    def gap(self) -> int:
+        """Blank cells between two columns."""
+        return 1 if self.narrow else GAP
+
     def fill(self, rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
         """Show these rows, each under its key; the cursor stays on its key if it is still there."""
         key = self.current_key if self._touched else None
@@ -107,7 +118,7 @@ class Table(LineView):
         """Share the width among the columns again."""
         room = max(self.size.width - 1, 1)
         lengths = [[cell.cell_length for cell in cells] for _, cells in self._rows]
-        self._widths = column_widths(self.columns, lengths, room)
+        self._widths = column_widths(self.columns, lengths, room, self.gap)
         super().refit()
 
     def flash(self, names: set[str]) -> None:
@@ -169,7 +180,7 @@ class Table(LineView):
                 cell = cut(cell, width, self.glyphs.ellipsis)
             pad = " " * (width - cell.cell_length)
             parts += [pad, cell] if column.right else [cell, pad]
-            parts.append(" " * GAP)
+            parts.append(" " * self.gap)
         return Content.assemble(*parts[:-1])
 
     # ------------------------------------------------------------------ the cursor

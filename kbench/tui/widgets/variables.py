@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from textual.content import Content
 from textual.message import Message
@@ -11,12 +12,21 @@ from kbench.tui import keys
 from kbench.tui.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.messages import CopyText, InsertText, TitleChanged
 from kbench.tui.palette import MUTED
-from kbench.tui.rows import KIND_WORDS, Row, Statistics, number_text, shape_text
+from kbench.tui.rows import (
+    KIND_WORDS,
+    SHORT_DTYPES,
+    Row,
+    Statistics,
+    number_text,
+    shape_text,
+)
 from kbench.tui.table import Column, Table
 from kbench.tui.text import safe
 
 SORTS = ("name", "kind", "size", "change")
 BARS = 8
+NARROW_BARS = 5
+NARROW_RANGE = 18  # cells that `[-.17 ▁▄█▃▁ .2] v0` needs
 SNIPPETS = (
     "x = K.placeholder((None, 4), name='x')",
     "w = K.variable([[1., 2.], [3., 4.], [5., 6.]], name='w')",
@@ -24,7 +34,7 @@ SNIPPETS = (
 )
 
 
-def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
+def range_words(stats: Statistics, glyphs: Glyphs, narrow: bool = False) -> Content:
     """`NaN 3!  ~[-.12 ▁▅█▂ .12]`: a tilde when only a sample was read."""
     if stats.refused:
         return Content.styled(stats.refused, MUTED)
@@ -43,23 +53,26 @@ def range_words(stats: Statistics, glyphs: Glyphs) -> Content:
     elif stats.low == stats.high:
         parts.append(f"all {number_text(stats.low)}" if stats.count > 1 else number_text(stats.low))
     else:
-        bars = histogram(stats.bins, glyphs, BARS)
-        low, high = number_text(stats.low), number_text(stats.high)
+        bars = histogram(stats.bins, glyphs, NARROW_BARS if narrow else BARS)
+        digits = 2 if narrow else 3
+        low, high = number_text(stats.low, digits), number_text(stats.high, digits)
         parts += [f"[{low} ", (bars, "$text-accent"), f" {high}]"]
     return Content.assemble(*parts)
 
 
-def note_words(row: Row, glyphs: Glyphs) -> Content:
+def note_words(row: Row, glyphs: Glyphs, narrow: bool = False) -> Content:
     """The last column: range, version, last fed shape, or what the kernel says of the object."""
     if row.stats is not None:
-        words = range_words(row.stats, glyphs)
+        words = range_words(row.stats, glyphs, narrow)
         if row.note and row.stats.low is None and not row.stats.refused:
             words = Content(safe(row.note))
     elif row.kind == "placeholder":
         words = Content(f"last fed {shape_text(row.fed)}" if row.fed is not None else "not fed yet")
     else:
         words = Content(safe(row.note))
-    return words + f"  v{row.version}" if row.version is not None else words
+    if row.version is None:
+        return words
+    return words + (f" v{row.version}" if narrow else f"  v{row.version}")
 
 
 class VariablesTable(Table):
@@ -99,6 +112,7 @@ class VariablesTable(Table):
         self._tick = 0
         self._filter = ""
         self._sort = "name"
+        self._was_narrow = False
 
     @property
     def known(self) -> dict[str, Row]:
@@ -156,6 +170,16 @@ class VariablesTable(Table):
             return (-self._changes.get(row.name, 0), row.name.lower())
         return (row.name.lower(), row.name)
 
+    def on_resize(self) -> None:
+        """Word the cells for the new width."""
+        super().on_resize()
+        if self.narrow != self._was_narrow:
+            self._was_narrow = self.narrow
+            last = self.columns[-1]
+            least = NARROW_RANGE if self.narrow else type(self).columns[-1].least
+            self.columns = (*self.columns[:-1], replace(last, least=least))
+            self._show()
+
     def _show(self) -> None:
         wanted = self._filter.lower()
         rows = [row for row in self._known.values() if wanted in row.name.lower()]
@@ -168,13 +192,14 @@ class VariablesTable(Table):
         self.post_message(TitleChanged("variables", f"Variables ({count}){extra}"))
 
     def _cells(self, row: Row) -> list[Content | str]:
+        narrow = self.narrow
         return [
             safe(row.name),
             KIND_WORDS.get(row.kind, row.kind[:3]),
             shape_text(row.shape),
-            row.dtype or "-",
-            human_bytes(row.nbytes),
-            note_words(row, self.glyphs),
+            (SHORT_DTYPES.get(row.dtype, row.dtype) if narrow else row.dtype) or "-",
+            human_bytes(row.nbytes).replace(" ", "" if narrow else " "),
+            note_words(row, self.glyphs, narrow),
         ]
 
     def _empty(self) -> list[Content]:
