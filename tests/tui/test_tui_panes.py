@@ -244,7 +244,8 @@ async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None
         assert prompt.text.startswith("w = K.variable") and prompt.has_focus
         prompt.put("")
         tabs = text_of(app).split("\n")[18]
-        await pilot.click("#tabs", offset=(tabs.index("4 Config") - app.query_one("#tabs").region.x, 0))
+        start = app.query_one("#tabs").region.x
+        await pilot.click("#tabs", offset=(tabs.index("4 Config") - start, 0))
         await settle(pilot)
         assert app.screen.focused_pane() == "settings"
         line = next(one for one in text_of(app).split("\n") if "(float16)" in one)

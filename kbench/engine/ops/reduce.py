@@ -1,4 +1,4 @@
-"""Reductions over axes, running sums, and what undoes broadcasting in gradients."""
+"""Reductions over axes, and what undoes broadcasting in gradients."""
 
 from __future__ import annotations
 
@@ -105,15 +105,11 @@ def _reduce_like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
     return None
 
 
-def _reduce_like_infer(g: Spec, x: Spec) -> Spec:
-    return Spec(x.shape, g.dtype)
-
-
 REDUCE_LIKE = register(
     Op(
         "reduce_like",
         "structured",
-        _reduce_like_infer,
+        lambda g, x: Spec(x.shape, g.dtype),
         _reduce_like_numpy,
         lambda g, y, z, x: (arithmetic.add(g, z * 0), None),
         lower=_reduce_like_lower,

@@ -110,7 +110,6 @@ class GroupStep:
             (one.slot, number_array(one) if one.number is not None else None)
             for one in group.sources
         ]
-        self._guard = items[group.slot].guard
 
     def _program(
         self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
