@@ -13,10 +13,12 @@ from textual.pilot import Pilot
 from kbench.tui import assist
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.link import Opened
+from kbench.tui.screens import overlays
 from kbench.workbench import inspector
 
 inspector.PUSH_INTERVAL = 0.01  # tests need not wait for what people do not notice
 assist.PAUSE = 0.01
+overlays.ENDING = 0.01
 SIZES = ((80, 24), (120, 40), (200, 50))
 
 

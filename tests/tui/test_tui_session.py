@@ -9,6 +9,7 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench.tui.link import Opened
+from kbench.tui.screens import overlays
 from kbench.tui.widgets.prompt import completeness, indent_after
 
 
@@ -164,6 +165,18 @@ async def test_quit_asks_while_a_cell_runs() -> None:
         await settle(pilot)
         await pilot.press("q")
         await settle(pilot)
+        assert not app.is_running and app.return_value == 0
+
+
+async def test_quit_does_not_ask_about_a_cell_that_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(overlays, "ENDING", 0.2)
+    async with bench() as (app, pilot, session):
+        await submit(pilot, "forever")
+        await pilot.press("ctrl+q")
+        session.interrupt()
+        await pilot.pause(0.6)
         assert not app.is_running and app.return_value == 0
 
 

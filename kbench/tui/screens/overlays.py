@@ -145,10 +145,22 @@ def ask_restart(screen: MainScreen) -> None:
     screen.app.push_screen(Choice(question, answers), act)
 
 
+ENDING = 0.3  # seconds in which a cell that shows its result usually ends
+
+
 def ask_quit(screen: MainScreen) -> None:
-    """Quit, asking first while something runs."""
+    """Quit, asking first while something runs and does not end at once."""
     if screen.conductor.state != "busy":
         screen.app.exit(0)
+    else:
+        screen.set_timer(ENDING, partial(_ask_quit_of_busy, screen))
+
+
+def _ask_quit_of_busy(screen: MainScreen) -> None:
+    if screen.conductor.state != "busy":
+        screen.app.exit(0)
+        return
+    if screen.app.screen is not screen:  # asked already
         return
 
     def act(answer: str | None) -> None:
