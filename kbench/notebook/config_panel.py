@@ -31,7 +31,7 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._from_engine = False
+        self._local = threading.local()  # .pulling: this thread is setting the controls
         self._unsubscribe: Callable[[], None] | None = None
         self.fields = _make_fields()
         self._message = widgets.HTML()
@@ -67,7 +67,7 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
     def _pull(self) -> None:
         """Engine to controls; what this sets is not sent back."""
         with self._lock:
-            self._from_engine = True
+            self._local.pulling = True
             try:
                 for name, value in config.snapshot().items():
                     field = self.fields.get(name)
@@ -75,20 +75,22 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
                     if field is not None and field.value != shown:
                         field.value = shown
             finally:
-                self._from_engine = False
+                self._local.pulling = False
         self._redrawn()
 
     def _push(self, name: str, value: Any) -> None:
-        """Control to engine, validated there; a refusal puts the control back."""
-        with self._lock:
-            if self._from_engine:
-                return
-            try:
-                config.assign(name, value)
-                self._say(NOTE)
-            except KbenchError as error:
-                self._say(f"{name} was not changed: {error.reason}", bad=True)
-            self._pull()
+        """Control to engine, validated there; a refusal puts the control back.
+
+        Holds no lock: the engine tells every panel, and each takes its own lock for that.
+        """
+        if getattr(self._local, "pulling", False):
+            return
+        try:
+            config.assign(name, value)
+            self._say(NOTE)
+        except KbenchError as error:
+            self._say(f"{name} was not changed: {error.reason}", bad=True)
+        self._pull()
 
     def _say(self, text: str, bad: bool = False) -> None:
         self._said = text
