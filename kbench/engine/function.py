@@ -46,8 +46,9 @@ class Function:
         _check_inputs(self.inputs)
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
-        _check_generation(walk(roots, {id(one) for one in self.inputs}))
-        self._before = _controlled(roots, self.inputs, name)
+        nodes = walk(roots, {id(one) for one in self.inputs})
+        _check_generation(nodes)
+        self._before = _controlled(nodes, roots, self.inputs, name)
         self.plan: Plan = make_plan(name, roots, self.inputs)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
@@ -79,10 +80,10 @@ class Function:
         """The call after its values were checked."""
         with self._lock:
             cancel.clear()
-            undo = [(one.target, one.target._array) for one in _all_stores(self._before)]
+            undo = [(one.target, one.target._array) for one in _early_stores(self)]
             try:
-                for earlier, positions in self._before:
-                    earlier.run([arrays[position] for position in positions])
+                if self._before is not None:
+                    self._before.run(arrays)
                 bound = self.bound(arrays)
                 results = bound.run(arrays)
                 if bound.record is not None:
@@ -205,27 +206,23 @@ def _check_generation(nodes: Iterable[Tensor]) -> None:
 
 
 def _controlled(
-    roots: Sequence[Tensor], inputs: Sequence[Tensor], name: str
-) -> list[tuple[Function, list[int]]]:
-    """Functions that store, before the call, the updates that nodes of the graph wait for."""
-    waiting: dict[int, Tensor] = {}
-    for node in walk(roots, {id(one) for one in inputs}):
-        for control in node.controls:
-            waiting[id(control)] = control
+    nodes: Iterable[Tensor], roots: Sequence[Tensor], inputs: Sequence[Tensor], name: str
+) -> Function | None:
+    """A function that stores, before the call, the updates that nodes of the graph wait for."""
+    waiting = {id(control): control for node in nodes for control in node.controls}
     updates = [one for one in waiting.values() if isinstance(one, Update)]
     others = [one for one in waiting.values() if not isinstance(one, Update)]
     own = {id(root) for root in roots}
     updates = [one for one in updates if id(one) not in own and id(one.inputs[1]) not in own]
     if not updates and not others:
-        return []
-    earlier = Function(inputs, others, updates, f"{name}/controls")
-    return [(earlier, list(range(len(inputs))))]
+        return None
+    return Function(inputs, others, updates, f"{name}/controls")
 
 
-def _all_stores(before: Sequence[tuple[Function, list[int]]]) -> list[Update]:
-    return [
-        one for earlier, _ in before for one in (*_all_stores(earlier._before), *earlier._stores)
-    ]
+def _early_stores(of: Function) -> list[Update]:
+    """The updates that are stored before a call, by everything it waits for."""
+    earlier = of._before
+    return [] if earlier is None else [*_early_stores(earlier), *earlier._stores]
 
 
 # ------------------------------------------------------------------ the public functions
