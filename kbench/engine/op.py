@@ -17,6 +17,7 @@ from kbench.engine.spec import (
 from kbench.engine.tensor import Tensor
 
 Gradient = Callable[..., tuple[Any, ...]]
+Native = Callable[[], Callable[..., None] | None]
 REGISTRY: dict[str, Op] = {}
 
 
@@ -30,6 +31,9 @@ class Op:
     once every shape is known. `names` are the operands' names in `expr`; `tier` is what
     the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
+    `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
+    there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
+    while it is not ready.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Op:
     names: tuple[str, ...] = ("x",)
     tier: str = "numpy"
     work: Callable[..., int] | None = None
+    native: Callable[..., Native | None] | None = None
 
     @property
     def type(self) -> str:

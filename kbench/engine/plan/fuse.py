@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from kbench.engine.kernels import loops
 from kbench.engine.plan.blocked import BlockedForm
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
-from kbench.engine.plan.libraried import WORK, library_step
+from kbench.engine.plan.libraried import WORK, library_step, native_step
 from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
 
 SLAB = 1 << 22  # elements that are computed before they are folded
@@ -81,6 +81,9 @@ def single(item: Item, items: Sequence[Item]) -> Chosen:
 
 def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
     """A step that runs a library kernel, where there is one."""
+    native = native_step(item, items)
+    if native is not None:
+        return replace(single(item, items), step=native.run, form=native.form)
     found = library_step(item, items)
     if found is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.kernels import library
+from kbench.engine.op import Native
+from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.groups import LEAST
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.steps import Buffers, Values
@@ -78,6 +80,43 @@ class LibraryStep:
         if "keepdims" in attrs:
             attrs["keepdims"] = False
         return attrs
+
+
+class NativeStep:
+    """One op that brings a compiled kernel of its own."""
+
+    def __init__(self, item: Item, find: Native) -> None:
+        self.item = item
+        self.find = find
+        self.kernel: Callable[..., None] | None = None
+
+    def form(self) -> str:
+        return "library" if self.kernel is not None else self.item.op.tier
+
+    def run(self, v: Values, b: Buffers) -> None:
+        item = self.item
+        arrays = [v[one] for one in item.inputs]
+        if self.kernel is None:
+            self.kernel = self.find()
+        if self.kernel is None:
+            v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
+            return
+        out = b[item.slot]
+        if out is None:
+            out = pool.take(item.shape, item.spec.dtype)
+        self.kernel(out, *arrays, cancel.check)
+        v[item.slot] = out
+
+
+def native_step(item: Item, items: Sequence[Item]) -> NativeStep | None:
+    """The step of an item whose op has a kernel for these shapes."""
+    if item.op.native is None or not item.static:
+        return None
+    specs = [items[one].spec for one in item.inputs]
+    if any(None in spec.shape for spec in specs):
+        return None
+    find = item.op.native(*specs, **item.attrs)
+    return None if find is None else NativeStep(item, find)
 
 
 def library_step(item: Item, items: Sequence[Item]) -> LibraryStep | None:
