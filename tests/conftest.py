@@ -32,7 +32,14 @@ if "KBENCH_TEST_HOME" not in os.environ:
     }
     for variable, folder in folders.items():
         os.environ[variable] = os.path.join(home, folder)
-for variable in ("KBENCH_JIT", "KBENCH_NUM_THREADS", "KERAS_BACKEND", "NO_COLOR", "PYTHONSTARTUP"):
+for variable in (
+    "KBENCH_JIT",
+    "KBENCH_LEAST",
+    "KBENCH_NUM_THREADS",
+    "KERAS_BACKEND",
+    "NO_COLOR",
+    "PYTHONSTARTUP",
+):
     os.environ.pop(variable, None)
 
 # The same examples in every run: what fails once fails again, and a green run stays green.

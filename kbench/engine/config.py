@@ -219,6 +219,15 @@ def jit_mode() -> str:
     return mode if mode in ("auto", "wait", "off") else "auto"
 
 
+def least(elements: int) -> int:
+    """Elements from which on a compiled kernel is worth while: KBENCH_LEAST instead, where set.
+
+    Tests set it to 1, so that small arrays take the kernels too.
+    """
+    asked = env("KBENCH_LEAST")
+    return int(asked) if asked is not None and asked.isdigit() else elements
+
+
 def cache_dir() -> Path:
     """Folder of compiled kernels: KBENCH_CACHE_DIR, else the user's cache folder."""
     asked = env("KBENCH_CACHE_DIR")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.ops.arithmetic import FLOORDIV, MOD
 from kbench.engine.ops.arithmetic import _power as power
 from kbench.engine.ops.create import FULL
@@ -54,7 +55,7 @@ class Group:
 
 def can_join(item: Item) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
-    if item.source or item.op.expr is None or not item.static or item.size < LEAST:
+    if item.source or item.op.expr is None or not item.static or item.size < config.least(LEAST):
         return False
     return item.op not in (FLOORDIV, MOD, power.op) or item.spec.dtype[0] == "f"  # type: ignore[attr-defined]
 
@@ -95,7 +96,7 @@ def _is_fold(item: Item, items: Sequence[Item]) -> bool:
     if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
         return False
     source = items[item.inputs[0]]
-    return source.static and item.size > 0 and source.size >= LEAST
+    return source.static and item.size > 0 and source.size >= config.least(LEAST)
 
 
 def _lone_fold(item: Item, items: Sequence[Item]) -> Group:

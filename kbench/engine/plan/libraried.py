@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, config
 from kbench.engine.kernels import library
 from kbench.engine.op import Native
 from kbench.engine.plan.buffers import pool
@@ -124,7 +124,7 @@ def library_step(item: Item, items: Sequence[Item]) -> LibraryStep | None:
     if item.op.name not in NAMES or not item.static or item.op.allocates:
         return None
     source = items[item.inputs[0]]
-    if not source.static or source.size < LEAST or item.attrs.get("backward"):
+    if not source.static or source.size < config.least(LEAST) or item.attrs.get("backward"):
         return None
     axis = item.attrs["axis"]
     axes = axis if isinstance(axis, tuple) else (axis,)
