@@ -33,7 +33,7 @@ class Op:
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
     `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
     there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
-    while it is not ready.
+    while it is not ready. `shapes` are the positions of operands of which only the shape is read.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Op:
     tier: str = "numpy"
     work: Callable[..., int] | None = None
     native: Callable[..., Native | None] | None = None
+    shapes: tuple[int, ...] = ()
 
     @property
     def type(self) -> str:
