@@ -33,7 +33,8 @@ class Op:
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
     `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
     there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
-    while it is not ready. `shapes` are the positions of operands of which only the shape is read.
+    while it is not ready; a least size is asked of `config.least(...)`, which tests lower.
+    `shapes` are the positions of operands of which only the shape is read.
     """
 
     name: str
