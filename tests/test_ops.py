@@ -12,7 +12,7 @@ from cases import CASES, COMPARE, ELEMENTWISE
 
 from kbench import backend as K
 from kbench.engine.op import REGISTRY
-from kbench.engine.plan.passes import walk
+from kbench.engine.walk import walk
 
 ROWS = list(rows(CASES))
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-13}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kbench import backend as K
 from kbench.engine.plan import fuse, simplify
-from kbench.engine.plan.passes import walk
+from kbench.engine.walk import walk
 
 SOURCES = ("placeholder", "variable", "constant")
 

@@ -14,13 +14,13 @@ from kbench.engine import cancel, session, tensor
 from kbench.engine.errors import ArgumentError, FeedError
 from kbench.engine.operands import Constant, as_tensor
 from kbench.engine.plan.bound import BoundPlan
-from kbench.engine.plan.passes import walk
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.spec import show
 from kbench.engine.tensor import Last, Tensor
 from kbench.engine.trace import RunRecord
 from kbench.engine.updates import Update, update
 from kbench.engine.variables import Variable, store_all
+from kbench.engine.walk import walk
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
 FUNCTIONS = 256  # sets of fetches that a session remembers

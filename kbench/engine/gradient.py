@@ -5,7 +5,7 @@ Everything is made of ordinary nodes, so gradients can be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kbench.engine.errors import ArgumentError, GradientError
@@ -15,29 +15,14 @@ from kbench.engine.ops.reduce import reduce_like
 from kbench.engine.ops.shaping import identity
 from kbench.engine.spec import is_float
 from kbench.engine.tensor import Tensor
+from kbench.engine.walk import walk
 
 
-def _order(root: Tensor) -> list[Tensor]:
-    """Every node that `root` needs, inputs before users."""
-    done: set[int] = set()
-    order: list[Tensor] = []
-    stack: list[tuple[Tensor, bool]] = [(root, False)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif id(node) not in done:
-            done.add(id(node))
-            stack.append((node, True))
-            stack.extend((one, False) for one in node.inputs if id(one) not in done)
-    return order
-
-
-def _reaching(order: list[Tensor], targets: set[int]) -> set[int]:
+def _reaching(order: list[Tensor], targets: set[int], stop: Collection[int]) -> set[int]:
     """The nodes whose value depends on a target."""
     reaching = set(targets)
     for node in order:
-        if any(id(one) in reaching for one in node.inputs):
+        if id(node) not in stop and any(id(one) in reaching for one in node.inputs):
             reaching.add(id(node))
     return reaching
 
@@ -76,11 +61,23 @@ def gradients(loss: Tensor, variables: Any) -> list[Tensor | None]:
     array([4., 6.], dtype=float32)
     """
     targets = _checked(loss, variables)
-    order = _order(loss)
-    reaching = _reaching(order, {id(one) for one in targets})
+    return sweep([(loss, ones_like(loss))], targets)
+
+
+def sweep(
+    seeds: Sequence[tuple[Tensor, Tensor]], targets: Sequence[Tensor], stop: Collection[int] = ()
+) -> list[Tensor | None]:
+    """The gradients to `targets`, given those that arrive at some tensors.
+
+    `seeds` are pairs of a tensor and its gradient. Nodes whose id is in `stop` are taken as given.
+    """
+    order = walk([node for node, _ in seeds], stop)
+    reaching = _reaching(order, {id(one) for one in targets}, stop)
     sums: dict[int, Tensor] = {}
-    if id(loss) in reaching and is_float(loss.spec.dtype):
-        sums[id(loss)] = ones_like(loss)
+    for node, gradient in seeds:
+        if id(node) in reaching and is_float(node.spec.dtype):
+            known = sums.get(id(node))
+            sums[id(node)] = gradient if known is None else known + gradient
     found: dict[int, Tensor] = {}
     wanted = {id(one) for one in targets}
     for node in reversed(order):
@@ -89,7 +86,7 @@ def gradients(loss: Tensor, variables: Any) -> list[Tensor | None]:
             continue
         if id(node) in wanted:
             found[id(node)] = incoming
-        if not node.inputs or not any(id(one) in reaching for one in node.inputs):
+        if id(node) in stop or not any(id(one) in reaching for one in node.inputs):
             continue
         for source, entry in zip(node.inputs, _pass_back(node, incoming, reaching), strict=True):
             if entry is not None:

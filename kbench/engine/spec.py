@@ -94,6 +94,23 @@ class Spec:
         return Spec(self.shape, dtype)
 
 
+@dataclass(frozen=True)
+class Specs(Spec):
+    """What is known of a node with several results; its own shape and dtype mean nothing."""
+
+    parts: tuple[Spec, ...] = ()
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parts))})"
+
+
+def several(parts: Sequence[Spec]) -> Specs:
+    """The Spec of a node with these results; float when gradients can flow to one of them."""
+    dtypes = [part.dtype for part in parts]
+    dtype = next((one for one in dtypes if is_float(one)), "bool")
+    return Specs((), dtype, parts=tuple(parts))
+
+
 def known_size(shape: Shape) -> int | None:
     """Number of elements, or None when a size is unknown."""
     if None in shape:

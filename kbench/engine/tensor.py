@@ -6,6 +6,7 @@ files of `ops/` fill through `@operator`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Operand = Any  # a Tensor, an array, a list or a Python number
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
+_serials = itertools.count()  # tensors are numbered as they are made
 _rich_repr: Callable[[Any], dict[str, Any]] | None = None
 _evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
 
@@ -86,6 +88,7 @@ class Tensor:
         self.place = place if place is not None else found
         self.generation = session.generation()
         self.controls: tuple[Tensor, ...] = getattr(session._local, "controls", ())
+        self.serial = next(_serials)
 
     @staticmethod
     def derived(

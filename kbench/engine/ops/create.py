@@ -62,6 +62,7 @@ FULL_LIKE = register(
         lambda g, y, x, **_attrs: (None,),
         lower=_full_like_lower,
         allocates=True,
+        shapes=(0,),
     )
 )
 

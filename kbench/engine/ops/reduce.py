@@ -63,6 +63,7 @@ SPREAD = register(
         _spread_gradient,
         lower=_spread_lower,
         allocates=True,
+        shapes=(1,),
     )
 )
 BROADCAST = register(
@@ -114,6 +115,7 @@ REDUCE_LIKE = register(
         lambda g, y, z, x: (arithmetic.add(g, z * 0), None),
         lower=_reduce_like_lower,
         allocates=True,
+        shapes=(1,),
     )
 )
 

@@ -54,7 +54,14 @@ def _shape_numpy(out: Any, x: np.ndarray) -> np.ndarray:
     return np.array(x.shape, dtype=np.int32)
 
 
-SHAPE = structured("shape", _shape_infer, _shape_numpy, lambda g, y, x: (None,), allocates=True)
+SHAPE = structured(
+    "shape",
+    _shape_infer,
+    _shape_numpy,
+    lambda g, y, x: (None,),
+    allocates=True,
+    shapes=(0,),
+)
 
 
 def shape(x: Operand) -> Tensor:

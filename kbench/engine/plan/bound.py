@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kbench.engine import cancel, memory, trace
 from kbench.engine.errors import KbenchError
+from kbench.engine.ops.several import RESULT
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.fuse import Chosen, choose_steps
 from kbench.engine.plan.items import Item
@@ -64,7 +66,8 @@ class BoundPlan:
         seen: set[int] = set()
         for position, root in enumerate(self.roots):
             item = self.items[root]
-            if item.source or item.op.kind in ("view", "update") or root in seen:
+            elsewhere = item.op.kind in ("view", "update") and item.op is not RESULT
+            if item.source or elsewhere or root in seen:
                 copied.add(position)
             seen.add(root)
         return frozenset(copied)
@@ -158,10 +161,17 @@ class BoundPlan:
             one.label,
             one.form() if ran else "not taken",
             seconds,
-            moved + (value.nbytes if ran else 0),
+            moved + (_size_in_bytes(value) if ran else 0),
             one.flops(values) if ran else 0,
-            value.shape if ran else (),
+            getattr(value, "shape", ()),
             item.spec.dtype,
             item.origin.place,
             one.source() if ran else None,
         )
+
+
+def _size_in_bytes(value: Any) -> int:
+    """Bytes of an array, or of the several results of one step."""
+    if isinstance(value, tuple):
+        return sum(_size_in_bytes(one) for one in value)
+    return int(getattr(value, "nbytes", 0))

@@ -42,7 +42,9 @@ class Chosen:
     elements: int = 0
 
     def flops(self, values: Values) -> int:
-        return self.work * (self.elements or np.size(values[self.slot]))
+        value = values[self.slot]
+        results = value if isinstance(value, tuple) else (value,)
+        return self.work * (self.elements or sum(np.size(one) for one in results))
 
 
 def choose_steps(

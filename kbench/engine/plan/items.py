@@ -123,7 +123,7 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
 
 
 def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Item]) -> bool:
-    if not op.pure or not inputs or op.kind == "update":
+    if not op.pure or not inputs or op.kind in ("update", "several"):
         return False
     size = known_size(spec.shape)
     small = size is not None and size <= DECIDED

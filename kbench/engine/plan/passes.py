@@ -1,4 +1,4 @@
-"""The passes over a graph before shapes are known: walk, fold constants, share equal nodes.
+"""The passes over a graph before shapes are known: fold constants, share equal nodes.
 
 Every pass takes the roots and returns new ones; nodes are never changed.
 """
@@ -14,35 +14,10 @@ from kbench.engine.errors import KbenchError
 from kbench.engine.operands import Constant, constant_node
 from kbench.engine.ops.create import FULL_LIKE
 from kbench.engine.tensor import Tensor
+from kbench.engine.walk import walk
 
 Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]
 FOLD_LIMIT = 1 << 20  # elements of a constant that is computed while planning
-
-
-def walk(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
-    """Every node the roots need, inputs before users and in the order of inputs.
-
-    Nodes whose id is in `stop` are taken as given: what they need is left out.
-    """
-    done: set[int] = set()
-    order: list[Tensor] = []
-    stack: list[Tensor | None] = list(reversed(roots))
-    pending: list[Tensor] = []
-    while stack:
-        node = stack.pop()
-        if node is None:
-            order.append(pending.pop())
-            continue
-        if id(node) in done:
-            continue
-        done.add(id(node))
-        if id(node) in stop or not node.inputs:
-            order.append(node)
-            continue
-        pending.append(node)
-        stack.append(None)
-        stack.extend(one for one in reversed(node.inputs) if id(one) not in done)
-    return order
 
 
 def rebuild(roots: Sequence[Tensor], stop: set[int], visit: Visit) -> list[Tensor]:
@@ -73,7 +48,7 @@ def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """What depends on constants alone is a constant."""
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
-        if not node.op.pure or node.op.kind == "update":
+        if not node.op.pure or node.op.kind in ("update", "several"):
             return with_inputs(node, inputs)
         if node.spec.known and node.spec.value is not None:
             value = np.array(node.spec.value, dtype=node.spec.dtype).reshape(

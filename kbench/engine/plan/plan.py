@@ -9,10 +9,11 @@ import numpy as np
 
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.items import mark_guards, mark_needed, trace_items
-from kbench.engine.plan.passes import fold_constants, share_equal, walk
+from kbench.engine.plan.passes import fold_constants, share_equal
 from kbench.engine.plan.simplify import simplify
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Tensor
+from kbench.engine.walk import walk
 
 PASSES = (fold_constants, simplify, share_equal)
 

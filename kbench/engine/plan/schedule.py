@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.plan.items import Item
+from kbench.engine.spec import Spec, Specs, known_size
 
 ALIGN = 64
 LARGE = 1 << 20  # bytes of a value that is let go before the run ends
@@ -30,7 +31,13 @@ class Layout:
 
 def nbytes(item: Item) -> int:
     """Bytes of an item's value; 0 while its shape is unknown."""
-    return item.size * np.dtype(item.spec.dtype).itemsize if item.static else 0
+    if isinstance(item.spec, Specs):
+        return sum(_bytes(part) for part in item.spec.parts)
+    return _bytes(item.spec)
+
+
+def _bytes(spec: Spec) -> int:
+    return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 
 def _owners(items: Sequence[Item]) -> list[frozenset[int]]:
@@ -83,7 +90,7 @@ def lay_out(
     loose = most = 0
     for index, (slot, _) in enumerate(steps):
         item = items[slot]
-        if slot not in escaping and (writes_out(item) or item.op.kind == "structured"):
+        if slot not in escaping and (writes_out(item) or item.op.kind in ("structured", "several")):
             ending.setdefault(max(last_use[slot], position[slot]), []).append(slot)
             if writes_out(item):
                 arena.take(slot, nbytes(item))

@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.engine.errors import KbenchError, make_operand
 from kbench.engine.ops.control import BRANCH
+from kbench.engine.ops.several import RESULT
 from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.plan.items import Guard, Item, called, infer_at
 
@@ -51,7 +52,7 @@ def numpy_step(item: Item) -> Step:
 
 def dynamic_step(item: Item) -> Step:
     """A step whose shape is known only now: the rule is checked on the computed operands."""
-    if item.op is BRANCH:  # one side was not computed, and any shape is right
+    if item.op in (BRANCH, RESULT):  # what was not computed has no shape, and any shape is right
         return numpy_step(item)
     run, slot, inputs, node = _bound(item), item.slot, item.inputs, item.origin
 
