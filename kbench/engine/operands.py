@@ -93,7 +93,7 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return REGISTRY_FUNCTIONS["stack"](list(value))  # type: ignore[no-any-return]
     if hasattr(value, "tocoo"):
-        raise DtypeError("a sparse matrix is no operand here; use K.variable or K.to_dense")
+        raise DtypeError("a sparse matrix is no operand; K.variable makes a sparse tensor of it")
     array = to_array(value)
     if dtype is None:
         dtype = adopt_dtype(value, array, like) if like is not None else _own_dtype(value, array)
@@ -147,10 +147,13 @@ def cast_array(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def converted(tensor: Tensor, dtype: str) -> Tensor:
-    """`tensor` in another dtype, itself when it has it; constants are converted at once."""
+    """`tensor` in another dtype, itself when it has it.
+
+    Constants are converted at once, except between floats: there a gradient may be asked for.
+    """
     if tensor.spec.dtype == dtype:
         return tensor
-    if isinstance(tensor, Constant):
+    if isinstance(tensor, Constant) and not (is_float(tensor.spec.dtype) and is_float(dtype)):
         return constant_node(cast_array(tensor.value, dtype), place=tensor.place)
     return REGISTRY_FUNCTIONS["cast"](tensor, dtype)  # type: ignore[no-any-return]
 

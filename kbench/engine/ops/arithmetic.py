@@ -49,7 +49,7 @@ def cast(x: Operand, dtype: str) -> Tensor:
     """`x` in another dtype.
 
     Arguments:
-        x: tensor, array, list or number of any dtype and shape.
+        x: tensor, array, list or number of any dtype and shape; a sparse one stays sparse.
         dtype: name of the dtype. Floats become integers by truncation; to bool means `!= 0`.
     Raises:
         DtypeError: unknown dtype.
@@ -61,10 +61,11 @@ def cast(x: Operand, dtype: str) -> Tensor:
     """
     wanted = dtype_name(dtype)
     tensor = as_tensor(x)
-    if tensor.spec.dtype == wanted:
-        return tensor
-    if isinstance(tensor, Constant):
+    between_floats = is_float(tensor.spec.dtype) and is_float(wanted)
+    if tensor.spec.dtype == wanted or (isinstance(tensor, Constant) and not between_floats):
         return converted(tensor, wanted)
+    if tensor.spec.sparse:
+        return REGISTRY_FUNCTIONS["cast_sparse"](tensor, wanted)  # type: ignore[no-any-return]
     return apply(CAST, tensor, dtype=wanted)
 
 
