@@ -96,7 +96,7 @@ def _is_fold(item: Item, items: Sequence[Item]) -> bool:
     if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
         return False
     source = items[item.inputs[0]]
-    return source.static and item.size > 0 and source.size >= config.least(LEAST)
+    return source.static and item.size > 0 and source.size >= max(2, config.least(LEAST))
 
 
 def _lone_fold(item: Item, items: Sequence[Item]) -> Group:

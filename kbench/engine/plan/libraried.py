@@ -18,6 +18,7 @@ from kbench.engine.plan.items import Item
 from kbench.engine.plan.steps import Buffers, Values
 
 NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod")
+KEEPING = ("softmax", "log_softmax", "cumsum", "cumprod")  # these have a result of x's shape
 PART = 1 << 20  # elements of a part on NumPy
 WORK = {"softmax": 5, "log_softmax": 5, "logsumexp": 4}
 
@@ -61,7 +62,7 @@ class LibraryStep:
         """The NumPy form, in parts of a few milliseconds, so that a stop is honoured soon."""
         outer, middle, inner = self.sides
         whole = np.ascontiguousarray(x).reshape(self.sides)
-        keeps = out.size == whole.size
+        keeps = self.item.op.name in KEEPING
         result = out.reshape(self.sides if keeps else (outer, inner))
         run = partial(self.item.op.numpy, **self._attributes())
         rows = max(1, PART // (middle * inner))
