@@ -1,15 +1,19 @@
-"""Every golden case of the functions that kbench has: values, dtypes, shapes, gradients, errors.
+"""Every golden case: values, dtypes, shapes, gradients, errors; fed in three ways, on two tiers.
 
-The cases come from another implementation; `golden/README.md` explains their form. Functions that
-do not exist yet are listed here by name, and the list is checked, so that it cannot hide a gap.
+The cases come from another implementation; `golden/README.md` explains their form. The arrays of
+a case are given as variables, as constants, or fed to placeholders that know their rank alone.
+On the compiled tier KBENCH_LEAST gives even these small arrays to the kernels; as that compiles
+one for each expression and dtype, a plain run takes placeholders alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import operator
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,35 +26,9 @@ from kbench import backend as K
 FOLDER = Path(__file__).parent / "golden"
 Case = dict[str, Any]
 
-# What each family of cases waits for: a name that K must not have yet.
-ABSENT = (
-    "asymmetric_spatial_2d_padding asymmetric_temporal_padding atrous_conv2d conv1d conv2d "
-    "conv2d_transpose conv3d conv3d_transpose ctc_batch_cost ctc_decode "
-    "ctc_label_dense_to_sparse deconv2d depthwise_conv2d foldl foldr lesser local_conv1d "
-    "local_conv2d map_fn pool2d pool3d print_tensor resize_images resize_volumes rnn "
-    "separable_conv1d separable_conv2d spatial_2d_padding spatial_3d_padding temporal_padding"
-).split()
-COMING = [name for name in ABSENT if not hasattr(K, name)]
-COMING_SCRIPTS = {
-    "s_print_tensor_identity": "print_tensor",
-    "s_ctc_dense_to_sparse": "ctc_label_dense_to_sparse",
-}
-SPARSE_SCRIPTS = ("s_sparse_to_dense", "s_sparse_dot", "s_sparse_placeholder", "s_sparse_concat")
-LEGACY_ARGUMENTS = ("expand_dims",)  # with an argument name of Keras 1, in the family "legacy"
-
-
-def _is_coming(case: Case) -> bool:
-    name = case["fn"]
-    return (
-        name in COMING
-        or name in COMING_SCRIPTS
-        or name in SPARSE_SCRIPTS
-        or (case["kind"] == "legacy" and name in LEGACY_ARGUMENTS)
-    )
-
-
-ALL: list[Case] = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))["cases"]
-CASES = [case for case in ALL if not _is_coming(case)]
+CASES: list[Case] = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))["cases"]
+ABOUT_SIZES = ("int_shape", "count_params")  # what they say is what is known
+MODES = ("variable", "constant", "placeholder")
 
 
 # ------------------------------------------------------------------ reading a case
@@ -65,9 +43,11 @@ def _archive(kind: str) -> dict[str, np.ndarray]:
 class Reader:
     """Turns the argument nodes of one case into arguments; keeps the tensors by number."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, mode: str = "variable") -> None:
         self.case = case
+        self.mode = mode
         self.inputs: dict[int, Any] = {}
+        self.feeds: dict[Any, np.ndarray] = {}
 
     def array(self, key: str) -> np.ndarray:
         return _archive(self.case["kind"])[key]
@@ -91,16 +71,38 @@ class Reader:
     def _tensor(self, number: int, key: str) -> Any:
         if number not in self.inputs:
             array = self.array(key)
-            self.inputs[number] = K.variable(array, dtype=array.dtype.name)
+            name = array.dtype.name
+            if self.mode == "placeholder":
+                known = self.case["fn"] in ABOUT_SIZES
+                tensor = K.placeholder(array.shape if known else None, array.ndim, dtype=name)
+                self.feeds[tensor] = array
+            else:
+                make = K.variable if self.mode == "variable" else K.constant
+                tensor = make(array, dtype=name)
+            self.inputs[number] = tensor
         return self.inputs[number]
 
     def call(self) -> Any:
         case, name = self.case, self.case["fn"]
         arguments = [self.argument(node) for node in case["args"]]
         keywords = {key: self.argument(node) for key, node in case.get("kwargs", {}).items()}
-        if name.startswith("s_"):
-            return callables.SCRIPTS[name](K, *arguments, **keywords)
-        return function_named(name)(*arguments, **keywords)
+        with _old_names(case):
+            if name.startswith("s_"):
+                return callables.SCRIPTS[name](K, *arguments, **keywords)
+            return function_named(name)(*arguments, **keywords)
+
+    def values(self, tensors: Sequence[Any]) -> list[np.ndarray]:
+        """What tensors are, with everything fed."""
+        return list(K.function(list(self.feeds), list(tensors))(list(self.feeds.values())))
+
+
+@contextlib.contextmanager
+def _old_names(case: Case) -> Iterator[None]:
+    """Let calls in the ways of Keras 1 warn; every other warning is an error."""
+    with warnings.catch_warnings():
+        if case["kind"] == "legacy" or "legacy" in case.get("tags", ()):
+            warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def function_named(name: str) -> Any:
@@ -109,6 +111,9 @@ def function_named(name: str) -> Any:
     if found is None:
         pytest.fail(f"K has no {name}")
     return found
+
+
+# ------------------------------------------------------------------ comparing
 
 
 def _leaves(expected: Any, got: Any) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -127,17 +132,15 @@ def _trimmed(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _check_leaf(reader: Reader, node: dict[str, Any], got: Any) -> None:
-    tolerance = reader.case["tol"]
-    if "py" in node:
-        wanted = node["py"]
-        if isinstance(wanted, float):
-            assert got == pytest.approx(wanted, rel=tolerance[0], abs=tolerance[1])
-        else:
-            assert (list(got) if isinstance(wanted, list) else got) == wanted
-        return
-    wanted = reader.array(node["arr"])
-    value = np.asarray(K.eval(got) if K.is_tensor(got) else got)
+def _check_python_value(reader: Reader, wanted: Any, got: Any) -> None:
+    if isinstance(wanted, float):
+        rtol, atol = reader.case["tol"]
+        assert got == pytest.approx(wanted, rel=rtol, abs=atol)
+    else:
+        assert (list(got) if isinstance(wanted, list) else got) == wanted
+
+
+def _check_array(reader: Reader, wanted: np.ndarray, got: Any, value: np.ndarray) -> None:
     if reader.case.get("cmp") == "trim-1":
         wanted, value = _trimmed(wanted), _trimmed(value)
     assert value.dtype == wanted.dtype
@@ -147,73 +150,107 @@ def _check_leaf(reader: Reader, node: dict[str, Any], got: Any) -> None:
         static = K.int_shape(got)
         assert len(static) == wanted.ndim
         assert all(a in (None, b) for a, b in zip(static, wanted.shape, strict=True))
-    _assert_close(value, wanted, tolerance)
-
-
-def _assert_close(value: np.ndarray, wanted: np.ndarray, tolerance: list[float]) -> None:
     if wanted.dtype.kind == "f":
-        np.testing.assert_allclose(value, wanted, *tolerance)
+        np.testing.assert_allclose(value, wanted, *reader.case["tol"])
     else:
         np.testing.assert_array_equal(value, wanted)
 
 
-def _check_gradients(reader: Reader, outputs: list[Any]) -> None:
-    case, loss = reader.case, None
-    gradient = case["grad"]
-    for output, key in zip(outputs, gradient["cot"], strict=True):
-        if key is not None:
-            term = K.sum(output * K.constant(reader.array(key), dtype=K.dtype(output)))
-            loss = term if loss is None else loss + term
-    numbers = [int(number) for number in gradient["wrt"]]
-    found = K.gradients(loss, [reader.inputs[number] for number in numbers])
-    for number, got in zip(numbers, found, strict=True):
+def _loss(reader: Reader, outputs: list[Any]) -> Any:
+    terms = [
+        K.sum(output * K.constant(reader.array(key), dtype=K.dtype(output)))
+        for output, key in zip(outputs, reader.case["grad"]["cot"], strict=True)
+        if key is not None
+    ]
+    return functools.reduce(operator.add, terms)
+
+
+def _check_gradients(reader: Reader, found: dict[int, Any], values: list[np.ndarray]) -> None:
+    gradient, left = reader.case.get("grad", {}), iter(values)
+    for number, got in found.items():
+        value = None if got is None else next(left)
         key = gradient["wrt"][str(number)]
         if key is None:
-            assert got is None or not np.any(K.eval(got))
+            assert value is None or not np.any(value)
             continue
-        assert got is not None, f"no gradient to input {number}"
-        value, wanted = K.eval(got), reader.array(key)
+        assert value is not None, f"no gradient to input {number}"
+        wanted = reader.array(key)
         assert value.dtype == wanted.dtype
         assert value.shape == wanted.shape
         np.testing.assert_allclose(value, wanted, *gradient["tol"])
 
 
-# ------------------------------------------------------------------ the tests
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}-{case['id']}")
-def test_case(case: Case) -> None:
-    reader = Reader(case)
+def check(case: Case, mode: str) -> None:
+    """Run one case: outputs and gradients come from one evaluation."""
+    reader = Reader(case, mode)
     if "raises" in case:
         wanted = case["raises"]
         with pytest.raises(Exception) as caught:
-            K.eval(reader.call())
+            reader.values([reader.call()])
         names = {one.__name__ for one in type(caught.value).__mro__}
         assert "*" in wanted or names & set(wanted), f"got {type(caught.value)}"
         return
     leaves = list(_leaves(case["out"], reader.call()))
-    for node, got in leaves:
-        _check_leaf(reader, node, got)
+    tensors = [got for _, got in leaves if K.is_tensor(got)]
+    found: dict[int, Any] = {}
     if "grad" in case:
-        _check_gradients(reader, [got for _, got in leaves])
+        numbers = [int(number) for number in case["grad"]["wrt"]]
+        inputs = [reader.inputs[number] for number in numbers]
+        loss = _loss(reader, [got for _, got in leaves])
+        found = dict(zip(numbers, K.gradients(loss, inputs), strict=True))
+    slopes = [one for one in found.values() if one is not None]
+    values = reader.values([*tensors, *slopes]) if tensors else []
+    _check_gradients(reader, found, values[len(tensors) :])
+    results = iter(values)
+    for node, got in leaves:
+        if "py" in node:
+            _check_python_value(reader, node["py"], got)
+        else:
+            value = next(results) if K.is_tensor(got) else np.asarray(got)
+            _check_array(reader, reader.array(node["arr"]), got, value)
 
 
-@pytest.mark.parametrize("name", COMING)
-def test_functions_that_are_left_out_do_not_exist(name: str) -> None:
-    assert not hasattr(K, name), f"{name} exists now: strike it from COMING"
-    assert any(case["fn"] == name for case in ALL) or name in COMING_SCRIPTS.values()
+# ------------------------------------------------------------------ the tests
 
 
-def test_sparse_cases_are_left_out_because_there_are_no_sparse_tensors() -> None:
-    with pytest.raises(K.ArgumentError, match="sparse"):
-        K.placeholder((2, 3), sparse=True)
+def has_tensors(case: Case) -> bool:
+    """Whether there is anything to feed in another way."""
+    return '"arr"' in json.dumps([case["args"], case.get("kwargs", {})])
 
 
-def test_argument_names_of_keras_1_are_left_out_because_they_are_refused() -> None:
-    with pytest.raises(TypeError):
-        K.expand_dims(K.zeros((2,)), dim=0)
+def title(value: Any) -> str:
+    return f"{value['kind']}-{value['id']}" if isinstance(value, dict) else str(value)
+
+
+ALL = [(case, mode) for case in CASES for mode in (MODES if has_tensors(case) else MODES[:1])]
+
+
+@pytest.mark.parametrize(("case", "mode"), ALL, ids=title)
+def test_on_numpy(case: Case, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "off")
+    check(case, mode)
+
+
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    monkeypatch.setenv("KBENCH_LEAST", "1")
+
+
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_compiled(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(monkeypatch)
+    check(case, "placeholder")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "mode"), [one for one in ALL if one[1] in MODES[:2]], ids=title)
+def test_compiled_and_fed_in_other_ways(
+    case: Case, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(monkeypatch)
+    check(case, mode)
 
 
 def test_the_cases_are_all_there() -> None:
-    assert len(ALL) == 1384
-    assert len(CASES) + sum(map(_is_coming, ALL)) == len(ALL)
+    assert len(CASES) == 1384
+    assert len({title(case) for case in CASES}) == len(CASES)
