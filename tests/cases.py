@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from case import ANY, BINARY, FLOATS, NUMBERS, UNARY, Case, product
 from cases_more import ARRAY_CASES
+from cases_pool import POOL_CASES
 
 from kbench import backend as K
 from kbench.engine.ops.arithmetic import where
@@ -287,4 +288,4 @@ REDUCE = [
     ),
 ]
 
-CASES: list[Case] = [*ELEMENTWISE, *COMPARE, *CHOICE, *REDUCE, *ARRAY_CASES]
+CASES: list[Case] = [*ELEMENTWISE, *COMPARE, *CHOICE, *REDUCE, *ARRAY_CASES, *POOL_CASES]
