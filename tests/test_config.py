@@ -95,8 +95,8 @@ def test_what_settings_do() -> None:
     K.set_floatx("float64")
     assert K.cast_to_floatx([1, 2]).dtype == "float64"
     assert K.dtype(K.exp(K.constant(1, dtype="int32"))) == "float64"
-    K.set_image_dim_ordering("th")
-    assert (K.image_data_format(), K.image_dim_ordering()) == ("channels_first", "th")
+    K.set_image_data_format("channels_first")
+    assert (K.image_data_format(), config.image_dim_ordering()) == ("channels_first", "th")
     assert K.normalize_data_format(None) == "channels_first"
     assert K.normalize_data_format("Channels_Last") == "channels_last"
     assert K.backend() == "kbench"

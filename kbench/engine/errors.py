@@ -16,7 +16,7 @@ from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
-_INTERNAL = (_ENGINE, "<kbench", "<frozen")
+_INTERNAL = (_ENGINE, os.path.join(_PACKAGE, "legacy.py"), "<kbench", "<frozen")
 _OPERATOR_NAMES = {
     "__add__": "+",
     "__sub__": "-",
@@ -121,7 +121,8 @@ def describe_value(value: Any) -> str | None:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         return None
-    return f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    word = "sparse " if type(value).__module__.startswith("scipy.sparse") else ""
+    return f"{word}{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | None:
