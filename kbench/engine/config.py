@@ -177,13 +177,22 @@ def set_image_dim_ordering(dim_ordering: str) -> None:
     set_image_data_format(_ORDERINGS[dim_ordering])
 
 
+_engine = "kbench"
+
+
 def backend() -> str:
     """The name of the active engine.
 
     >>> K.backend()
     'kbench'
     """
-    return "kbench"
+    return _engine
+
+
+def use_engine(name: str) -> None:
+    """Note which engine `kbench.engines` has chosen; "numpy" runs without compiled kernels."""
+    global _engine
+    _engine = name
 
 
 # ------------------------------------------------------------------ the engine's own settings
@@ -213,8 +222,20 @@ def set_num_threads(count: int) -> None:
     _store("num_threads", int(count))
 
 
+_here = threading.local()
+
+
+def kernels_here(wanted: bool | None) -> bool | None:
+    """Let this thread use compiled kernels or not, None as the engine does; returns what was."""
+    before, _here.kernels = getattr(_here, "kernels", None), wanted
+    return before
+
+
 def jit_mode() -> str:
     """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
+    wanted = getattr(_here, "kernels", None)
+    if wanted is False or (wanted is None and _engine == "numpy"):
+        return "off"
     mode = (env("KBENCH_JIT") or "auto").lower()
     return mode if mode in ("auto", "wait", "off") else "auto"
 
@@ -344,10 +365,11 @@ def load_file(path: Path | None = None) -> dict[str, Any]:
     return fields
 
 
-def save_file(path: Path | None = None) -> Path:
+def save_file(path: Path | None = None, engine: str | None = None) -> Path:
     """Write the settings to keras.json atomically, keeping fields that kbench does not know.
 
-    A file that cannot be read is kept beside it as keras.json.broken.
+    `engine` is written as the backend; without it the file keeps its own. A file that cannot be
+    read is kept beside it as keras.json.broken.
     """
     path = path or keras_home() / "keras.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -355,7 +377,7 @@ def save_file(path: Path | None = None) -> Path:
     fields, problem = _read(target)
     if problem is not None and target.is_file():
         shutil.copyfile(target, target.with_name(f"{target.name}.broken"))
-    fields.setdefault("backend", "kbench")
+    fields["backend"] = engine or fields.get("backend", "kbench")
     for name in ("epsilon", "floatx", "image_data_format"):
         fields[name] = _values[name]
     _replace(target, json.dumps(fields, indent=4) + "\n")
