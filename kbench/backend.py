@@ -46,7 +46,6 @@ from kbench.engine.facts import (
     is_tensor,
     is_variable,
     ndim,
-    to_dense,
 )
 from kbench.engine.function import Function, Session, eval, function, get_session, set_session
 from kbench.engine.gradient import gradients, stop_gradient
@@ -155,6 +154,7 @@ from kbench.engine.session import (
     symbolic,
     v1_variable_initialization,
 )
+from kbench.engine.ops.sparse import ctc_label_dense_to_sparse, to_dense
 from kbench.engine.tensor import Tensor
 from kbench.engine.trace import record
 from kbench.engine.updates import moving_average_update, update, update_add, update_sub

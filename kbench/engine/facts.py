@@ -44,13 +44,11 @@ def is_keras_tensor(x: Any) -> bool:
 
 
 def is_sparse(tensor: Any) -> bool:
-    """True for sparse tensors."""
-    return bool(getattr(tensor, "is_sparse", False))
+    """True for sparse tensors: of a SciPy matrix, of a sparse placeholder, or joined of them.
 
-
-def to_dense(tensor: Tensor) -> Tensor:
-    """A dense tensor of the same shape and dtype; a dense one is returned as it is."""
-    return tensor
+    Never raises; a SciPy matrix itself is no tensor.
+    """
+    return isinstance(tensor, Tensor) and tensor.is_sparse
 
 
 def int_shape(x: Any) -> Shape | None:

@@ -15,7 +15,7 @@ from kbench.engine.errors import ArgumentError, FeedError
 from kbench.engine.operands import Constant, as_tensor
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.plan import Plan, make_plan
-from kbench.engine.spec import show
+from kbench.engine.sparse import as_dense, is_csr
 from kbench.engine.tensor import Last, Tensor
 from kbench.engine.trace import RunRecord
 from kbench.engine.updates import Update, update
@@ -111,66 +111,12 @@ class Function:
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
         for node, value in zip(self.outputs, results, strict=False):
-            node.last = Last(value.shape, value if value.size <= 16 else None)
+            few = not is_csr(value) and value.size <= 16
+            node.last = Last(value.shape, value if few else None)
         return [
             value.copy() if self._stores and node in self._stores else value
             for node, value in zip(self.outputs, results[:count], strict=True)
         ]
-
-
-def fed_array(node: Tensor, value: Any) -> np.ndarray:
-    """`value` as an array for a feed: cast to its dtype, its shape checked."""
-    spec = node.spec
-    if type(value) is np.ndarray and value.dtype == spec.dtype:
-        array = value
-    else:
-        array = _cast_feed(node, value)
-    shape = array.shape
-    if shape != spec.shape:
-        if len(shape) != len(spec.shape) or any(
-            want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
-        ):
-            raise FeedError(
-                f"{node.kind} {node.name.split(':')[0]!r} is {spec}{_made(node)}, but the value "
-                f"has shape {show(shape)}",
-                function="function",
-            )
-    return array
-
-
-def _made(node: Tensor) -> str:
-    return f", made at {node.place}" if node.place is not None else ""
-
-
-def _cast_feed(node: Tensor, value: Any) -> np.ndarray:
-    if isinstance(value, Variable):
-        value = value.peek()
-    elif isinstance(value, Tensor):
-        raise FeedError(
-            f"{node.name!r} needs a value, got the tensor {value!r}", function="function"
-        )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise FeedError(
-            f"the value for {node.name!r} {node.spec}{_made(node)} is no array: {error}",
-            function="function",
-        ) from None
-    if array.dtype.kind not in "biuf":
-        raise FeedError(
-            f"{node.kind} {node.name.split(':')[0]!r} is {node.spec}{_made(node)}, but the value "
-            f"has dtype {array.dtype}",
-            function="function",
-        )
-    with np.errstate(all="ignore"):
-        cast = array.astype(node.spec.dtype)
-    if cast.dtype.kind != "f" and not np.array_equal(cast, array):
-        raise FeedError(
-            f"{node.kind} {node.name.split(':')[0]!r} is {node.spec}{_made(node)}, but the value "
-            f"is {array.dtype} and holds what {node.spec.dtype} cannot",
-            function="function",
-        )
-    return cast
 
 
 # ------------------------------------------------------------------ graphs behind a function
@@ -200,7 +146,7 @@ def _check_generation(nodes: Iterable[Tensor]) -> None:
     for node in nodes:
         if node.generation != current and not isinstance(node, (Variable, Constant)):
             raise ArgumentError(
-                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{_made(node)}, was built "
+                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{made(node)}, was built "
                 "before K.clear_session(); build it again",
             )
 
@@ -285,7 +231,7 @@ def function(
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     feeds = feed_dict or {}
     if isinstance(node, Variable) and not feeds:
-        return node.get_value()
+        return as_dense(node._array) if node.is_sparse else node.get_value()
     _check_generation([node])
     for key in feeds:
         if not isinstance(key, Tensor):
@@ -296,7 +242,8 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     evaluator = compiled.get(signature)
     if evaluator is None:
         evaluator = compiled[signature] = Function(keys, [node], name="eval")
-    return evaluator(list(feeds.values()))[0]
+    value = evaluator(list(feeds.values()))[0]
+    return as_dense(value) if is_csr(value) else value
 
 
 tensor.set_evaluator(_evaluate)

@@ -34,7 +34,8 @@ class Op:
     `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
     there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
     while it is not ready; a least size is asked of `config.least(...)`, which tests lower.
-    `shapes` are the positions of operands of which only the shape is read.
+    `shapes` are the positions of operands of which only the shape is read. Only an op that says
+    `sparse` is given sparse operands.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Op:
     native: Callable[..., Native | None] | None = None
     shapes: tuple[int, ...] = ()
 
+    sparse: bool = False
     @property
     def type(self) -> str:
         return self.name
@@ -83,10 +85,21 @@ def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
 def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
     spec = op.infer(*[one.spec for one in inputs], **attrs)
+    if not op.sparse:
+        _refuse_sparse(inputs)
     return Tensor(op, inputs, attrs, spec, name)
 
 
 _folding = threading.local()
+def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
+    for one in inputs:
+        if one.spec.sparse:
+            raise DtypeError(
+                f"{one.name.split(':')[0]!r} is {one.spec}, where only dense tensors can be",
+                suggestion="K.to_dense(...)",
+            )
+
+
 
 
 def controlled_by(controls: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

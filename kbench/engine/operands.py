@@ -11,6 +11,7 @@ from kbench.engine import config
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, no_infer, no_numpy, register
+from kbench.engine.sparse import is_matrix
 from kbench.engine.spec import (
     SMALL,
     Spec,
@@ -53,6 +54,8 @@ def constant_node(value: np.ndarray, name: str | None = None, place: Any = None)
 
 def to_array(value: Any) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
+    if is_matrix(value):
+        raise DtypeError("a sparse matrix is no array; K.variable makes a sparse tensor of it")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -92,8 +95,6 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return REGISTRY_FUNCTIONS["stack"](list(value))  # type: ignore[no-any-return]
-    if hasattr(value, "tocoo"):
-        raise DtypeError("a sparse matrix is no operand; K.variable makes a sparse tensor of it")
     array = to_array(value)
     if dtype is None:
         dtype = adopt_dtype(value, array, like) if like is not None else _own_dtype(value, array)

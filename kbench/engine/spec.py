@@ -70,16 +70,18 @@ class TensorShape(tuple[Dim, ...]):
 
 @dataclass(frozen=True)
 class Spec:
-    """Static shape, dtype name and, for small integer tensors, the entries that are known."""
+    """Static shape, dtype name and, for small integer tensors, the entries that are known.
+
+    `sparse` says that the value keeps only its entries, not its zeros.
+    """
 
     shape: Shape
     dtype: str
     value: tuple[int | None, ...] | None = None
+    sparse: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"{self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
-        )
+        return f"{'sparse ' if self.sparse else ''}{self.dtype}{show(self.shape)}"
 
     @property
     def ndim(self) -> int:

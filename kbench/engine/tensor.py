@@ -60,8 +60,9 @@ class Last(NamedTuple):
 class Tensor:
     """A symbolic value. Nothing is computed until it is evaluated.
 
-    Members: `shape`, `dtype`, `ndim`, `name`, `op`, `inputs`, `attrs`, `eval(session, feed_dict)`,
-    Python's operators with NumPy broadcasting, and indexing. `==` is identity; use `K.equal`.
+    Members: `shape`, `dtype`, `ndim`, `is_sparse`, `name`, `op`, `inputs`, `attrs`,
+    `eval(session, feed_dict)`, Python's operators with NumPy broadcasting, and indexing.
+    `==` is identity; use `K.equal`.
     """
 
     __array_ufunc__ = None  # `array + tensor` is the tensor's business
@@ -126,6 +127,10 @@ class Tensor:
     @property
     def ndim(self) -> int:
         return len(self.spec.shape)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.spec.sparse
 
     @property
     def graph(self) -> int:

@@ -23,7 +23,11 @@ def _update_infer(target: Spec, value: Spec) -> Spec:
         for a, b in zip(target.shape, value.shape, strict=True)
     ):
         raise ShapeError(f"the variable is {target}, but its new value is {value}")
-    return Spec(target.shape, target.dtype)
+    if target.sparse != value.sparse:
+        raise DtypeError(
+            f"the variable is {target}, but its new value is {value}: both or neither is sparse"
+        )
+    return Spec(target.shape, target.dtype, sparse=target.sparse)
 
 
 def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -31,7 +35,16 @@ def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarra
 
 
 UPDATE = register(
-    Op("update", "update", _update_infer, _update_numpy, None, pure=False, allocates=True)
+    Op(
+        "update",
+        "update",
+        _update_infer,
+        _update_numpy,
+        None,
+        pure=False,
+        allocates=True,
+        sparse=True,
+    )
 )
 
 

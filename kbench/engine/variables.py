@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import memory
+from kbench.engine import memory, sparse
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
@@ -19,6 +19,7 @@ from kbench.engine.operands import (
     to_array,
 )
 from kbench.engine.signal import Signal
+from kbench.engine.sparse import sparse_dtype, sparse_shape
 from kbench.engine.spec import Shape, Spec, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
@@ -39,16 +40,19 @@ class Variable(Tensor):
     kind = "variable"
     _phase_flag = False
 
-    def __init__(self, value: np.ndarray, name: str | None, constraint: Any = None) -> None:
-        super().__init__(VARIABLE, (), {}, Spec(value.shape, value.dtype.name), name)
-        self._array = value
+    def __init__(self, value: Any, name: str | None, constraint: Any = None) -> None:
+        spec = Spec(value.shape, value.dtype.name, sparse=sparse.is_csr(value))
+        super().__init__(VARIABLE, (), {}, spec, name)
+        self._array = value  # an array, or compressed rows when the variable is sparse
         self.version = 0
         self.constraint = constraint
         self.trainable = True
         self._keras_shape = value.shape
 
-    def peek(self) -> np.ndarray:
+    def peek(self) -> Any:
         """The value without a copy, read-only; it may change when the variable does."""
+        if self.spec.sparse:
+            return sparse.frozen(self._array)
         window = self._array.view()
         window.flags.writeable = False
         return window
@@ -57,25 +61,19 @@ class Variable(Tensor):
         """Make `array` the value; the caller hands it over and has checked shape and dtype."""
         store_all([(self, array)])
 
-    def get_value(self, borrow: bool = False) -> np.ndarray:
-        """A copy of the value."""
+    def get_value(self, borrow: bool = False) -> Any:
+        """A copy of the value: an array, or of a sparse variable a SciPy matrix in CSR form."""
         return self._array.copy()
 
     numpy = get_value
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Store `value`, cast to the variable's dtype; ShapeError when the shape differs."""
-        array = value if isinstance(value, np.ndarray) else to_array(value)
-        if array.dtype.kind not in "biuf":
-            raise DtypeError(f"{array.dtype} is no dtype of kbench")
-        if array.shape != self.spec.shape:
-            raise ShapeError(
-                f"variable {self.name!r} is {self.spec}, but the value has shape "
-                f"{show(array.shape)}"
-            )
-        self.store(cast_array(array, self.spec.dtype))
+        self.store(storable(self, value))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.spec.sparse:
+            return np.array(self.eval(), dtype=dtype)
         return np.array(self._array, dtype=dtype)
 
     def value(self) -> Tensor:
@@ -97,6 +95,36 @@ class Variable(Tensor):
     def initializer(self) -> Tensor:
         """A tensor without effect: variables hold their initial value from the start."""
         return self.value()
+
+
+def storable(target: Variable, value: Any) -> Any:
+    """`value` as what `target` can hold, in memory of its own; ShapeError, DtypeError otherwise.
+
+    A sparse variable takes matrices of SciPy in any format, and arrays, whose zeros it leaves out.
+    """
+    if sparse.is_matrix(value):
+        found = sparse.as_csr(value)
+        if not target.spec.sparse:
+            raise DtypeError(
+                f"variable {target.name!r} is dense, {target.spec}, but the value is sparse",
+                suggestion="value.toarray()",
+            )
+    else:
+        found = to_array(value)
+    if found.shape != target.spec.shape:
+        raise ShapeError(
+            f"variable {target.name!r} is {target.spec}, but the value has shape "
+            f"{show(found.shape)}"
+        )
+    if not target.spec.sparse:
+        return cast_array(found, target.spec.dtype)
+    if isinstance(found, np.ndarray):
+        return sparse.from_dense(cast_array(found, target.spec.dtype))
+    return _cast_copy(found, target.spec.dtype)
+
+
+def _cast_copy(csr: sparse.Csr, dtype: str) -> sparse.Csr:
+    return sparse.with_data(csr.copy(), cast_array(csr.data, dtype))
 
 
 def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
@@ -132,11 +160,12 @@ def variable(
     """A variable that starts with a copy of `value`.
 
     Arguments:
-        value: array, nested list, number, or a tensor, which is evaluated once.
+        value: array, nested list, number, or a tensor, which is evaluated once. A matrix of SciPy,
+            of any sparse format, makes a sparse variable.
         dtype: None means `floatx()`, whatever the dtype of `value`.
         constraint: kept as the attribute `constraint`, for optimizers.
     Raises:
-        DtypeError: a value or dtype that is not numeric.
+        DtypeError: a value or dtype that is not numeric; a sparse variable of float16.
 
     >>> K.eval(K.variable([[1, 2], [3, 4]]))
     array([[1., 2.],
@@ -145,6 +174,9 @@ def variable(
     wanted = dtype_or_floatx(dtype)
     if isinstance(value, Tensor):
         value = value.eval()
+    if sparse.is_matrix(value):
+        csr = _cast_copy(sparse.as_csr(value), sparse_dtype(wanted))
+        return Variable(csr, name, constraint)
     array = to_array(value)
     memory.require_array(array.shape, np.dtype(wanted).itemsize, f"a variable {show(array.shape)}")
     return Variable(cast_array(array, wanted), name, constraint)
@@ -218,14 +250,15 @@ def placeholder(
         shape: sizes, None for those that are known only when fed; or else
         ndim: the number of axes, all of unknown size.
         dtype: None means `floatx()`.
+        sparse: whether the tensor keeps only what is not zero; it has two axes, and is fed
+            matrices of SciPy in any format, or arrays.
     Raises:
-        ArgumentError: neither `shape` nor `ndim`, or no valid sizes.
+        ArgumentError: neither `shape` nor `ndim`, or no valid sizes. ShapeError, DtypeError: a
+            sparse tensor cannot have the shape or dtype.
 
     >>> K.int_shape(K.placeholder((None, 3)))
     (None, 3)
     """
-    if sparse:
-        raise ArgumentError("sparse placeholders are not available; feed a dense array")
     if shape is None and ndim is None:
         raise ArgumentError("needs shape or ndim")
     if shape is not None:
@@ -234,14 +267,20 @@ def placeholder(
         if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)) or ndim < 0:
             raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
         sizes = (None,) * int(ndim)
-    return Placeholder(Spec(sizes, dtype_or_floatx(dtype)), name)
+    wanted = dtype_or_floatx(dtype)
+    if sparse:
+        sizes, wanted = sparse_shape(sizes), sparse_dtype(wanted)
+    return Placeholder(Spec(sizes, wanted, sparse=bool(sparse)), name)
 
 
 # ------------------------------------------------------------------ values
 
 
 def get_value(x: Any) -> Any:
-    """A copy of a variable's value; other tensors are evaluated, other things returned."""
+    """A copy of a variable's value; other tensors are evaluated, other things returned.
+
+    The value of a sparse variable is a SciPy matrix in CSR form; `eval` gives it as an array.
+    """
     if isinstance(x, Variable):
         return x.get_value()
     return x.eval() if isinstance(x, Tensor) else x
@@ -250,8 +289,11 @@ def get_value(x: Any) -> Any:
 def set_value(x: Variable, value: Any) -> None:
     """Store `value` in a variable, cast to its dtype, at once.
 
+    A sparse variable takes matrices of SciPy in any format, and arrays, whose zeros it leaves out.
+
     Raises:
-        ShapeError: the shape differs from the variable's.
+        ShapeError: the shape differs from the variable's. DtypeError: no numbers, or a sparse
+        matrix for a variable that is dense.
     """
     needs_variable(x).set_value(value)
 
@@ -263,16 +305,7 @@ def batch_get_value(ops: Iterable[Any]) -> list[Any]:
 
 def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
     """Store several values: an iterable of (variable, value); all of them or, on an error, none."""
-    pairs = []
-    for target, value in tuples:
-        array = to_array(value)
-        if array.shape != needs_variable(target).spec.shape:
-            raise ShapeError(
-                f"variable {target.name!r} is {target.spec}, but the value has shape "
-                f"{show(array.shape)}"
-            )
-        pairs.append((target, array))
-    store_all((one, cast_array(array, one.spec.dtype)) for one, array in pairs)
+    store_all([(target, storable(needs_variable(target), value)) for target, value in tuples])
 
 
 def needs_variable(x: Any) -> Variable:

@@ -29,8 +29,13 @@ from kbench.engine.variables import Placeholder
 def _branch_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     if x.ndim != y.ndim:
         raise ShapeError(f"the branches are {x} and {y}, which differ in rank")
+    if x.sparse != y.sparse:
+        raise DtypeError(
+            f"the branches are {x} and {y}: both or neither must be sparse",
+            suggestion="K.to_dense(...)",
+        )
     shape = tuple(a if a == b else None for a, b in zip(x.shape, y.shape, strict=True))
-    return Spec(shape, x.dtype)
+    return Spec(shape, x.dtype, sparse=x.sparse)
 
 
 def _branch_numpy(out: Any, condition: np.ndarray, x: Any, y: Any) -> Any:
@@ -46,7 +51,15 @@ def _branch_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Te
 
 
 BRANCH = register(
-    Op("branch", "view", _branch_infer, _branch_numpy, _branch_gradient, allocates=True)
+    Op(
+        "branch",
+        "view",
+        _branch_infer,
+        _branch_numpy,
+        _branch_gradient,
+        allocates=True,
+        sparse=True,
+    )
 )
 
 

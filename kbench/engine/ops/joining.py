@@ -13,6 +13,7 @@ from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, shared, tensors_of
 from kbench.engine.ops.shaping import stacked_spec
+from kbench.engine.ops.sparse import concatenate_sparse, to_dense
 from kbench.engine.spec import Spec, check_axis, promote, show
 from kbench.engine.tensor import Operand, Tensor
 
@@ -120,18 +121,20 @@ def concatenate(tensors: Sequence[Operand], axis: int = -1) -> Tensor:
     """Tensors of one rank joined along an existing axis.
 
     Arguments:
-        tensors: list of at least one tensor; all sizes but that of `axis` agree.
+        tensors: list of at least one tensor; all sizes but that of `axis` agree. Sparse tensors
+            alone give a sparse tensor; beside dense ones they are made dense.
     Raises:
         ShapeError: ranks or other sizes differ.
-    Gradient: to each tensor its part.
+    Gradient: to each dense tensor its part.
 
     >>> K.int_shape(K.concatenate([K.zeros((2, 3)), K.zeros((2, 4))]))
     (2, 7)
     """
     items = _joined(tensors)
-    if len(items) == 1:
-        check_axis(axis, items[0].ndim)
-    return apply(CONCATENATE, *items, axis=check_axis(axis, items[0].ndim))
+    along = check_axis(axis, items[0].ndim)
+    if all(one.spec.sparse for one in items):
+        return concatenate_sparse(items, along)
+    return apply(CONCATENATE, *[to_dense(one) for one in items], axis=along)
 
 
 # ------------------------------------------------------------------ stack

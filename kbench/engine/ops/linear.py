@@ -18,6 +18,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, tensors_of
 from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
 from kbench.engine.ops.reduce import reduce_like
+from kbench.engine.ops.sparse import dot_sparse
 from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_size, promote, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
@@ -247,22 +248,34 @@ def _factors(x: Operand, y: Operand) -> list[Tensor]:
     return [converted(one, "int32" if common == "bool" else common) for one in tensors]
 
 
+def _with_sparse(x: Operand, y: Operand) -> Tensor | None:
+    """The product when a factor is sparse."""
+    if not any(isinstance(one, Tensor) and one.is_sparse for one in (x, y)):
+        return None
+    return dot_sparse(*tensors_of(x, y))
+
+
 def dot(x: Operand, y: Operand) -> Tensor:
     """Matrix product; more than two axes contract the last of `x` with the last but one of `y`.
 
     Arguments:
         x: [..., n]. y: [..., n, m], or a vector [n]. Any numeric dtype; float16 computes in
-            float32, integers keep their dtype.
+            float32, integers keep their dtype. One of them may be sparse; then the other is a
+            matrix or a vector.
     Returns:
         Tensor [*x.shape[:-1], *y.shape[:-2], m]: not batched, unlike `x @ y` and `batch_dot`.
     Raises:
-        ShapeError: the contracted sizes differ, or an operand is a scalar.
-    Gradient: to both.
+        ShapeError: the contracted sizes differ, or an operand is a scalar. DtypeError: both are
+            sparse.
+    Gradient: to both, but not to the entries of a sparse one.
     Source: Keras 2.3 `backend.dot`; vectors as in NumPy.
 
     >>> K.int_shape(K.dot(K.placeholder((2, 3)), K.placeholder((4, 3, 5))))
     (2, 4, 5)
     """
+    sparse = _with_sparse(x, y)
+    if sparse is not None:
+        return sparse
     first, second = _factors(x, y)
     for name, one in (("x", first), ("y", second)):
         if one.ndim == 0:
@@ -354,6 +367,9 @@ MATMUL = register(
 @operator("__matmul__")
 def _matmul(x: Operand, y: Operand) -> Tensor:
     """Matrix product `x @ y`: leading axes are a batch and broadcast; vectors as in NumPy."""
+    sparse = _with_sparse(x, y)
+    if sparse is not None:
+        return sparse
     first, second = _factors(x, y)
     if first.ndim == 0 or second.ndim == 0:
         raise ShapeError(

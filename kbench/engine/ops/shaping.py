@@ -16,6 +16,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
 from kbench.engine.spec import Spec, known_size, show
+from kbench.engine.sparse import is_csr
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ identity
@@ -34,6 +35,7 @@ IDENTITY = register(
         _identity_gradient,
         allocates=True,
     )
+        sparse=True,
 )
 
 
@@ -62,6 +64,7 @@ SHAPE = structured(
     allocates=True,
     shapes=(0,),
 )
+    sparse=True,
 
 
 def shape(x: Operand) -> Tensor:
@@ -80,6 +83,7 @@ SIZE = structured(
     lambda g, y, x: (None,),
     allocates=True,
 )
+    sparse=True,
 
 
 def size(x: Operand, name: str | None = None) -> Tensor:
@@ -166,3 +170,5 @@ def _checked_size(item: Any, allow_free: bool, name: str) -> int:
 def runtime_value(array: np.ndarray) -> Spec:
     """The Spec of a computed array, entries included where rules may need them."""
     return Spec(array.shape, array.dtype.name, known_value(array))
+    if is_csr(array):
+        return Spec(array.shape, array.dtype.name, sparse=True)

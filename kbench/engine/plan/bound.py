@@ -16,6 +16,7 @@ from kbench.engine.plan.fuse import Chosen, choose_steps
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.schedule import ALIGN, Layout, lay_out, nbytes
 from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded, releasing
+from kbench.engine.sparse import copied, csr_bytes, is_csr
 from kbench.engine.trace import RunRecord, StepRecord
 from kbench.engine.variables import Variable, store_lock
 
@@ -120,7 +121,7 @@ class BoundPlan:
         else:
             self._run_plain(values, buffers)
         return [
-            np.array(values[root], order="C", copy=True) if index in self._views else values[root]
+            copied(values[root]) if index in self._views else values[root]
             for index, root in enumerate(self.roots)
         ]
 
@@ -155,7 +156,7 @@ class BoundPlan:
     def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
         item = self.items[one.slot]
         value = values[one.slot]
-        moved = sum(getattr(values[i], "nbytes", 0) for i in one.reads)
+        moved = sum(_size_in_bytes(values[i]) for i in one.reads)
         ran = value is not None
         return StepRecord(
             one.label,
@@ -174,4 +175,4 @@ def _size_in_bytes(value: Any) -> int:
     """Bytes of an array, or of the several results of one step."""
     if isinstance(value, tuple):
         return sum(_size_in_bytes(one) for one in value)
-    return int(getattr(value, "nbytes", 0))
+    return csr_bytes(value) if is_csr(value) else int(getattr(value, "nbytes", 0))

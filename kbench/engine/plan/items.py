@@ -62,7 +62,7 @@ def _source(node: Tensor, slot: int, feeds: dict[int, Spec]) -> Item | None:
     if fed is not None:
         return Item(slot, node.op, {}, (), fed, node, "feed")
     if isinstance(node, Variable):
-        return Item(slot, node.op, {}, (), Spec(node.spec.shape, node.spec.dtype), node, "variable")
+        return Item(slot, node.op, {}, (), node.spec, node, "variable")
     if isinstance(node, Constant):
         return Item(slot, node.op, {}, (), node.spec, node, "value", node.value)
     if isinstance(node, Placeholder):
@@ -123,7 +123,7 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
 
 
 def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Item]) -> bool:
-    if not op.pure or not inputs or op.kind in ("update", "several"):
+    if not op.pure or not inputs or op.kind in ("update", "several") or spec.sparse:
         return False
     size = known_size(spec.shape)
     small = size is not None and size <= DECIDED

@@ -76,7 +76,7 @@ def _computed(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
 
 def _foldable(node: Tensor) -> bool:
     size = node.shape.num_elements()
-    return size is not None and size <= FOLD_LIMIT
+    return size is not None and size <= FOLD_LIMIT and not node.spec.sparse
 
 
 def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:

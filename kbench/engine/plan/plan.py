@@ -30,7 +30,7 @@ class Plan:
     def bind(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
         """The plan for the shapes of `arrays`, one for each feed."""
         feeds = {
-            id(node): Spec(array.shape, array.dtype.name)
+            id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
             for node, array in zip(self.feeds, arrays, strict=True)
         }
         items, slots = trace_items(self.order, feeds)

@@ -37,6 +37,8 @@ def nbytes(item: Item) -> int:
 
 
 def _bytes(spec: Spec) -> int:
+    if spec.sparse:  # as many as there are entries
+        return 0
     return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 

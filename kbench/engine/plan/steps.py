@@ -16,6 +16,7 @@ from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.several import RESULT
 from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.plan.items import Guard, Item, called, infer_at
+from kbench.engine.sparse import is_csr
 
 Values = list[Any]
 Buffers = list[Any]
@@ -94,7 +95,7 @@ def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
     for index, (node, slot) in enumerate(zip(item.origin.inputs, item.inputs, strict=False)):
         row = make_operand(f"operand {index}", node)
         array = values[slot]
-        if row is not None and isinstance(array, np.ndarray):
+        if row is not None and (isinstance(array, np.ndarray) or is_csr(array)):
             spec = str(runtime_value(array))
             rows.append(type(row)(row.role, spec, row.kind, row.name, row.place, row.ident))
     return error.at(called(item.origin, item.origin.op), tuple(rows), item.origin.place)

@@ -1,0 +1,81 @@
+"""Values for the inputs of a function: cast to their dtype, their shape checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import sparse
+from kbench.engine.errors import FeedError, KbenchError
+from kbench.engine.spec import show
+from kbench.engine.tensor import Tensor
+from kbench.engine.variables import Variable
+
+
+def fed_array(node: Tensor, value: Any) -> Any:
+    """`value` as an array for a feed; as compressed rows for a sparse one."""
+    spec = node.spec
+    if type(value) is np.ndarray and value.dtype == spec.dtype and not spec.sparse:
+        array = value
+    else:
+        array = _cast_feed(node, value)
+    shape = array.shape
+    if shape != spec.shape:
+        if len(shape) != len(spec.shape) or any(
+            want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
+        ):
+            raise _refused(node, f"but the value has shape {show(shape)}")
+    return sparse.from_dense(array) if spec.sparse and not sparse.is_csr(array) else array
+
+
+def made(node: Tensor) -> str:
+    """Where a node was made, to follow its name in an error."""
+    return f", made at {node.place}" if node.place is not None else ""
+
+
+def _refused(node: Tensor, reason: str, suggestion: str | None = None) -> FeedError:
+    name = node.name.split(":")[0]
+    head = f"{node.kind} {name!r} is {node.spec}{made(node)}, "
+    return FeedError(head + reason, function="function", suggestion=suggestion)
+
+
+def _cast_feed(node: Tensor, value: Any) -> Any:
+    if isinstance(value, Variable):
+        value = value.peek()
+    elif isinstance(value, Tensor):
+        raise FeedError(
+            f"{node.name!r} needs a value, got the tensor {value!r}", function="function"
+        )
+    if sparse.is_matrix(value):
+        return _sparse_feed(node, value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise FeedError(
+            f"the value for {node.name!r} {node.spec}{made(node)} is no array: {error}",
+            function="function",
+        ) from None
+    return _cast(node, array)
+
+
+def _sparse_feed(node: Tensor, value: Any) -> sparse.Csr:
+    if not node.spec.sparse:
+        raise _refused(node, "but the value is sparse", "value.toarray()")
+    try:
+        csr = sparse.as_csr(value)
+    except KbenchError as error:
+        raise _refused(node, f"but the value does not do: {error.reason}") from None
+    return csr if csr.dtype == node.spec.dtype else sparse.with_data(csr, _cast(node, csr.data))
+
+
+def _cast(node: Tensor, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise _refused(node, f"but the value has dtype {array.dtype}")
+    with np.errstate(all="ignore"):
+        cast = array.astype(node.spec.dtype)
+    if cast.dtype.kind != "f" and not np.array_equal(cast, array):
+        raise _refused(
+            node, f"but the value is {array.dtype} and holds what {node.spec.dtype} cannot"
+        )
+    return cast

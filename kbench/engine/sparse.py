@@ -1,0 +1,199 @@
+"""Sparse values as arrays: SciPy's compressed rows, the one form in which the engine holds them.
+
+SciPy's compiled loops trust the indices of a matrix, so everything that a user gives is looked
+through here before it gets there. SciPy is imported on first need. Knows no tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import cancel, memory
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.spec import INTEGERS, Shape, show
+
+Csr = Any  # scipy.sparse.csr_array
+SPARSE_DTYPES = ("bool", *INTEGERS, "float32", "float64")
+PIECE = 1 << 26  # multiply-adds between two looks at the cancel flag
+
+
+def is_matrix(value: object) -> bool:
+    """True for a sparse matrix or array of SciPy, in any format."""
+    loaded = sys.modules.get("scipy.sparse")  # without it no value can be one
+    return loaded is not None and bool(loaded.issparse(value))
+
+
+def is_csr(value: object) -> bool:
+    """True for a sparse value of the engine, False for its arrays."""
+    return not isinstance(value, (np.ndarray, np.generic)) and is_matrix(value)
+
+
+def sparse_dtype(dtype: str) -> str:
+    """`dtype`, when a sparse tensor can have it; DtypeError otherwise."""
+    if dtype not in SPARSE_DTYPES:
+        raise DtypeError(f"a sparse tensor cannot be {dtype}; it has {', '.join(SPARSE_DTYPES)}")
+    return dtype
+
+
+def sparse_shape(shape: Shape) -> Shape:
+    """`shape`, when a sparse tensor can have it; ShapeError otherwise."""
+    if len(shape) != 2:
+        raise ShapeError(f"a sparse tensor has two axes, got shape {show(shape)}")
+    return shape
+
+
+# ------------------------------------------------------------------ from what a user gives
+
+
+def as_csr(matrix: Any) -> Csr:
+    """A SciPy matrix of any format as compressed rows, with sorted columns, each at most once.
+
+    It may share memory with `matrix`. Raises ArgumentError when the matrix is broken, DtypeError
+    and ShapeError when it holds what a sparse tensor cannot.
+    """
+    sparse_shape(tuple(matrix.shape))
+    sparse_dtype(matrix.dtype.newbyteorder("=").name)
+    try:
+        csr = _converted(matrix)
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise ArgumentError(f"no valid sparse matrix: {error}") from None
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _converted(matrix: Any) -> Csr:
+    from scipy import sparse
+
+    rows, columns = matrix.shape
+    if matrix.format in ("csr", "csc"):
+        along, across = (rows, columns) if matrix.format == "csr" else (columns, rows)
+        parts = (matrix.data, matrix.indices, matrix.indptr)
+        _check_compressed(*parts, along, across)
+        kind = sparse.csr_array if matrix.format == "csr" else sparse.csc_array
+        whole = kind(parts, shape=(rows, columns))
+        return whole if matrix.format == "csr" else whole.tocsr()
+    listed = matrix.tocoo(copy=False)
+    _check_listed(listed.data, listed.coords, (rows, columns))
+    return sparse.coo_array((listed.data, listed.coords), shape=(rows, columns)).tocsr()
+
+
+def _check_compressed(
+    data: np.ndarray, indices: np.ndarray, starts: np.ndarray, along: int, across: int
+) -> None:
+    if starts.shape != (along + 1,) or indices.shape != data.shape or data.ndim != 1:
+        raise ValueError("data, indices and indptr do not fit together")
+    if indices.dtype.kind not in "iu" or starts.dtype.kind not in "iu":
+        raise ValueError("its indices are no integers")
+    if starts[0] != 0 or starts[-1] > data.size or np.any(starts[1:] < starts[:-1]):
+        raise ValueError("indptr does not rise from 0 to the number of entries")
+    _check_range(indices, across)
+
+
+def _check_listed(data: np.ndarray, places: Any, shape: tuple[int, int]) -> None:
+    for axis, size in zip(places, shape, strict=True):
+        if axis.shape != data.shape or axis.dtype.kind not in "iu":
+            raise ValueError("data and indices do not fit together")
+        _check_range(axis, size)
+
+
+def _check_range(indices: np.ndarray, size: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        wrong = indices[(indices < 0) | (indices >= size)][0]
+        raise ValueError(f"index {wrong} is out of range for an axis of size {size}")
+
+
+def as_dense(csr: Csr) -> np.ndarray:
+    """The whole matrix as an array; OutOfMemory when the machine cannot hold it."""
+    memory.require_array(csr.shape, csr.dtype.itemsize, f"the dense value {show(csr.shape)}")
+    return np.asarray(csr.toarray())
+
+
+def from_dense(array: np.ndarray) -> Csr:
+    """The entries of a dense array that are not zero."""
+    from scipy import sparse
+
+    sparse_shape(array.shape)
+    sparse_dtype(array.dtype.name)
+    return sparse.csr_array(array)
+
+
+def with_data(csr: Csr, data: np.ndarray) -> Csr:
+    """The same places with other entries."""
+    from scipy import sparse
+
+    return sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+
+
+def frozen(csr: Csr) -> Csr:
+    """A window on a value that cannot be written through."""
+    from scipy import sparse
+
+    parts = [part.view() for part in (csr.data, csr.indices, csr.indptr)]
+    for part in parts:
+        part.flags.writeable = False
+    return sparse.csr_array(tuple(parts), shape=csr.shape)
+
+
+def copied(value: Any) -> Any:
+    """A copy of an array or of a sparse value."""
+    return value.copy() if is_csr(value) else np.array(value, order="C", copy=True)
+
+
+# ------------------------------------------------------------------ facts
+
+
+def csr_bytes(csr: Csr) -> int:
+    """Bytes of entries and indices."""
+    return int(csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes)
+
+
+def density(csr: Csr) -> float:
+    """The share of places that hold an entry; 0 for a matrix without places."""
+    places = csr.shape[0] * csr.shape[1]
+    return int(csr.nnz) / places if places else 0.0
+
+
+# ------------------------------------------------------------------ computing
+
+
+def _pieces(csr: Csr, work: int) -> Iterator[tuple[slice, Csr]]:
+    """The rows in runs that each take at most `PIECE` multiply-adds, without copying entries."""
+    from scipy import sparse
+
+    starts = csr.indptr
+    limit = max(PIECE // max(work, 1), 1)
+    if int(starts[-1]) <= limit:
+        yield slice(0, csr.shape[0]), csr
+        return
+    first = 0
+    while first < csr.shape[0]:
+        last = int(np.searchsorted(starts, int(starts[first]) + limit, side="right")) - 1
+        last = min(max(last, first + 1), csr.shape[0])
+        begin, end = int(starts[first]), int(starts[last])
+        parts = (csr.data[begin:end], csr.indices[begin:end], starts[first : last + 1] - begin)
+        yield slice(first, last), sparse.csr_array(parts, shape=(last - first, csr.shape[1]))
+        cancel.check()
+        first = last
+
+
+def multiply(csr: Csr, dense: np.ndarray, transposed: bool) -> np.ndarray:
+    """`csr @ dense`, or the transposed `csr.T @ dense`, for matrices of one dtype."""
+    rows = csr.shape[1] if transposed else csr.shape[0]
+    total: np.ndarray | None = None
+    for place, piece in _pieces(csr, dense.shape[1]):
+        part = np.asarray(piece.T @ dense[place] if transposed else piece @ dense)
+        if place == slice(0, csr.shape[0]):
+            return part
+        if total is None:
+            total = np.zeros((rows, dense.shape[1]), dense.dtype)
+        if transposed:
+            np.add(total, part, out=total)
+        else:
+            total[place] = part
+    return np.zeros((rows, dense.shape[1]), dense.dtype) if total is None else total
