@@ -97,8 +97,7 @@ class NativeStep:
     def run(self, v: Values, b: Buffers) -> None:
         item = self.item
         arrays = [v[one] for one in item.inputs]
-        if self.kernel is None:
-            self.kernel = self.find()
+        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.find()
         if self.kernel is None:
             v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
             return
