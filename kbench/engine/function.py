@@ -12,6 +12,7 @@ import numpy as np
 
 from kbench.engine import cancel, session, tensor
 from kbench.engine.errors import ArgumentError, FeedError
+from kbench.engine.feeds import fed_array, made
 from kbench.engine.operands import Constant, as_tensor
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.plan import Plan, make_plan
@@ -136,7 +137,7 @@ def _check_inputs(inputs: Sequence[Tensor]) -> None:
     for one in inputs:
         if isinstance(one, Constant) or any(entry is not None for entry in one.spec.value or ()):
             raise ArgumentError(
-                f"{one.kind} {one.name.split(':')[0]!r} {one.spec}{_made(one)}, has a known value "
+                f"{one.kind} {one.name.split(':')[0]!r} {one.spec}{made(one)}, has a known value "
                 "and cannot be given another; use a placeholder"
             )
 

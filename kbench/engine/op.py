@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine import session
+from kbench.engine.errors import DtypeError
 from kbench.engine.spec import (
     Spec,
 )
@@ -53,8 +54,8 @@ class Op:
     work: Callable[..., int] | None = None
     native: Callable[..., Native | None] | None = None
     shapes: tuple[int, ...] = ()
-
     sparse: bool = False
+
     @property
     def type(self) -> str:
         return self.name
@@ -84,13 +85,12 @@ def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
 
 def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
-    spec = op.infer(*[one.spec for one in inputs], **attrs)
     if not op.sparse:
         _refuse_sparse(inputs)
+    spec = op.infer(*[one.spec for one in inputs], **attrs)
     return Tensor(op, inputs, attrs, spec, name)
 
 
-_folding = threading.local()
 def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
     for one in inputs:
         if one.spec.sparse:
@@ -100,6 +100,7 @@ def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
             )
 
 
+_folding = threading.local()
 
 
 def controlled_by(controls: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

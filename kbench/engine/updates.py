@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import ShapeError
+from kbench.engine.errors import DtypeError, ShapeError
 from kbench.engine.op import Op, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.spec import Spec

@@ -11,7 +11,14 @@ from kbench.engine.declare import allocating, elementwise
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, apply, register
-from kbench.engine.operands import Constant, as_tensor, converted, shared, tensors_of
+from kbench.engine.operands import (
+    REGISTRY_FUNCTIONS,
+    Constant,
+    as_tensor,
+    converted,
+    shared,
+    tensors_of,
+)
 from kbench.engine.ops.compare import equal
 from kbench.engine.spec import Spec, broadcast, dtype_name, is_float, promote
 from kbench.engine.tensor import Operand, Tensor, operator

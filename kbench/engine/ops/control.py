@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config, session
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, controlled_by, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import cast, where

@@ -5,6 +5,7 @@ The lowest file of `ops/` beside arithmetic: creation, layout and indexing build
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
-from kbench.engine.spec import Spec, known_size, show
 from kbench.engine.sparse import is_csr
+from kbench.engine.spec import Spec, known_size, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ identity
@@ -34,8 +35,8 @@ IDENTITY = register(
         lambda out, x, *, stop: x,
         _identity_gradient,
         allocates=True,
-    )
         sparse=True,
+    )
 )
 
 
@@ -63,8 +64,8 @@ SHAPE = structured(
     lambda g, y, x: (None,),
     allocates=True,
     shapes=(0,),
-)
     sparse=True,
+)
 
 
 def shape(x: Operand) -> Tensor:
@@ -79,11 +80,11 @@ def shape(x: Operand) -> Tensor:
 SIZE = structured(
     "size",
     lambda x: Spec((), "int32", (known_size(x.shape),)),
-    lambda out, x: np.array(x.size, dtype=np.int32),
+    lambda out, x: np.array(math.prod(x.shape), dtype=np.int32),
     lambda g, y, x: (None,),
     allocates=True,
-)
     sparse=True,
+)
 
 
 def size(x: Operand, name: str | None = None) -> Tensor:
@@ -169,6 +170,6 @@ def _checked_size(item: Any, allow_free: bool, name: str) -> int:
 
 def runtime_value(array: np.ndarray) -> Spec:
     """The Spec of a computed array, entries included where rules may need them."""
-    return Spec(array.shape, array.dtype.name, known_value(array))
     if is_csr(array):
         return Spec(array.shape, array.dtype.name, sparse=True)
+    return Spec(array.shape, array.dtype.name, known_value(array))
