@@ -27,8 +27,8 @@ AXES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
 
 def checked_ints(value: Any, rank: int, name: str) -> Ints:
     """One integer of at least 1 for each spatial axis; a single one counts for all of them."""
-    items = list(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) else None
-    entries = [value] * rank if items is None else items
+    given = value.tolist() if isinstance(value, np.ndarray) else value
+    entries = list(given) if isinstance(given, (list, tuple)) else [given] * rank
     if len(entries) != rank:
         raise ArgumentError(
             f"{name} must be {'an integer' if rank == 1 else f'{rank} integers'} of at least 1, "

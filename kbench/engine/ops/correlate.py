@@ -1,0 +1,243 @@
+"""Convolution on arrays, with NumPy: patches of a block are gathered, one product does the rest.
+
+Everything is channels last, and knows nothing of tensors. Work is cut into blocks whose patches
+fit the cache, so that the memory beside the result is bounded and a stop is honoured soon.
+A window starts at `i * stride + start` along an axis; what lies outside of the array is zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from kbench.engine import cancel
+from kbench.engine.ops.linear import multiply_into
+from kbench.engine.ops.windows import Ints, reach
+
+Block = tuple[slice, ...]
+PATCHES = 1 << 20  # elements that are gathered at a time
+
+
+def working_dtype(dtype: Any) -> Any:
+    """float16 computes in float32."""
+    return np.dtype(np.float32 if dtype == np.float16 else dtype)
+
+
+@dataclass
+class Scratch:
+    """Memory that the blocks of one call use one after another."""
+
+    dtype: Any
+    parts: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def take(self, name: str, shape: Ints) -> np.ndarray:
+        """An array of unknown content; it is the caller's until the next of that name."""
+        size = math.prod(shape)
+        part = self.parts.get(name)
+        if part is None or part.size < size:
+            part = self.parts[name] = np.empty(size, self.dtype)
+        return part[:size].reshape(shape)
+
+
+def blocks(sizes: Ints, unit: int, budget: int) -> Iterator[Block]:
+    """Boxes that cover `sizes`, of at most `budget` elements at `unit` for each place.
+
+    Each box is contiguous in row-major order: it is longer than one along an axis only when it
+    covers all axes behind.
+    """
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.insert(0, max(1, min(size, budget // max(unit, 1))))
+        unit *= extents[0] if extents[0] == size else max(size, 1) * budget
+    ranges = [range(0, size, extent) for size, extent in zip(sizes, extents, strict=True)]
+    for corner in itertools.product(*ranges):
+        yield tuple(
+            slice(low, min(low + extent, size))
+            for low, extent, size in zip(corner, extents, sizes, strict=True)
+        )
+        cancel.check()
+
+
+# ------------------------------------------------------------------ what the windows look at
+
+
+def strip_of(
+    x: np.ndarray, box: Block, window: Ints, strides: Ints, starts: Ints, dilation: Ints, pool: Any
+) -> np.ndarray:
+    """The part of `x` that the windows of a box look at, with zeros for what is outside.
+
+    A view where that serves; else a copy in the dtype of the scratch memory.
+    """
+    bounds = [
+        (one.start * s + start, (one.stop - 1) * s + start + reach(w, d))
+        for one, w, s, start, d in zip(box[1:], window, strides, starts, dilation, strict=True)
+    ]
+    inside = [
+        slice(min(max(low, 0), size), max(min(high, size), 0))
+        for (low, high), size in zip(bounds, x.shape[1:-1], strict=True)
+    ]
+    part = x[(box[0], *inside)]
+    shape = (part.shape[0], *[high - low for low, high in bounds], x.shape[-1])
+    plain = x.dtype == pool.dtype and (x.strides[-1] == x.itemsize or x.shape[-1] == 1)
+    if plain and part.shape == shape:
+        return part
+    strip: np.ndarray = pool.take("strip", shape)
+    if part.shape != shape:
+        strip.fill(0)
+    if part.size:
+        places = [
+            slice(one.start - low, one.stop - low)
+            for one, (low, _) in zip(inside, bounds, strict=True)
+        ]
+        strip[(slice(None), *places)] = part
+    return strip
+
+
+def windows_of(
+    strip: np.ndarray, counts: Ints, window: Ints, strides: Ints, dilation: Ints
+) -> np.ndarray:
+    """Every window on a strip as a view [images, *counts, *window, channels]."""
+    space = strip.strides[1:-1]
+    steps = [one * s for one, s in zip(space, strides, strict=True)]
+    taps = [one * d for one, d in zip(space, dilation, strict=True)]
+    return as_strided(
+        strip,
+        (strip.shape[0], *counts, *window, strip.shape[-1]),
+        (strip.strides[0], *steps, *taps, strip.strides[-1]),
+        writeable=False,
+    )
+
+
+def patches_of(
+    x: np.ndarray, box: Block, window: Ints, strides: Ints, starts: Ints, dilation: Ints, pool: Any
+) -> np.ndarray:
+    """The windows of a box as rows of a matrix."""
+    strip = strip_of(x, box, window, strides, starts, dilation, pool)
+    counts = tuple(one.stop - one.start for one in box[1:])
+    view = windows_of(strip, counts, window, strides, dilation)
+    columns = math.prod(window) * x.shape[-1]
+    if view.flags.c_contiguous:
+        return view.reshape(-1, columns)
+    patches: np.ndarray = pool.take("patches", view.shape)
+    np.copyto(patches, view)
+    return patches.reshape(-1, columns)
+
+
+# ------------------------------------------------------------------ the three products
+
+
+def correlate(
+    out: np.ndarray,
+    x: np.ndarray,
+    kernel: np.ndarray,
+    strides: Ints,
+    starts: Ints,
+    dilation: Ints,
+) -> None:
+    """`out[n, *place, f]`: the sum over taps and channels of `x` times `kernel`."""
+    window, (channels, filters) = kernel.shape[:-2], kernel.shape[-2:]
+    columns = math.prod(window) * channels
+    if not out.size:
+        return
+    if not columns or not x.size:
+        out.fill(0)
+        return
+    pool = Scratch(working_dtype(x.dtype))
+    matrix = kernel.reshape(columns, filters).astype(pool.dtype, copy=False)
+    for box in blocks(out.shape[:-1], columns, PATCHES):
+        patches = patches_of(x, box, window, strides, starts, dilation, pool)
+        target = out[box]
+        if target.flags.c_contiguous and target.dtype == pool.dtype:
+            multiply_into(target.reshape(-1, filters), patches, matrix)
+            continue
+        product = pool.take("product", target.shape)
+        multiply_into(product.reshape(-1, filters), patches, matrix)
+        store(target, product)
+
+
+def store(target: np.ndarray, values: np.ndarray) -> None:
+    """Rounded to the dtype of the result; what is too large for it becomes infinite."""
+    with np.errstate(all="ignore"):
+        target[...] = values
+
+
+def correlate_to_kernel(
+    out: np.ndarray, g: np.ndarray, x: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
+) -> None:
+    """`out[*tap, c, f]`: the sum over all places of `x`, as the tap sees it, times `g`."""
+    window, (channels, filters) = out.shape[:-2], out.shape[-2:]
+    columns = math.prod(window) * channels
+    if not out.size or not g.size or not x.size:
+        out.fill(0)
+        return
+    pool = Scratch(working_dtype(x.dtype))
+    total: np.ndarray | None = None
+    for box in blocks(g.shape[:-1], columns, max(PATCHES, 2 * columns * filters)):
+        patches = patches_of(x, box, window, strides, starts, dilation, pool)
+        rows = g[box].reshape(-1, filters).astype(pool.dtype, copy=False)
+        part = pool.take("total" if total is None else "part", (columns, filters))
+        multiply_into(part, patches.T, rows)
+        total = part if total is None else np.add(total, part, out=total)
+    assert total is not None
+    store(out, total.reshape(out.shape))
+
+
+def correlate_to_input(
+    out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
+) -> None:
+    """`out[n, *cell, c]`: the sum of `g` over the windows that see the cell, times their taps."""
+    flipped = kernel.swapaxes(-1, -2)
+    for phase in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
+        ones = (1,) * len(strides)
+        correlate(out[phase.cells], g, flipped[phase.taps], ones, phase.starts, phase.dilation)
+
+
+# ------------------------------------------------------------------ back through strides
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Every stride-th cell: these see the same taps, as a convolution of stride one of `g`."""
+
+    cells: Block
+    taps: Block
+    starts: Ints
+    dilation: Ints
+
+
+def phases(
+    sizes: Ints, window: Ints, strides: Ints, starts: Ints, dilation: Ints
+) -> Iterator[Phase]:
+    """The cells of an input, apart by what is left of their place when divided by the stride."""
+    axes = [
+        [_phase(i, *facts) for i in range(min(facts[1], size))]
+        for size, *facts in zip(sizes, window, strides, starts, dilation, strict=True)
+    ]
+    for one in itertools.product(*axes):
+        cells, taps, begins, spacings = zip(*one, strict=True)
+        yield Phase((slice(None), *cells), taps, begins, spacings)
+
+
+def _phase(
+    first: int, window: int, stride: int, start: int, dilation: int
+) -> tuple[slice, slice, int, int]:
+    """(cells, taps in reverse, first window, spacing of windows) for cells from `first` on.
+
+    Window o sees cell i by tap t where `o * stride + start + t * dilation == i`.
+    """
+    offset = first - start
+    seen = [t for t in range(window) if (offset - t * dilation) % stride == 0]
+    cells = slice(first, None, stride)
+    if not seen:
+        return cells, slice(0, 0), 0, 1
+    tap, step = seen[0], stride // math.gcd(dilation, stride)
+    spacing = dilation * step // stride
+    begin = (offset - tap * dilation) // stride - spacing * (len(seen) - 1)
+    stop = tap - 1 if tap else None
+    return cells, slice(seen[-1], stop, -step), begin, spacing
