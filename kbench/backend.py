@@ -9,20 +9,20 @@ from __future__ import annotations
 import builtins
 import sys
 from types import ModuleType
+from typing import Any
 
+from kbench import legacy as _legacy
 from kbench.engine.config import backend as _backend_name
 from kbench.engine.config import (
     cast_to_floatx,
     epsilon,
     floatx,
     image_data_format,
-    image_dim_ordering,
     normalize_data_format,
     num_threads,
     set_epsilon,
     set_floatx,
     set_image_data_format,
-    set_image_dim_ordering,
     set_num_threads,
 )
 from kbench.engine.errors import (
@@ -49,6 +49,8 @@ from kbench.engine.facts import (
 )
 from kbench.engine.function import Function, Session, eval, function, get_session, set_session
 from kbench.engine.gradient import gradients, stop_gradient
+from kbench.engine.iteration.mapping import foldl, foldr, map_fn
+from kbench.engine.iteration.recurrence import rnn
 from kbench.engine.ops.activation import (
     elu,
     hard_sigmoid,
@@ -93,8 +95,13 @@ from kbench.engine.ops.control import (
     set_learning_phase,
     switch,
 )
+from kbench.engine.ops.conv import conv1d, conv2d, conv2d_transpose, conv3d, conv3d_transpose
 from kbench.engine.ops.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
+from kbench.engine.ops.ctc import ctc_batch_cost
+from kbench.engine.ops.ctc_decode import ctc_decode
+from kbench.engine.ops.depthwise import depthwise_conv2d, separable_conv1d, separable_conv2d
 from kbench.engine.ops.dropout import dropout
+from kbench.engine.ops.image import resize_images, resize_volumes
 from kbench.engine.ops.indexing import gather, slice
 from kbench.engine.ops.joining import concatenate, stack
 from kbench.engine.ops.layout import (
@@ -108,6 +115,7 @@ from kbench.engine.ops.layout import (
     transpose,
 )
 from kbench.engine.ops.linear import batch_dot, dot
+from kbench.engine.ops.local import local_conv1d, local_conv2d
 from kbench.engine.ops.loss import (
     binary_crossentropy,
     binary_focal_crossentropy,
@@ -117,6 +125,9 @@ from kbench.engine.ops.loss import (
     sparse_categorical_crossentropy,
 )
 from kbench.engine.ops.norm import batch_normalization, normalize_batch_in_training
+from kbench.engine.ops.padding import spatial_2d_padding, spatial_3d_padding, temporal_padding
+from kbench.engine.ops.pool import pool2d, pool3d
+from kbench.engine.ops.printing import print_tensor
 from kbench.engine.ops.random import (
     random_bernoulli,
     random_binomial,
@@ -144,6 +155,7 @@ from kbench.engine.ops.reduce import (
 from kbench.engine.ops.repetition import repeat, repeat_elements, tile
 from kbench.engine.ops.scan import cumprod, cumsum
 from kbench.engine.ops.shaping import identity, shape, size
+from kbench.engine.ops.sparse import ctc_label_dense_to_sparse, to_dense
 from kbench.engine.session import (
     clear_session,
     eager,
@@ -154,7 +166,6 @@ from kbench.engine.session import (
     symbolic,
     v1_variable_initialization,
 )
-from kbench.engine.ops.sparse import ctc_label_dense_to_sparse, to_dense
 from kbench.engine.tensor import Tensor
 from kbench.engine.trace import record
 from kbench.engine.updates import moving_average_update, update, update_add, update_sub
@@ -169,14 +180,25 @@ from kbench.engine.variables import (
     set_value,
     variable,
 )
+from kbench.legacy import (
+    asymmetric_spatial_2d_padding,
+    asymmetric_temporal_padding,
+    image_dim_ordering,
+    lesser,
+    lesser_equal,
+    set_image_dim_ordering,
+)
 
 py_all = builtins.all
 py_any = builtins.any
 py_slice = builtins.slice
 py_sum = builtins.sum
 
+globals().update(_legacy.accepting_all(globals()))
+
 __all__ = [name for name in dir() if not name.startswith("_")]  # noqa: PLE0605
-__all__ = [name for name in __all__ if name not in ("annotations", "builtins", "sys", "ModuleType")]
+_FOREIGN = ("annotations", "builtins", "sys", "Any", "ModuleType")
+__all__ = [name for name in __all__ if name not in _FOREIGN]
 
 
 class _CallableModule(ModuleType):
@@ -184,6 +206,9 @@ class _CallableModule(ModuleType):
 
     def __call__(self) -> str:
         return _backend_name()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_legacy.missing(name))
 
     @staticmethod
     def backend() -> str:
