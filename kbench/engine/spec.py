@@ -128,8 +128,9 @@ def dtype_name(dtype: object) -> str:
     if isinstance(candidate, str) and candidate.endswith("_ref"):
         candidate = candidate[:-4]
     try:
-        name = str(np.dtype(candidate).name)  # type: ignore[call-overload]
-    except TypeError:
+        # NumPy takes None for float64; here it names nothing.
+        name = "" if candidate is None else str(np.dtype(candidate).name)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
         name = str(candidate)
     if name not in DTYPES:
         raise DtypeError(f"unknown dtype {dtype!r}; kbench has {', '.join(DTYPES)}")
