@@ -10,12 +10,15 @@ from typing import Any
 
 from kbench.engine import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
 from kbench import backend
+from kbench import engines as _engines
+from kbench import legacy as _legacy
 from kbench.backend import *  # noqa: F403
 from kbench.engine import config as _config
 from kbench.engine import tensor as _tensor
 from kbench.version import __version__
 
-_config.load_file()
+__all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
+_engines.start(_config.load_file(), vars(backend), globals())
 
 
 def _rich_repr(value: Any) -> dict[str, Any]:
@@ -45,12 +48,13 @@ _WIDGETS = ("ConfigPanel", "TensorView", "VariableTable", "explorer")
 
 
 def __getattr__(name: str) -> Any:
-    """The notebook widgets, loaded when they are first asked for."""
+    """The notebook widgets and `compare`, loaded when they are first asked for."""
+    if name == "compare":
+        from kbench.comparison import compare
+
+        return compare
     if name in _WIDGETS:
         from kbench.notebook.lazy import widget
 
         return widget(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
+    raise AttributeError(_legacy.missing(name))

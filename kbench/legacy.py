@@ -143,6 +143,8 @@ ABSENT: dict[str, str] = {
 
 def missing(name: str) -> str:
     """Why there is no function of that name."""
+    if config.backend() not in ("kbench", "numpy"):
+        return f"the engine {config.backend()!r} has no {name!r}"
     reason = ABSENT.get(name)
     return f"module 'kbench' has no attribute {name!r}" + (f": {reason}" if reason else "")
 
