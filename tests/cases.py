@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from case import ANY, BINARY, FLOATS, NUMBERS, UNARY, Case, product
+from cases_conv import CONV_CASES
 from cases_more import ARRAY_CASES
 from cases_pool import POOL_CASES
+from cases_sparse import SPARSE_CASES
 
 from kbench import backend as K
 from kbench.engine.ops.arithmetic import where
@@ -288,4 +290,13 @@ REDUCE = [
     ),
 ]
 
-CASES: list[Case] = [*ELEMENTWISE, *COMPARE, *CHOICE, *REDUCE, *ARRAY_CASES, *POOL_CASES]
+CASES: list[Case] = [
+    *ELEMENTWISE,
+    *COMPARE,
+    *CHOICE,
+    *REDUCE,
+    *ARRAY_CASES,
+    *CONV_CASES,
+    *POOL_CASES,
+    *SPARSE_CASES,
+]
