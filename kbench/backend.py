@@ -154,7 +154,7 @@ from kbench.engine.ops.reduce import (
 )
 from kbench.engine.ops.repetition import repeat, repeat_elements, tile
 from kbench.engine.ops.scan import cumprod, cumsum
-from kbench.engine.ops.shaping import identity, shape, size
+from kbench.engine.ops.shaping import identity, pattern_broadcast, shape, size
 from kbench.engine.ops.sparse import ctc_label_dense_to_sparse, to_dense
 from kbench.engine.session import (
     clear_session,

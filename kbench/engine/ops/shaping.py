@@ -122,6 +122,37 @@ def shape_operand(
     shape: Any, *, allow_free: bool = False, name: str = "shape"
 ) -> tuple[int, ...] | Tensor:
     """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
+def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
+    """`x` itself: here every axis of size 1 broadcasts, without being marked.
+
+    Arguments:
+        x: tensor of any rank.
+        broadcastable: for each axis, whether it is to broadcast; such an axis must be of size 1.
+    Returns:
+        `x`, as a tensor.
+    Raises:
+        ArgumentError: not one bool for each axis. ShapeError: a marked axis is known not to be 1.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.pattern_broadcast`, which Theano needs.
+
+    >>> K.int_shape(K.pattern_broadcast(K.zeros((3, 1)), (False, True)))
+    (3, 1)
+    """
+    tensor = as_tensor(x)
+    flags = list(broadcastable) if isinstance(broadcastable, (list, tuple, np.ndarray)) else None
+    if flags is None or not all(isinstance(one, (bool, np.bool_)) for one in flags):
+        raise ArgumentError(f"broadcastable must hold bools, got {broadcastable!r}")
+    if len(flags) != tensor.ndim:
+        raise ArgumentError(
+            f"broadcastable has {len(flags)} entries, but x is {tensor.spec}: one for each axis "
+            "is needed"
+        )
+    for axis, (size, flag) in enumerate(zip(tensor.spec.shape, flags, strict=True)):
+        if flag and size not in (None, 1):
+            raise ShapeError(f"axis {axis} of x, {tensor.spec}, cannot broadcast: it is {size}")
+    return tensor
+
+
     if isinstance(shape, Tensor):
         return _vector(shape, name)
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
