@@ -46,6 +46,32 @@ def identity(x: Operand, name: str | None = None, *, stop: bool = False) -> Tens
     return apply(IDENTITY, as_tensor(x), name=name, stop=stop)
 
 
+# ------------------------------------------------------------------ a size that is promised
+
+
+def _sized_infer(x: Spec, *, axis: int, size: int) -> Spec:
+    if x.shape[axis] not in (None, size):
+        raise ShapeError(f"x is {x}, but axis {axis} was said to have {size} entries")
+    return Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+
+
+SIZED = register(
+    Op(
+        "sized",
+        "view",
+        _sized_infer,
+        lambda out, x, *, axis, size: x,
+        lambda g, y, x, *, axis, size: (g,),
+        allocates=True,
+    )
+)
+
+
+def sized(x: Tensor, axis: int, size: int) -> Tensor:
+    """`x` with a size that the caller knows; told wrong, evaluating it is an error."""
+    return x if x.spec.shape[axis] == size else apply(SIZED, x, axis=axis, size=size)
+
+
 # ------------------------------------------------------------------ shape and size
 
 
@@ -96,32 +122,6 @@ def size(x: Operand, name: str | None = None) -> Tensor:
     return apply(SIZE, as_tensor(x), name=name)
 
 
-# ------------------------------------------------------------------ stacking scalars into shapes
-
-
-def stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
-    """The Spec of equal-shaped tensors stacked along a new axis."""
-    first = specs[0]
-    for spec in specs[1:]:
-        if spec.ndim != first.ndim or any(
-            a is not None and b is not None and a != b
-            for a, b in zip(first.shape, spec.shape, strict=True)
-        ):
-            raise ShapeError(f"shapes {show(first.shape)} and {show(spec.shape)} do not stack")
-    merged = tuple(
-        next((size for size in sizes if size is not None), None)
-        for sizes in zip(*[one.shape for one in specs], strict=True)
-    )
-    value = None
-    if not merged and all(one.value is not None for one in specs):
-        value = tuple((one.value or (None,))[0] for one in specs)
-    return Spec((*merged[:axis], len(specs), *merged[axis:]), first.dtype, value)
-
-
-def shape_operand(
-    shape: Any, *, allow_free: bool = False, name: str = "shape"
-) -> tuple[int, ...] | Tensor:
-    """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
 def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
     """`x` itself: here every axis of size 1 broadcasts, without being marked.
 
@@ -153,6 +153,32 @@ def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
     return tensor
 
 
+# ------------------------------------------------------------------ stacking scalars into shapes
+
+
+def stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
+    """The Spec of equal-shaped tensors stacked along a new axis."""
+    first = specs[0]
+    for spec in specs[1:]:
+        if spec.ndim != first.ndim or any(
+            a is not None and b is not None and a != b
+            for a, b in zip(first.shape, spec.shape, strict=True)
+        ):
+            raise ShapeError(f"shapes {show(first.shape)} and {show(spec.shape)} do not stack")
+    merged = tuple(
+        next((size for size in sizes if size is not None), None)
+        for sizes in zip(*[one.shape for one in specs], strict=True)
+    )
+    value = None
+    if not merged and all(one.value is not None for one in specs):
+        value = tuple((one.value or (None,))[0] for one in specs)
+    return Spec((*merged[:axis], len(specs), *merged[axis:]), first.dtype, value)
+
+
+def shape_operand(
+    shape: Any, *, allow_free: bool = False, name: str = "shape"
+) -> tuple[int, ...] | Tensor:
+    """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
     if isinstance(shape, Tensor):
         return _vector(shape, name)
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
