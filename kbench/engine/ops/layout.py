@@ -14,7 +14,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import shape as shape_of
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import Shape, Spec, check_axis, known_size, show
+from kbench.engine.spec import Shape, Spec, check_axes, check_axis, known_size, show
 from kbench.engine.tensor import Operand, Tensor
 
 # ------------------------------------------------------------------ reshape
@@ -280,5 +280,5 @@ def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
     array([3., 2., 1.], dtype=float32)
     """
     tensor = as_tensor(x)
-    items = axes if isinstance(axes, (list, tuple)) else (axes,)
-    return apply(REVERSE, tensor, axes=tuple({check_axis(one, tensor.ndim): 0 for one in items}))
+    items = tuple(axes) if isinstance(axes, (list, tuple)) else (axes,)
+    return apply(REVERSE, tensor, axes=check_axes(items, tensor.ndim))
