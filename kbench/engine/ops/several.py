@@ -37,7 +37,9 @@ def _result_gradient(g: Tensor, y: Tensor, whole: Tensor, *, index: int) -> tupl
     return (Partial({index: g}),)
 
 
-RESULT = register(Op("result", "view", _result_infer, _result_numpy, _result_gradient, allocates=True))
+RESULT = register(
+    Op("result", "view", _result_infer, _result_numpy, _result_gradient, allocates=True)
+)
 
 
 def result(whole: Tensor, index: int) -> Tensor:

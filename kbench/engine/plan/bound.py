@@ -106,8 +106,11 @@ class BoundPlan:
 
     record: RunRecord | None = None  # the last recorded run
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The values of the roots; none of them shares memory with anything that stays."""
+    def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]:
+        """The values of the roots; none of them shares memory with anything that stays.
+
+        A `quiet` run is a step of a loop: only the loop as a whole is recorded.
+        """
         values = self._template.copy()
         for index, slot in self._feeds:
             values[slot] = arrays[index]
@@ -116,7 +119,7 @@ class BoundPlan:
                 for slot, variable in self._variables:
                     values[slot] = variable._array
         buffers = self._buffers()
-        if trace.wanted():
+        if not quiet and trace.wanted():
             self._run_recorded(values, buffers)
         else:
             self._run_plain(values, buffers)

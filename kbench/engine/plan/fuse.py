@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel
+from kbench.engine.iteration.loop import LOOP
 from kbench.engine.kernels import loops
 from kbench.engine.plan.blocked import BlockedForm
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.libraried import WORK, library_step, native_step
+from kbench.engine.plan.looped import LoopStep
 from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
 
 SLAB = 1 << 22  # elements that are computed before they are folded
@@ -82,7 +84,9 @@ def single(item: Item, items: Sequence[Item]) -> Chosen:
 
 
 def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
-    """A step that runs a library kernel, where there is one."""
+    """A step that runs a library kernel or a loop, where there is one."""
+    if item.op is LOOP:
+        return replace(single(item, items), step=LoopStep(item).run, form=lambda: "loop")
     native = native_step(item, items)
     if native is not None:
         return replace(single(item, items), step=native.run, form=native.form)

@@ -11,11 +11,12 @@ from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.items import mark_guards, mark_needed, trace_items
 from kbench.engine.plan.passes import fold_constants, share_equal
 from kbench.engine.plan.simplify import simplify
+from kbench.engine.plan.trim import trim_loops
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Tensor
 from kbench.engine.walk import walk
 
-PASSES = (fold_constants, simplify, share_equal)
+PASSES = (trim_loops, fold_constants, simplify, share_equal)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,164 @@
+"""Functions over the entries of the first axis: `map_fn`, `foldl`, `foldr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.engine import nested
+from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.iteration.body import Body, Emit, Track, captures, without
+from kbench.engine.iteration.loop import loop
+from kbench.engine.iteration.trace import Results, checked_tensor, trace
+from kbench.engine.operands import as_tensor, converted
+from kbench.engine.ops.several import result, results
+from kbench.engine.spec import Spec, dtype_name
+from kbench.engine.tensor import Tensor
+
+
+def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: Any = None) -> Any:
+    """`fn` of every entry along the first axis, stacked.
+
+    Arguments:
+        fn: function of one entry; it is called once, on symbols. It may return nested lists,
+            tuples and dicts of tensors.
+        elems: tensor [n, ...], or nested lists, tuples and dicts of such, of one length; `fn` gets
+            the entries in the same form. n may be unknown, or zero.
+        name: name of the result.
+        dtype: what the results are cast to, in the form of the result; None keeps theirs.
+    Returns:
+        Tensor [n, *shape of fn's result], or such tensors in the form of fn's result.
+    Raises:
+        ShapeError: a scalar, or elems that differ in length.
+    Gradient: to `elems` and to everything that `fn` uses.
+    Source: Keras 2.3 `backend.map_fn`.
+
+    >>> K.eval(K.map_fn(lambda row: K.sum(row), K.constant([[1.0, 2.0], [3.0, 4.0]])))
+    array([3., 7.], dtype=float32)
+    """
+    elems = _structure(elems)
+    sequences = _sequences(elems)
+    form: list[Any] = []
+
+    def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
+        returned = fn(nested.rebuild(elems, entries))
+        form.append(returned)
+        outputs = [checked_tensor(one, "the result of fn") for one in nested.flatten(returned)]
+        return _cast(outputs, returned, dtype), []
+
+    found = trace(step, [_entry(one) for one in sequences], [])
+    outputs = tuple(found.outputs)
+    body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), (), ())
+    emits = [Emit(one, 0, False) for one in outputs]
+    node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, name)
+    return nested.rebuild(form[-1], results(node))
+
+
+def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
+    if dtype is None:
+        return outputs
+    wanted = nested.flatten(dtype)
+    if len(wanted) == 1:
+        wanted *= len(outputs)
+    if len(wanted) != len(outputs):
+        raise ArgumentError(f"dtype is {dtype!r}, which does not have the form of fn's result")
+    return [converted(one, dtype_name(name)) for one, name in zip(outputs, wanted, strict=True)]
+
+
+def foldl(
+    fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None
+) -> Any:
+    """Fold the entries along the first axis from the left: `acc = fn(acc, entry)`.
+
+    Arguments:
+        fn: function of the accumulator and one entry; it is called once, on symbols.
+        elems: tensor [n, ...], or nested lists, tuples and dicts of such, of one length.
+        initializer: the first accumulator, in the form that `fn` returns; None takes the first
+            entry, and starts at the second.
+        name: name of the result.
+    Returns:
+        The last accumulator, in the form of the first.
+    Raises:
+        ShapeError: a scalar, elems that differ in length, no entries and no initializer, or an
+            accumulator that changes its rank. DtypeError: it changes its dtype.
+    Gradient: to `elems`, to `initializer` and to everything that `fn` uses.
+    Source: Keras 2.3 `backend.foldl`.
+
+    >>> K.eval(K.foldl(lambda acc, x: acc * 10 + x, K.constant([1.0, 2.0, 3.0])))
+    array(123., dtype=float32)
+    """
+    return _fold(fn, elems, initializer, name, backwards=False)
+
+
+def foldr(
+    fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None
+) -> Any:
+    """Fold the entries along the first axis from the right: `acc = fn(acc, entry)`.
+
+    As `foldl`, from the last entry to the first; `initializer` None takes the last entry.
+
+    Source: Keras 2.3 `backend.foldr`.
+
+    >>> K.eval(K.foldr(lambda acc, x: acc * 10 + x, K.constant([1.0, 2.0, 3.0])))
+    array(321., dtype=float32)
+    """
+    return _fold(fn, elems, initializer, name, backwards=True)
+
+
+def _fold(
+    fn: Callable[..., Any], elems: Any, initializer: Any, name: str | None, backwards: bool
+) -> Any:
+    elems = _structure(elems)
+    sequences = _sequences(elems)
+    if initializer is None:
+        end, rest = (-1, slice(None, -1)) if backwards else (0, slice(1, None))
+        first = [one[end] for one in sequences]
+        sequences = [one[rest] for one in sequences]
+        form = elems
+    else:
+        dtype = sequences[0].spec.dtype
+        first = [as_tensor(one, like=dtype) for one in nested.flatten(initializer)]
+        form = initializer
+
+    def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
+        returned = fn(nested.rebuild(form, states), nested.rebuild(elems, entries))
+        after = [
+            checked_tensor(one, "the result of fn", like=state.spec.dtype)
+            for one, state in zip(nested.flatten(returned), states, strict=False)
+        ]
+        return [], after
+
+    found = trace(step, [_entry(one) for one in sequences], [one.spec for one in first])
+    roots = tuple(found.after)
+    bound = (*found.entries, *found.states)
+    body = Body(
+        tuple(found.entries),
+        tuple(found.states),
+        captures(roots, bound, found.since),
+        roots,
+        tuple(found.growing),
+    )
+    reads = [Track(0, backwards)] * len(sequences)
+    node = loop(body, reads, [], [*sequences, *first], name)
+    return nested.rebuild(form, [result(node, i) for i in range(len(first))])
+
+
+def _structure(elems: Any) -> Any:
+    """The structure that `fn` sees: a list of plain numbers is one array, not many scalars."""
+    leaves = nested.flatten(elems)
+    nests = any(isinstance(one, Tensor) or hasattr(one, "shape") for one in leaves)
+    return elems if nests or isinstance(elems, dict) else as_tensor(elems)
+
+
+def _sequences(elems: Any) -> list[Tensor]:
+    found = [as_tensor(one) for one in nested.flatten(elems)]
+    if not found:
+        raise ArgumentError("elems hold no tensor")
+    for one in found:
+        if one.ndim == 0:
+            raise ShapeError(f"elems are {one.spec}, which has no axis to go over")
+    return found
+
+
+def _entry(sequence: Tensor) -> Spec:
+    return Spec(without(sequence.spec.shape, 0), sequence.spec.dtype)

@@ -1,0 +1,31 @@
+"""Nested structures of lists, tuples and dicts: their leaves, and new leaves in the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def flatten(structure: Any) -> list[Any]:
+    """The leaves, from left to right."""
+    if isinstance(structure, dict):
+        return [leaf for one in structure.values() for leaf in flatten(one)]
+    if isinstance(structure, (list, tuple)):
+        return [leaf for one in structure for leaf in flatten(one)]
+    return [structure]
+
+
+def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The structure with other leaves."""
+    return _rebuilt(structure, iter(leaves))
+
+
+def _rebuilt(structure: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, dict):
+        return {key: _rebuilt(one, leaves) for key, one in structure.items()}
+    if not isinstance(structure, (list, tuple)):
+        return next(leaves)
+    items = [_rebuilt(one, leaves) for one in structure]
+    if isinstance(structure, list):
+        return items
+    return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
