@@ -17,6 +17,7 @@ from kbench.engine.kernels import store
 
 __all__ = [
     "any_order",
+    "entry",
     "inline",
     "intrinsic",
     "ir",
@@ -25,6 +26,7 @@ __all__ = [
     "prange",
     "range_kernel",
     "set_layer",
+    "target_features",
     "types",
     "with_threads",
 ]
@@ -60,6 +62,27 @@ def any_order(function: Callable[..., Any]) -> Any:
 def range_kernel(function: Callable[..., Any]) -> Any:
     """A kernel over a range of items, reached by its address through the one driver."""
     return cfunc(RANGE, cache=store.cacheable(), **_OPTIONS)(function)
+
+
+def entry(count: int) -> Callable[[Callable[..., Any]], Any]:
+    """A function of `count` integers that other kernels call by its address.
+
+    By address, or Numba would link and optimise it once more into every caller.
+    """
+
+    def build(body: Callable[..., Any]) -> Any:
+        signature = types.void(*[types.intp] * count)
+        return cfunc(signature, cache=store.cacheable(), **_OPTIONS)(body)
+
+    return build
+
+
+def target_features() -> dict[str, bool]:
+    """What Numba compiles for, by LLVM's names: the host's features, or those its user set."""
+    from numba.core.registry import cpu_target
+
+    listed = str(cpu_target.target_context.codegen().magic_tuple()[2])
+    return {name[1:]: name[0] == "+" for name in listed.split(",") if name}
 
 
 def kernel(*, signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:

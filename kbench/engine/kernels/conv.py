@@ -1,0 +1,130 @@
+"""Tier 1: compiled convolutions with channels last, over one to three spatial axes.
+
+`find_forward`, `find_to_input` and `find_to_kernel` give a call, or None while it is not ready,
+when it cannot be had or JIT is off. The calls check every size before compiled code sees an
+address. float16 is computed in float32. `suits` says for which sizes the kernels are worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.kernels import conv_run
+from kbench.engine.kernels import conv_sources as sources
+from kbench.engine.kernels.background import service
+from kbench.engine.kernels.conv_run import Tiles
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+Ints = Sequence[int]
+
+FLOATS = ("float16", "float32", "float64")
+
+
+def find_forward(dtype: str, rank: int) -> Call | None:
+    """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution.
+
+    x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
+    of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
+    """
+    return _found(dtype, rank, conv_run.forward, "image", "kernel", "image")
+
+
+def find_to_input(dtype: str, rank: int) -> Call | None:
+    """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
+    return _found(dtype, rank, conv_run.to_input, "image", "kernel", "image")
+
+
+def find_to_kernel(dtype: str, rank: int) -> Call | None:
+    """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
+    return _found(dtype, rank, conv_run.to_kernel, "image", "image", "kernel")
+
+
+def _tile_text(dtype: str) -> str:
+    """The source of the tiles for this machine; asked for by the background thread."""
+    from kbench.engine.kernels.conv_tile import geometry
+
+    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", str(geometry(dtype)))
+
+
+def find_tiles(dtype: str) -> Tiles | None:
+    """The tiles of float32 or float64, or None while they are not ready."""
+    texts = {
+        "tiles": lambda: _tile_text(dtype),
+        "gather": lambda: sources.filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
+        "pack": lambda: sources.filled(sources.PACK, dtype, sources.PACK_FIELDS),
+        "reduce": lambda: sources.filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
+    }
+    jobs = {name: service.submit(f"conv_{name}_{dtype}", text) for name, text in texts.items()}
+    ready = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
+    if len(ready) < len(jobs):
+        return None
+    module: Any = ready["tiles"].module
+    return Tiles(
+        dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
+        ready["pack"], ready["gather"], ready["reduce"],
+    )  # fmt: skip
+
+
+def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call | None:
+    if dtype not in FLOATS or rank not in (1, 2, 3):
+        return None
+    tiles = find_tiles("float32" if dtype == "float16" else dtype)
+    if tiles is None:
+        return None
+
+    def call(
+        out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
+        dilation: Ints, check: Check | None = None,
+    ) -> None:  # fmt: skip
+        for one in (out, first, second):
+            if one.dtype != dtype or one.ndim != rank + 2:
+                shape = list(one.shape)
+                raise ValueError(f"expected {dtype} of rank {rank + 2}, got {one.dtype}{shape}")
+        steps = _numbers(strides, 1), _numbers(pads_before, None), _numbers(dilation, 1)
+        ready = [np.ascontiguousarray(one, tiles.dtype) for one in (first, second)]
+        with result_array(out, tiles.dtype, ready) as into:
+            arrays = [_three(*pair) for pair in zip((*ready, into), kinds, strict=True)]
+            run(tiles, arrays[2], *arrays[:2], *steps, check)
+
+    def _numbers(values: Ints, low: int | None) -> list[int]:
+        """Three numbers, one for each axis; a missing axis has one place and a window of one."""
+        numbers = [int(one) for one in values]
+        if len(numbers) != rank or any(abs(one) > 2**31 for one in numbers):
+            raise ValueError(f"expected {rank} numbers, got {values}")
+        if low is not None and min(numbers) < low:
+            raise ValueError(f"expected numbers of at least {low}, got {values}")
+        return [0 if low is None else 1] * (3 - rank) + numbers
+
+    return call
+
+
+@contextmanager
+def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Iterator[Array]:
+    """Where compiled code writes: `out` itself, or an array copied to it at the end.
+
+    That is for another dtype, strides, or an input that overlaps; inputs are read many times.
+    """
+    if not out.flags.writeable:
+        raise ValueError("the result array is read-only")
+    whole = out.dtype == dtype and out.flags.c_contiguous and out.flags.aligned
+    if whole and not any(np.may_share_memory(out, one) for one in inputs):
+        yield out
+        return
+    into = np.empty(out.shape, dtype)
+    yield into
+    with np.errstate(over="ignore"):
+        np.copyto(out, into, casting="same_kind")
+
+
+def _three(array: Array, kind: str) -> Array:
+    """An array with three spatial axes: the missing ones are one long, and come first."""
+    missing = (1,) * (5 - array.ndim)
+    if kind == "kernel":
+        return array.reshape(missing + array.shape)
+    return array.reshape(array.shape[:1] + missing + array.shape[1:])

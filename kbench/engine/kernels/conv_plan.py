@@ -1,0 +1,171 @@
+"""How a convolution is cut into items: taps along each axis, strips, and sizes of scratch areas.
+
+Plain arithmetic on sizes; knows no arrays and no compiler. Cuts never depend on the number of
+threads, so neither do results.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Ints = tuple[int, ...]
+
+STRIP_BYTES = 384 * 1024
+"""Rows copied for one item: with the panel that meets them they stay in the second cache."""
+ITEM_WORK = 8_000_000
+"""Products of one item, about 0.1 ms: many items to share out, and little time to start each."""
+ENOUGH = 32
+"""Items that keep any number of threads busy."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a gather: output place o = number * step + phase, for number < count, adds up
+    the input at number * stride + offsets[t] times the kernel's entry index[t]."""
+
+    offsets: Ints
+    index: Ints
+    count: int
+    stride: int = 1
+    step: int = 1
+    phase: int = 0
+
+    @property
+    def low(self) -> int:
+        return min(self.offsets, default=0)
+
+    @property
+    def width(self) -> int:
+        """Input places that `count` outputs reach over, from `low` on."""
+        reach = max(self.offsets, default=0) - self.low + 1
+        return max(self.count - 1, 0) * self.stride + reach
+
+    @property
+    def dense(self) -> bool:
+        """Whether the taps stand side by side, in order."""
+        return all(b - a == 1 for a, b in itertools.pairwise(self.offsets))
+
+
+def forward_axis(window: int, stride: int, pad: int, dilation: int, count: int) -> Axis:
+    """The axis of a convolution with `count` outputs."""
+    index = tuple(range(window))
+    return Axis(tuple(i * dilation - pad for i in index), index, count, stride)
+
+
+def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) -> list[Axis]:
+    """The axes of the gradient to an input of `size`, one for each phase of the stride.
+
+    Input h was read by output o with tap i where o * stride = h + pad - i * dilation, so inputs of
+    one phase, h mod stride, share their taps, and no zeros need to be put between outputs.
+    """
+    axes = []
+    for phase in range(min(stride, size)):
+        taps = [i for i in range(window) if (phase + pad - i * dilation) % stride == 0]
+        taps = taps[::-1] if dilation > 0 else taps
+        offsets = tuple((phase + pad - i * dilation) // stride for i in taps)
+        count = -(-(size - phase) // stride)
+        axes.append(Axis(offsets, tuple(taps), count, 1, stride, phase))
+    return axes
+
+
+def phases(axes: Sequence[list[Axis]]) -> Iterator[tuple[Axis, ...]]:
+    """Every combination of the phases of the axes."""
+    return itertools.product(*axes)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Items of a gather: `together` planes times `height` rows times `bundle` panels."""
+
+    height: int
+    together: int
+    bundle: int
+    chunks: int
+    groups: int
+    items: int
+    strip_rows: int
+    span: int
+    work: int
+    """Products of one item."""
+
+
+def cut_gather(
+    planes: Axis, rows: Axis, columns: Axis, images: int, depth: int, filters: int,
+    lanes: int, line_bytes: int,
+) -> Cut:  # fmt: skip
+    """Cut a gather; `depth` is products per output, `line_bytes` a row of a strip, 0 for none."""
+    panels = -(-filters // (2 * lanes))
+    row_work = max(1, columns.count * depth * panels * 2 * lanes)
+    height = max(1, min(rows.count, 8, ITEM_WORK // row_work))
+    while height > 1 and _strip(planes, rows, height, 1) * line_bytes > STRIP_BYTES:
+        height = (height + 1) // 2
+    height = -(-rows.count // -(-rows.count // height))  # chunks of like size
+    total = images * planes.count
+    together = 1
+    if height == rows.count:
+        wanted = ITEM_WORK // (row_work * height)
+        room = STRIP_BYTES // max(1, _strip(planes, rows, height, 1) * line_bytes)
+        together = max(1, min(wanted, room, 16, -(-total // ENOUGH)))
+    chunks, groups = -(-rows.count // height), -(-total // together)
+    bundle = panels
+    if chunks * groups < ENOUGH or height * row_work > 16 * ITEM_WORK:
+        parts = max(-(-ENOUGH // (chunks * groups)), height * row_work // (16 * ITEM_WORK))
+        bundle = -(-panels // min(panels, parts))
+    parts = -(-panels // bundle)
+    span = (height - 1) * rows.stride + max(rows.offsets, default=0) - rows.low + 1
+    return Cut(
+        height, together, bundle, chunks, groups, chunks * groups * parts,
+        _strip(planes, rows, height, together), span, together * height * row_work // parts,
+    )  # fmt: skip
+
+
+def _strip(planes: Axis, rows: Axis, height: int, together: int) -> int:
+    """Most input rows that an item reads."""
+    span = (height - 1) * rows.stride + max(rows.offsets, default=0) - rows.low + 1
+    return together * len(planes.offsets) * min(span, height * len(rows.offsets))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Items of a gradient to the kernel: `each` output rows, `bundle` taps, `block` channels.
+
+    Rows are added up in chunks of `together`; every one of `parts` has totals of its own.
+    """
+
+    each: int
+    together: int
+    parts: int
+    block: int
+    bundle: int
+    items: int
+    work: int
+
+
+PARTIAL_BYTES = 32 * 2**20
+CHUNK_PLACES = 448
+"""Pixels added up in registers before the sums go back to memory."""
+
+
+def cut_sums(
+    rows: int, columns: int, taps: int, column_taps: int, channels: int, filters: int, itemsize: int
+) -> Sums:
+    """Cut the gradient to a kernel of taps x column_taps x channels x filters."""
+    block = channels
+    if channels > 128:
+        block = -(-channels // -(-channels // 64))
+    blocks = -(-channels // block)
+    bundle = 1 if column_taps * block >= 64 else min(taps, max(1, 64 // (column_taps * block)))
+    bundles = -(-taps // bundle)
+    together = max(1, min(rows, CHUNK_PLACES // max(1, columns)))
+    size = taps * column_taps * channels * filters * itemsize
+    work = rows * columns * taps * column_taps * channels * filters
+    wanted = max(-(-2 * ENOUGH // (blocks * bundles)), work // (8 * ITEM_WORK * blocks * bundles))
+    room = max(1, PARTIAL_BYTES // max(1, size))
+    parts = max(1, min(wanted, room, -(-rows // together)))
+    each = -(-rows // parts)
+    parts = -(-rows // each)
+    items = parts * blocks * bundles
+    return Sums(each, together, parts, block, bundle, items, math.ceil(work / max(1, items)))

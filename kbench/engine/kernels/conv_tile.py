@@ -1,0 +1,233 @@
+"""The fused-multiply-add tile: a block of products and sums kept in vector registers.
+
+    C[m, n] = (0 or C[m, n]) + sum over t, k of A[a(t) + m*step_m + k*step_k] * B[(b(t) + k), n]
+
+for m < rows and n < columns, with a(t) and b(t) read from a table. Convolutions read it as m =
+pixels of a row, t = window rows, k = window columns and channels, n = filters; their gradients to
+the kernel as m = channels, t = rows of pixels, k = pixels. Taps need no copies of the image.
+
+Only the background thread imports this: it loads LLVM.
+"""
+
+from __future__ import annotations
+
+from kbench.engine.kernels.compile import intrinsic, ir, target_features, types
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_POINTER = ir.PointerType()
+_FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
+
+ARGUMENTS = 12
+"""A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes."""
+
+
+def geometry(dtype: str) -> tuple[int, int]:
+    """Lanes of a vector and rows of a tile that fill the target's registers without spilling.
+
+    A tile two vectors wide needs 2 registers per row, 2 for B, and some to broadcast A.
+    """
+    features = target_features()
+    if features.get("avx512f"):
+        width, rows = 64, 14
+    elif features.get("avx") and features.get("fma"):
+        width, rows = 32, 6
+    elif features.get("neon"):
+        width, rows = 16, 12
+    else:
+        width, rows = 16, 6
+    return width // (4 if dtype == "float32" else 8), rows
+
+
+def _number(value):
+    return ir.Constant(_I64, value)
+
+
+class _Emitter:
+    """Writes one tile function: `rows` times `vectors` accumulators of `lanes` elements."""
+
+    def __init__(self, module, dtype, lanes, rows, vectors, name) -> None:
+        self.module, self.rows, self.vectors = module, rows, vectors
+        self.element = _FLOATS[dtype]
+        self.size = 4 if dtype == "float32" else 8
+        self.lanes = lanes
+        self.vector = ir.VectorType(self.element, lanes)
+        self.mask = ir.VectorType(_I1, lanes)
+        self.zero = ir.Constant(self.vector, [0.0] * lanes)
+        self.cells = [(m, v) for m in range(rows) for v in range(vectors)]
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * ARGUMENTS)
+        self.function = ir.Function(module, kind, name)
+        # Once per module, and never merged into the switch over the row counts.
+        self.function.linkage = "linkonce_odr"
+        self.function.attributes.add("noinline")
+        self.function.attributes.add("nounwind")
+
+    def block(self, name):
+        made = self.function.append_basic_block(name)
+        return made, ir.IRBuilder(made)
+
+    def pointer(self, builder, address, kind):
+        return builder.inttoptr(address, kind.as_pointer())
+
+    def load(self, builder, address, kind):
+        return builder.load(self.pointer(builder, address, kind), typ=kind, align=self.size)
+
+    def spread(self, builder, value):
+        """A vector with the same value in all lanes."""
+        single = ir.VectorType(value.type, self.lanes)
+        empty = ir.Constant(single, ir.Undefined)
+        first = builder.insert_element(empty, value, ir.Constant(_I32, 0))
+        order = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
+        return builder.shuffle_vector(first, empty, order)
+
+    def multiply_add(self, builder, x, y, z):
+        """x * y + z: one instruction where there is one, never a call into a C library."""
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return builder.call(self.machine("fmuladd", kind), [x, y, z])
+
+    def machine(self, operation, kind, pointer=""):
+        """An operation of LLVM on whole vectors."""
+        name = f"llvm.{operation}.v{self.lanes}f{8 * self.size}{pointer}"
+        return self.module.globals.get(name) or ir.Function(self.module, kind, name)
+
+    def masked_load(self, builder, address, mask):
+        kind = ir.FunctionType(self.vector, [_POINTER, _I32, self.mask, self.vector])
+        load = self.machine("masked.load", kind, ".p0")
+        pointer = builder.inttoptr(address, _POINTER)
+        return builder.call(load, [pointer, ir.Constant(_I32, self.size), mask, self.zero])
+
+    def masked_store(self, builder, value, address, mask):
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, _POINTER, _I32, self.mask])
+        store = self.machine("masked.store", kind, ".p0")
+        pointer = builder.inttoptr(address, _POINTER)
+        builder.call(store, [value, pointer, ir.Constant(_I32, self.size), mask])
+
+    def masks(self, builder, columns):
+        """For each vector of a row, which lanes are inside of the columns."""
+        count = self.spread(builder, builder.trunc(columns, _I32))
+        kind = ir.VectorType(_I32, self.lanes)
+        masks = []
+        for v in range(self.vectors):
+            lanes = ir.Constant(kind, [v * self.lanes + i for i in range(self.lanes)])
+            masks.append(builder.icmp_signed("<", lanes, count))
+        return masks
+
+    def emit(self):
+        a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
+            self.function.args
+        )
+        entry, build = self.block("entry")
+        masks = self.masks(build, columns)
+        places = {
+            (m, v): build.add(
+                c, build.add(build.mul(step_c, _number(m)), _number(v * self.lanes * self.size))
+            )
+            for m, v in self.cells
+        }
+        old, load_old = self.block("old")
+        tap, in_tap = self.block("tap")
+        build.cbranch(build.icmp_unsigned("==", add, _number(0)), tap, old)
+        kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
+        load_old.branch(tap)
+
+        inner, in_inner = self.block("inner")
+        t = in_tap.phi(_I64)
+        outer_sums = {q: in_tap.phi(self.vector) for q in self.cells}
+        pair = in_tap.add(table, in_tap.mul(t, _number(16)))
+        a_start = in_tap.add(a, self.integer(in_tap, pair, 0))
+        b_start = in_tap.add(b, in_tap.mul(self.integer(in_tap, pair, 8), step_b))
+        in_tap.branch(inner)
+
+        k, a_k, b_k = in_inner.phi(_I64), in_inner.phi(_I64), in_inner.phi(_I64)
+        sums = {q: in_inner.phi(self.vector) for q in self.cells}
+        new = self.step(in_inner, a_k, b_k, step_m, sums)
+        next_a, next_b = in_inner.add(a_k, step_k), in_inner.add(b_k, step_b)
+        next_k = in_inner.add(k, _number(1))
+        after, in_after = self.block("after")
+        in_inner.cbranch(in_inner.icmp_unsigned("<", next_k, depth), inner, after)
+        next_t = in_after.add(t, _number(1))
+        finish, in_finish = self.block("finish")
+        in_after.cbranch(in_after.icmp_unsigned("<", next_t, taps), tap, finish)
+
+        loops = [(k, _number(0), next_k), (a_k, a_start, next_a), (b_k, b_start, next_b)]
+        for phi, first, following in loops + [(sums[q], outer_sums[q], new[q]) for q in self.cells]:
+            phi.add_incoming(first, tap)
+            phi.add_incoming(following, inner)
+        for phi, first, again, following in [(t, _number(0), _number(0), next_t)] + [
+            (outer_sums[q], self.zero, kept[q], new[q]) for q in self.cells
+        ]:
+            phi.add_incoming(first, entry)
+            phi.add_incoming(again, old)
+            phi.add_incoming(following, after)
+        self.finish(in_finish, new, places, masks, columns)
+        return self.function
+
+    def integer(self, builder, address, offset):
+        return self.load_as(builder, builder.add(address, _number(offset)))
+
+    def load_as(self, builder, address):
+        return builder.load(self.pointer(builder, address, _I64), typ=_I64, align=8)
+
+    def step(self, builder, a, b, step_m, sums):
+        """One k: a row of B against one element of each row of A."""
+        wide = [
+            self.load(builder, builder.add(b, _number(v * self.lanes * self.size)), self.vector)
+            for v in range(self.vectors)
+        ]
+        new = {}
+        for m in range(self.rows):
+            place = builder.add(a, builder.mul(step_m, _number(m)))
+            value = self.spread(builder, self.load(builder, place, self.element))
+            for v in range(self.vectors):
+                new[m, v] = self.multiply_add(builder, value, wide[v], sums[m, v])
+        return new
+
+    def finish(self, builder, sums, places, masks, columns):
+        whole, in_whole = self.block("whole")
+        part, in_part = self.block("part")
+        full = _number(self.lanes * self.vectors)
+        builder.cbranch(builder.icmp_signed(">=", columns, full), whole, part)
+        for q in self.cells:
+            pointer = self.pointer(in_whole, places[q], self.vector)
+            in_whole.store(sums[q], pointer, align=self.size)
+            self.masked_store(in_part, sums[q], places[q], masks[q[1]])
+        in_whole.ret_void()
+        in_part.ret_void()
+
+
+def tiles(dtype, lanes, most, vectors):
+    """An operation that calls the tile of a number of rows, 1 to `most`, known only at run time."""
+
+    @intrinsic
+    def tile(typing, rows, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add):
+        def codegen(context, builder, signature, arguments):
+            module, after = builder.module, builder.append_basic_block("after")
+            choice = builder.switch(arguments[0], after)
+            for count in range(1, most + 1):
+                name = f"kbench_tile_{dtype}_{lanes}_{count}_{vectors}"
+                function = module.globals.get(name)
+                if function is None:
+                    function = _Emitter(module, dtype, lanes, count, vectors, name).emit()
+                block = builder.append_basic_block()
+                choice.add_case(_number(count), block)
+                with builder.goto_block(block):
+                    builder.call(function, arguments[1:])
+                    builder.branch(after)
+            builder.position_at_end(after)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * (ARGUMENTS + 1)), codegen
+
+    return tile
+
+
+@intrinsic
+def call_tile(typing, address, rows, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c,
+              n, add):  # fmt: skip
+    """Call a switch of tiles by its address."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * (ARGUMENTS + 1))
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * (ARGUMENTS + 2)), codegen
