@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from case import ANY, BINARY, FLOATS, NUMBERS, UNARY, Case, product
 from cases_conv import CONV_CASES
+from cases_ctc import CTC_CASES
 from cases_more import ARRAY_CASES
 from cases_pool import POOL_CASES
 from cases_sparse import SPARSE_CASES
@@ -297,6 +298,7 @@ CASES: list[Case] = [
     *REDUCE,
     *ARRAY_CASES,
     *CONV_CASES,
+    *CTC_CASES,
     *POOL_CASES,
     *SPARSE_CASES,
 ]

@@ -251,6 +251,6 @@ def ctc_batch_cost(
     """
     result_dtype = getattr(y_pred, "dtype", None)
     x = log_predictions(y_pred)
-    operands = [as_tensor(one) for one in (y_true, input_length, label_length)]
-    cost = apply(COST, x, *operands)
+    rest = [as_tensor(one) for one in (y_true, input_length, label_length)]
+    cost = apply(COST, x, *rest)
     return converted(cost, "float16") if result_dtype == "float16" else cost

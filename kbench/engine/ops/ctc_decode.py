@@ -100,8 +100,12 @@ def _padded(rows: list[list[int]], merge: bool) -> np.ndarray:
     return labels
 
 
-GREEDY = register(Op("ctc_greedy", "several", _decoded_infer, _greedy_numpy, None))
-BEAM = register(Op("ctc_beam", "several", _decoded_infer, _beam_numpy, None))
+def _no_gradient(g: Any, y: Tensor, x: Tensor, steps: Tensor, **_attrs: Any) -> tuple[None, None]:
+    return None, None
+
+
+GREEDY = register(Op("ctc_greedy", "several", _decoded_infer, _greedy_numpy, _no_gradient))
+BEAM = register(Op("ctc_beam", "several", _decoded_infer, _beam_numpy, _no_gradient))
 
 # ------------------------------------------------------------------ public
 
@@ -143,7 +147,7 @@ def ctc_decode(
         ShapeError: wrong ranks, or numbers of rows that differ.
         ArgumentError: counts below 1, or more paths than the beam is wide; at evaluation, a length
             out of range, or a row with fewer paths than asked for.
-    Gradient: none.
+    Gradient: none; K.gradients gives None.
     Source: Keras 2.3 `backend.ctc_decode`. A search normalises each step by a softmax.
 
     >>> y_pred = K.constant([[[0.6, 0.0, 0.4], [0.0, 0.3, 0.7], [0.6, 0.0, 0.4]]])

@@ -264,5 +264,3 @@ def _picked(lattice: Lattice, along: Array, t: int) -> Array:
 def _average(weights: list[Array], values: tuple[Array, ...]) -> Array:
     parts = [one * other for one, other in zip(weights, values, strict=True)]
     return parts[0] + parts[1] + parts[2]
-
-
