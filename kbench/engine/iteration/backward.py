@@ -61,11 +61,11 @@ class _Backward:
         self.node, self.inputs = node, inputs
         self.body, self.reads, self.emits = body, reads, emits
         count = len(body.sequences)
-        self.firsts = inputs[count : count + len(body.states)]
+        first = inputs[count : count + len(body.states)]
         self.arriving = self._arriving(g)
         self.moving = [i for i, one in enumerate(body.states) if is_float(one.spec.dtype)]
         self.state_symbols = [symbol(body.after[i].spec, "state_gradient") for i in self.moving]
-        self.state_values = [g[i] if i in g else self._no_gradient(i) for i in self.moving]
+        self.state_values = [g[i] if i in g else zeros_like(first[i]) for i in self.moving]
         self.found = self._swept()
 
     def _arriving(self, g: Partial) -> list[tuple[Tensor, _Arriving]]:
@@ -154,11 +154,6 @@ class _Backward:
         found = self.found.get(id(state))
         return zeros_like(state) if found is None else found
 
-    def _no_gradient(self, index: int) -> Tensor:
-        """Zeros in the shape of a last state; mostly that of the first one."""
-        first = self.firsts[index]
-        return zeros_like(result(self.node, index) if self.body.growing[index] else first)
-
     def _is_collected(self, term: Tensor) -> bool:
         """True for a product of two factors that both change from step to step."""
         fixed = {id(one) for one in self.body.captured}
@@ -180,13 +175,11 @@ class _Backward:
         values, reads, symbols = self._what_is_read(roots)
         state_symbols = (*self.state_symbols, *totals)
         bound = (*symbols, *state_symbols)
-        growing = tuple(self.body.growing[i] for i in self.moving)
         step = Body(
             tuple(symbols),
             state_symbols,
             captures(roots, bound, self.node.serial),
             tuple(after),
-            (*growing, *(frozenset() for _ in totals)),
         )
         first = [*self.state_values, *(zeros_like(self.body.captured[i]) for i, _ in summed)]
         given = (*values, *first, *step.captured)

@@ -35,16 +35,12 @@ class Emit(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Body:
-    """One step: what stands for entries and states in its graph, and the states after it.
-
-    `growing` holds, for each state, the axes whose size a step changes by broadcasting.
-    """
+    """One step: what stands for entries and states in its graph, and the states after it."""
 
     sequences: tuple[Tensor, ...]
     states: tuple[Tensor, ...]
     captured: tuple[Tensor, ...]
     after: tuple[Tensor, ...]
-    growing: tuple[frozenset[int], ...]
     plans: dict[Any, Any] = field(default_factory=dict)  # of the plan layer, by what is emitted
 
     def __repr__(self) -> str:
@@ -108,10 +104,7 @@ def infer_loop(*specs: Spec, body: Body, reads: tuple[Track, ...], emits: tuple[
         Spec(without(spec.shape, read.axis), spec.dtype)
         for spec, read in zip(specs[:count], reads, strict=True)
     ]
-    first = [
-        Spec(tuple(None if i in grown else n for i, n in enumerate(given.shape)), given.dtype)
-        for given, grown in zip(specs[count : count + states], body.growing, strict=True)
-    ]
+    first = specs[count : count + states]
     roots = [*body.after, *(one.tensor for one in emits)]
     found = infer_step(body, roots, [*entries, *first, *specs[count + states :]])
     after = [

@@ -7,12 +7,12 @@ from typing import Any
 
 from kbench.engine import nested
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.iteration.body import Body, Emit, Track, captures, without
+from kbench.engine.iteration.body import Body, Emit, Track, captures
 from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import Results, checked_tensor, trace
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.several import result, results
-from kbench.engine.spec import Spec, dtype_name
+from kbench.engine.spec import dtype_name
 from kbench.engine.tensor import Tensor
 
 
@@ -46,9 +46,9 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
         outputs = [checked_tensor(one, "the result of fn") for one in nested.flatten(returned)]
         return _cast(outputs, returned, dtype), []
 
-    found = trace(step, [_entry(one) for one in sequences], [])
+    found = trace(step, sequences, 0, [])
     outputs = tuple(found.outputs)
-    body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), (), ())
+    body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), ())
     emits = [Emit(one, 0, False) for one in outputs]
     node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, name)
     return nested.rebuild(form[-1], results(node))
@@ -128,7 +128,7 @@ def _fold(
         ]
         return [], after
 
-    found = trace(step, [_entry(one) for one in sequences], [one.spec for one in first])
+    found = trace(step, sequences, 0, first)
     roots = tuple(found.after)
     bound = (*found.entries, *found.states)
     body = Body(
@@ -136,10 +136,9 @@ def _fold(
         tuple(found.states),
         captures(roots, bound, found.since),
         roots,
-        tuple(found.growing),
     )
     reads = [Track(0, backwards)] * len(sequences)
-    node = loop(body, reads, [], [*sequences, *first], name)
+    node = loop(body, reads, [], [*sequences, *found.first], name)
     return nested.rebuild(form, [result(node, i) for i in range(len(first))])
 
 
@@ -158,7 +157,3 @@ def _sequences(elems: Any) -> list[Tensor]:
         if one.ndim == 0:
             raise ShapeError(f"elems are {one.spec}, which has no axis to go over")
     return found
-
-
-def _entry(sequence: Tensor) -> Spec:
-    return Spec(without(sequence.spec.shape, 0), sequence.spec.dtype)

@@ -13,9 +13,7 @@ from kbench.engine.iteration.body import Body, Emit, Track, captures, symbol, wi
 from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import (
     Results,
-    Trace,
     checked_tensor,
-    entry_of,
     trace,
     zeros_of,
 )
@@ -199,12 +197,10 @@ class _Recurrence:
             output, after = self.called(function, entries, states)
             return [output], after
 
-        entries = [Spec(without(one.spec.shape, self.axis), one.spec.dtype) for one in self.moving]
-        count = len(self.sequences)
-        found = trace(step, entries[:count], [one.spec for one in self.states])
+        found = trace(step, self.sequences, self.axis, self.states)
         (output,) = found.outputs
         previous = symbol(output.spec, "previous")
-        present = None if self.mask is None else symbol(entries[-1], "present")
+        present = None if self.mask is None else self.present()
         masked = self.masked(output, previous, present)
         after = self.kept(found.after, found.states, present)
         sequences = (*found.entries, *([] if present is None else [present]))
@@ -215,22 +211,18 @@ class _Recurrence:
             states,
             captures(roots, (*sequences, *states), found.since),
             roots,
-            (frozenset(), *found.growing),
         )
         reads = [Track(self.axis, self.backwards)] * len(sequences)
         emits = [Emit(masked, self.axis, False)]
-        first = zeros_of(output, self.standing_for(found))
-        node = loop(body, reads, emits, [*self.moving, first, *self.states])
+        first = zeros_of(output, found.given)
+        node = loop(body, reads, emits, [*self.moving, first, *found.first])
         last, *rest = results(node)
         return last, rest[-1], rest[:-1]
 
-    def standing_for(self, found: Trace) -> dict[int, Tensor]:
-        """What stands for the symbols of a trace outside of the loop."""
-        pairs = zip(found.states, self.states, strict=True)
-        given = {id(symbol): value for symbol, value in pairs}
-        for one, sequence in zip(found.entries, self.sequences, strict=True):
-            given[id(one)] = entry_of(sequence, self.axis)
-        return given
+    def present(self) -> Tensor:
+        """What stands for the mask of one step."""
+        assert self.mask is not None
+        return symbol(Spec(without(self.mask.spec.shape, self.axis), "bool"), "present")
 
     @property
     def moving(self) -> list[Tensor]:

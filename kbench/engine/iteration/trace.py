@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.iteration.body import symbol
+from kbench.engine.iteration.body import symbol, without
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
+from kbench.engine.ops.arithmetic import add
 from kbench.engine.ops.create import FULL, FULL_LIKE, zeros_like
 from kbench.engine.ops.reduce import sum as reduce_sum
-from kbench.engine.spec import Shape, Spec
+from kbench.engine.spec import Spec
 from kbench.engine.tensor import Tensor
 from kbench.engine.walk import walk
 
@@ -28,52 +29,50 @@ class Trace:
     states: Sequence[Tensor]
     outputs: list[Tensor]
     after: list[Tensor]
-    growing: list[frozenset[int]]
+    first: list[Tensor]  # the states before the first step
     since: int  # tensors made by the step have at least this number
+    given: dict[int, Tensor]  # what stands for the symbols outside of the loop
 
 
-def trace(step: Step, entries: Sequence[Spec], states: Sequence[Spec]) -> Trace:
-    """Call `step` on symbols; again only when it makes an axis of one grow by broadcasting."""
-    growing: list[frozenset[int]] = [frozenset()] * len(states)
+def trace(step: Step, sequences: Sequence[Tensor], axis: int, first: Sequence[Tensor]) -> Trace:
+    """Call `step` on symbols.
+
+    When a step widens states by broadcasting, the first states are broadcast, and it is called
+    once more.
+    """
+    shapes = [Spec(without(one.spec.shape, axis), one.spec.dtype) for one in sequences]
+    before = list(first)
     while True:
-        given = [symbol(one, "entry") for one in entries]
-        kept = [
-            symbol(Spec(_grown(one.shape, axes), one.dtype), "state")
-            for one, axes in zip(states, growing, strict=True)
-        ]
-        since = (given or kept)[0].serial
-        outputs, after = step(given, kept)
+        entries = [symbol(one, "entry") for one in shapes]
+        states = [symbol(one.spec, "state") for one in before]
+        outputs, after = step(entries, states)
         if len(after) != len(states):
             raise ArgumentError(
                 f"the step returned {len(after)} states, but there are {len(states)} initial states"
             )
-        found = [
-            axes | _growth(i, before, now)
-            for i, (axes, before, now) in enumerate(zip(growing, kept, after, strict=True))
+        given = {id(one): value for one, value in zip(states, before, strict=True)}
+        for one, sequence in zip(entries, sequences, strict=True):
+            given[id(one)] = _entry_of(sequence, axis)
+        wider = [
+            add(value, zeros_of(now, given)) if _is_widened(i, state, now) else value
+            for i, (value, state, now) in enumerate(zip(before, states, after, strict=True))
         ]
-        if found == growing:
-            return Trace(given, kept, outputs, after, growing, since)
-        growing = found
+        if all(a is b for a, b in zip(wider, before, strict=True)):
+            return Trace(entries, states, outputs, after, before, entries[0].serial, given)
+        before = wider
 
 
-def _grown(shape: Shape, axes: frozenset[int]) -> Shape:
-    return tuple(None if i in axes else size for i, size in enumerate(shape))
-
-
-def _growth(index: int, before: Tensor, after: Tensor) -> frozenset[int]:
-    """The axes of one that the step widens; an error when the state changes otherwise."""
+def _is_widened(index: int, before: Tensor, after: Tensor) -> bool:
+    """True when a step widens axes of one; an error when it changes the state otherwise."""
     change = f"state {index} is {before.spec} before a step and {after.spec} after it"
     if before.spec.dtype != after.spec.dtype:
         raise DtypeError(f"{change}, but must keep its dtype")
     if before.ndim != after.ndim:
         raise ShapeError(f"{change}, but must keep its rank")
-    axes = set()
-    for i, (old, new) in enumerate(zip(before.spec.shape, after.spec.shape, strict=True)):
-        if old == 1 and new != 1:
-            axes.add(i)
-        elif None not in (old, new) and old != new:
-            raise ShapeError(f"{change}, but must keep its shape")
-    return frozenset(axes)
+    pairs = list(zip(before.spec.shape, after.spec.shape, strict=True))
+    if any(None not in pair and pair[0] not in (1, pair[1]) for pair in pairs):
+        raise ShapeError(f"{change}, but must keep its shape")
+    return any(old == 1 and new != 1 for old, new in pairs)
 
 
 def checked_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
@@ -98,7 +97,7 @@ def zeros_of(output: Tensor, given: dict[int, Tensor]) -> Tensor:
     return zeros_like(_substituted(output, given))
 
 
-def entry_of(sequence: Tensor, axis: int) -> Tensor:
+def _entry_of(sequence: Tensor, axis: int) -> Tensor:
     """Zeros in the shape of one entry of a sequence, which may have none."""
     total = reduce_sum(sequence, axis)
     return apply(FULL_LIKE, total, value=0, dtype=sequence.spec.dtype)

@@ -96,7 +96,6 @@ def _trimmed(node: Tensor, inputs: tuple[Tensor, ...], use: _Use) -> Tensor:
         tuple(body.states[i] for i in kept),
         tuple(body.captured[i] for i in captured),
         tuple(body.after[i] for i in kept),
-        tuple(body.growing[i] for i in kept),
     )
     assert isinstance(node.spec, Specs)
     spec = several([*(node.spec.parts[i] for i in kept), *use.emits.values()])
