@@ -46,8 +46,8 @@ CANNOT_BE_WRONG: dict[str, str] = {
     "is_variable": _ANY_ANSWER,
     "is_placeholder": _ANY_ANSWER,
     "is_symbolic": _ANY_ANSWER,
-    "eager": "hands on what it is given, whatever that is",
-    "symbolic": "hands on what it is given, whatever that is",
+    "is_sparse": _ANY_ANSWER,
+    "v1_variable_initialization": _NO_ARGUMENT,
 }
 
 

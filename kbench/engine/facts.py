@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import ArgumentError
+from kbench.engine.operands import to_array
 from kbench.engine.spec import Shape, dtype_name
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Placeholder, Variable
@@ -51,6 +52,11 @@ def is_sparse(tensor: Any) -> bool:
     return isinstance(tensor, Tensor) and tensor.is_sparse
 
 
+def _shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of what is no tensor: an array, number, list or matrix of SciPy."""
+    return tuple(x.shape) if hasattr(x, "shape") else to_array(x).shape
+
+
 def int_shape(x: Any) -> Shape | None:
     """The static shape as a tuple, None for sizes that are not known before evaluation.
 
@@ -60,7 +66,7 @@ def int_shape(x: Any) -> Shape | None:
     (None, 4, 5)
     """
     if not isinstance(x, Tensor):
-        return tuple(np.shape(x))
+        return _shape_of(x)
     shape = tuple(x.spec.shape)
     given = getattr(x, "_keras_shape", None)
     if None in shape and isinstance(given, tuple) and len(given) == len(shape):
@@ -79,7 +85,7 @@ def ndim(x: Any) -> int:
     >>> K.ndim(K.zeros((2, 3)))
     2
     """
-    return x.ndim if isinstance(x, Tensor) else np.ndim(x)
+    return x.ndim if isinstance(x, Tensor) else len(_shape_of(x))
 
 
 def dtype(x: Any) -> str:
@@ -88,7 +94,9 @@ def dtype(x: Any) -> str:
     >>> K.dtype(K.zeros((2, 3)))
     'float32'
     """
-    return str(x.spec.dtype) if isinstance(x, Tensor) else dtype_name(np.asarray(x).dtype)
+    if isinstance(x, Tensor):
+        return str(x.spec.dtype)
+    return dtype_name(x.dtype if hasattr(x, "dtype") else to_array(x).dtype)
 
 
 def count_params(x: Any) -> int:

@@ -339,6 +339,8 @@ def get_session() -> Session:
 
 def set_session(session: Session) -> None:
     """Replace what `get_session` returns."""
+    if not callable(getattr(session, "run", None)):
+        raise ArgumentError(f"needs a session, got {session!r}")
     _holder()[0] = session
 
 

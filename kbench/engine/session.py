@@ -78,6 +78,8 @@ def get_uid(prefix: str = "") -> int:
     >>> K.reset_uids(); K.get_uid("dense"), K.get_uid("dense")
     (1, 2)
     """
+    if not isinstance(prefix, str):
+        raise ArgumentError(f"prefix must be a string, got {prefix!r}")
     with _lock:
         _uids[prefix] += 1
         return _uids[prefix]
@@ -122,6 +124,8 @@ def clear_session() -> None:
 def manual_variable_initialization(value: bool) -> None:
     """Store Keras' flag; variables always hold their initial value here."""
     global _manual_initialization
+    if value not in (False, True):
+        raise ArgumentError(f"value must be True or False, got {value!r}")
     _manual_initialization = bool(value)
 
 
@@ -131,9 +135,15 @@ def v1_variable_initialization() -> None:
 
 def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
     """Return `func` unchanged; everything is symbolic here."""
-    return func
+    return _function(func)
 
 
 def eager(func: Callable[..., Any]) -> Callable[..., Any]:
     """Return `func` unchanged; evaluate its tensors with `eval`."""
+    return _function(func)
+
+
+def _function(func: Callable[..., Any]) -> Callable[..., Any]:
+    if not callable(func):
+        raise ArgumentError(f"func must be a function, got {func!r}")
     return func

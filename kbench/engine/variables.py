@@ -263,6 +263,8 @@ def placeholder(
         raise ArgumentError("needs shape or ndim")
     if shape is not None:
         sizes = checked_shape(shape)
+        if ndim is not None and ndim != len(sizes):
+            raise ShapeError(f"shape {show(sizes)} has {len(sizes)} axes, but ndim is {ndim}")
     else:
         if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)) or ndim < 0:
             raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
@@ -300,12 +302,18 @@ def set_value(x: Variable, value: Any) -> None:
 
 def batch_get_value(ops: Iterable[Any]) -> list[Any]:
     """The values of several variables, as a list."""
+    if isinstance(ops, Tensor) or not isinstance(ops, Iterable):
+        raise ArgumentError(f"needs a list of variables, got {type(ops).__name__}")
     return [get_value(one) for one in ops]
 
 
 def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
     """Store several values: an iterable of (variable, value); all of them or, on an error, none."""
-    store_all([(target, storable(needs_variable(target), value)) for target, value in tuples])
+    pairs = list(tuples) if isinstance(tuples, Iterable) else [tuples]
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ArgumentError(f"needs pairs (variable, value), got {pair!r}")
+    store_all([(target, storable(needs_variable(target), value)) for target, value in pairs])
 
 
 def needs_variable(x: Any) -> Variable:

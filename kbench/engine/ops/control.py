@@ -149,7 +149,7 @@ def set_learning_phase(value: Any) -> None:
 
 
 def _checked_phase(value: Any) -> Any:
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
         raise ArgumentError(f"the learning phase must be 0 or 1, got {value!r}")
@@ -199,7 +199,7 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
     decided_by_phase = training is None
     flag = learning_phase() if training is None else training
     if not isinstance(flag, Tensor):
-        chosen = x if flag else alt
+        chosen = x if _checked_phase(flag) else alt
         result = chosen() if callable(chosen) else chosen
     else:
         result = switch(flag, x, alt)
@@ -216,15 +216,30 @@ def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
 # ------------------------------------------------------------------ order of evaluation
 
 
-@contextlib.contextmanager
-def control_dependencies(control_inputs: Any) -> Iterator[None]:
+def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManager[None]:
     """Tensors made inside the block are evaluated after the given updates were stored.
 
     Arguments:
-        control_inputs: an update op or tensor, or a list or tuple of them.
+        control_inputs: an update op or tensor, or a list or tuple of them; None is none.
+    Raises:
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.control_dependencies`.
+
+    >>> count = K.variable(0)
+    >>> with K.control_dependencies([K.update_add(count, 1)]):
+    ...     after = count * 10
+    >>> float(K.eval(after))
+    10.0
     """
     items = control_inputs if isinstance(control_inputs, (list, tuple)) else [control_inputs]
-    given = tuple(one for one in items if isinstance(one, Tensor))
+    for one in items:
+        if one is not None and not isinstance(one, Tensor):
+            raise ArgumentError(f"needs update ops or tensors, got {one!r}")
+    return _waiting_for(tuple(one for one in items if one is not None))
+
+
+@contextlib.contextmanager
+def _waiting_for(given: tuple[Tensor, ...]) -> Iterator[None]:
     before = controlled_by(())
     controlled_by((*before, *given))
     try:
