@@ -229,10 +229,11 @@ def echo(value: Any, stream: Any) -> str:
 
 def _is_ours(value: Any) -> bool:
     """True for what the engine makes or takes, which a summary describes better than its repr."""
-    from kbench.engine import describe
+    from kbench.engine import describe, entries
 
     symbolic = describe.is_tensor(value) or describe.is_function(value)
-    return symbolic or describe.held_array(value) is not None
+    held = describe.held_array(value) is not None
+    return symbolic or held or entries.held_matrix(value) is not None
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
@@ -260,7 +261,7 @@ def _finite(row: Any) -> Any:
 
 def _value_row(value: Any) -> dict[str, Any]:
     """One value as facts, never as a repr: the summary line, and what `describe` knows."""
-    from kbench.engine import describe
+    from kbench.engine import describe, entries
     from kbench.workbench import summary
 
     row: dict[str, Any] = {"type": type(value).__name__, "summary": summary.line(value)}
@@ -269,6 +270,9 @@ def _value_row(value: Any) -> dict[str, Any]:
     held = describe.held_array(value)
     if held is not None:
         row["array"] = describe.array(held)
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        row["sparse"] = {**entries.facts(matrix), "statistics": entries.statistics(matrix)}
     return row
 
 

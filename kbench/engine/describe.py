@@ -119,9 +119,9 @@ def is_function(value: object) -> bool:
 
 
 def held_array(value: object) -> NDArray[Any] | None:
-    """The array that a value holds right now, without copying; None for anything symbolic."""
+    """The array that a value holds right now, without copying; None if symbolic or sparse."""
     if is_variable(value):
-        return np.asarray(value.peek())  # type: ignore[attr-defined]
+        return None if value.is_sparse else np.asarray(value.peek())  # type: ignore[attr-defined]
     if is_tensor(value) and value.kind == "constant":  # type: ignore[attr-defined]
         return np.asarray(value.value)  # type: ignore[attr-defined]
     if issubclass(type(value), (np.ndarray, np.generic)):
@@ -283,7 +283,7 @@ def tensor(value: Any) -> dict[str, Any]:
     """One symbolic object: kind, name, op, static shape, dtype, inputs, place, last run."""
     shape = [None if one is None else int(one) for one in value.spec.shape]
     dtype = str(value.spec.dtype)
-    known = None not in shape
+    known = None not in shape and not value.spec.sparse
     elements = math.prod(one for one in shape if one is not None) if known else None
     row: dict[str, Any] = {
         "name": printable(value.name),
@@ -291,7 +291,7 @@ def tensor(value: Any) -> dict[str, Any]:
         "op": printable(value.op.name),
         "shape": shape,
         "dtype": dtype,
-        "spec": spec_text(shape, dtype),
+        "spec": str(value.spec),
         "bytes": None if elements is None else elements * np.dtype(dtype).itemsize,
         "inputs": [_input(one) for one in value.inputs[:16]],
         "input_count": len(value.inputs),
@@ -307,7 +307,7 @@ def _input(value: Any) -> dict[str, Any]:
     return {
         "name": printable(value.name),
         "op": printable(value.op.name),
-        "spec": spec_text(value.spec.shape, value.spec.dtype),
+        "spec": str(value.spec),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kbench.engine import describe
+from kbench.engine import describe, entries
 from kbench.notebook.markup import (
     Html,
     details,
@@ -44,6 +44,10 @@ def _show(value: Any) -> str:
     if describe.is_function(value):
         return _function(value)
     array = describe.held_array(value)
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        head = _head("sparse matrix", "", entries.facts(matrix)["spec"])
+        return page(head, [facts(_matrix(matrix))])
     if array is None:
         return page(_head("object", type(value).__name__, ""), [])
     return array_view(array)
@@ -87,12 +91,25 @@ def _tensor(value: Any) -> str:
         ("made at", row["place"]),
         ("value", None if array is not None else _state(row)),
     ]
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        known = [*(one for one in known if one[0] not in ("size", "value")), *_matrix(matrix)]
     parts = [facts(known)]
     if array is not None:
         parts += _array_parts(array, row["name"].removesuffix(":0"))
     if row["inputs"]:
         parts.append(_graph(value))
     return page(_head(row["kind"], row["name"], row["spec"]), parts)
+
+
+def _matrix(matrix: Any) -> list[tuple[str, Any]]:
+    """What is told of a sparse matrix, whose cells are not shown."""
+    row = entries.facts(matrix)
+    return [
+        ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
+        ("entries", entries.count_text(row)),
+        ("range", summary.entries_text(matrix) or None),
+    ]
 
 
 def _inputs(row: Mapping[str, Any]) -> Html | None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import describe
+from kbench.engine import describe, entries
 from kbench.workbench import protocol, summary
 from kbench.workbench.protocol import ProtocolError
 
@@ -213,6 +213,9 @@ class View:
         """The array that a name holds; ProtocolError when it holds none."""
         value = self.get(name)
         held = describe.held_array(value)
+        if entries.held_matrix(value) is not None:
+            reason = f"{describe.printable(name)} is sparse; K.eval of it, or toarray, is an array"
+            raise ProtocolError("symbolic", reason)
         if held is None and describe.is_tensor(value):
             last = getattr(value, "last", None)
             if last is not None and last.value is not None:
@@ -255,12 +258,18 @@ def _facts(value: Any) -> dict[str, Any]:
         keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
         facts = {key: row[key] for key in keep if key in row}
         facts["symbol"] = row["name"]
+        matrix = entries.held_matrix(value)
+        if matrix is not None:
+            return {**facts, **_matrix_facts(matrix)}
         return {**facts, "held": describe.held_array(value) is not None}
     held = describe.held_array(value)
     if held is not None:
         kind = "array" if issubclass(type(value), np.ndarray) else "scalar"
         facts = {"kind": kind, "shape": list(held.shape), "dtype": held.dtype.name}
         return {**facts, "bytes": int(held.nbytes), "held": True}
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        return {"kind": "array", **_matrix_facts(matrix)}
     kind_of = type(value)
     if kind_of in _NUMBERS:
         text = describe.number(value) if kind_of in (int, float) else str(value)
@@ -270,6 +279,12 @@ def _facts(value: Any) -> dict[str, Any]:
         row = {"kind": "sequence", "type": summary.type_name(value), "length": length}
         return {**row, **_items(value)}
     return {"kind": "object", "type": summary.type_name(value), "bytes": _shallow(value)}
+
+
+def _matrix_facts(matrix: Any) -> dict[str, Any]:
+    row = entries.facts(matrix)
+    known = {key: row[key] for key in ("shape", "dtype", "bytes")}
+    return {**known, "text": f"sparse, {entries.count_text(row)}"}
 
 
 def _items(value: Any) -> dict[str, Any]:
@@ -289,7 +304,10 @@ def _spec(value: Any) -> str | None:
     if describe.is_tensor(value):
         return str(value.spec)
     held = describe.held_array(value)
-    return None if held is None else describe.spec_text(held.shape, held.dtype.name)
+    if held is not None:
+        return describe.spec_text(held.shape, held.dtype.name)
+    matrix = entries.held_matrix(value)
+    return None if matrix is None else str(entries.facts(matrix)["spec"])
 
 
 def _shallow(value: Any) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import describe
+from kbench.engine import describe, entries
 
 FEW = 8
 _SAFE = (bool, int, float, complex, type(None))
@@ -60,6 +60,9 @@ def _line(value: Any, ascii: bool) -> str:
     held = describe.held_array(value)
     if held is not None:
         return array_line(describe.array(held), ascii, _few(held))
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        return matrix_line(matrix, ascii)
     if type(value) in _SAFE:
         return f"{type_name(value)} {describe.printable(value)}"
     length = safe_length(value)
@@ -83,6 +86,22 @@ def array_line(row: dict[str, Any], ascii: bool = False, values: str | None = No
         return f"{head}  empty"
     body = values if values is not None else range_text(row, ascii)
     return "  ".join(one for one in (head, body, flags_text(row)) if one)
+
+
+def matrix_line(matrix: Any, ascii: bool = False) -> str:
+    """The summary line of a sparse matrix: how many entries it has, and their range."""
+    row = entries.facts(matrix)
+    size = "" if row["bytes"] is None else f" {describe.size(row['bytes'])}"
+    parts = (f"{row['spec']}{size}", entries.count_text(row), entries_text(matrix, ascii))
+    return "  ".join(one for one in parts if one)
+
+
+def entries_text(matrix: Any, ascii: bool = False) -> str:
+    """The range of a sparse matrix's entries, empty when there is none to tell."""
+    row = entries.statistics(matrix)
+    if row is None or "refused" in row or not row["count"]:
+        return ""
+    return "  ".join(one for one in (range_text(row, ascii), flags_text(row)) if one)
 
 
 def range_text(row: dict[str, Any], ascii: bool = False) -> str:
@@ -124,6 +143,9 @@ def _tensor_line(value: Any, ascii: bool) -> str:
     if held is not None:
         version = f"  v{row['version']}" if "version" in row else ""
         return f"{head} {array_line(describe.array(held), ascii, _few(held))}{version}"
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        return f"{head} {matrix_line(matrix, ascii)}  v{row['version']}"
     parts = [f"{head} {row['spec']}"]
     if row["inputs"]:
         names = ", ".join(one["name"] for one in row["inputs"][:4])

@@ -1,0 +1,51 @@
+"""A sparse value as a plain row: how many entries, how dense, in which range. Never made dense.
+
+Beside `describe`, which tells of arrays; costs nothing that grows with the matrix beyond what
+`statistics` bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import describe, sparse
+
+_LISTED = ("csr", "csc", "coo")  # formats whose `data` are the entries, and nothing else
+
+
+def held_matrix(value: object) -> Any:
+    """The sparse matrix that a value holds right now; None when it holds none."""
+    if describe.is_variable(value):
+        return value.peek() if value.is_sparse else None  # type: ignore[attr-defined]
+    foreign = not type(value).__module__.startswith("scipy.sparse")  # a subclass may do anything
+    return None if foreign or not sparse.is_matrix(value) else value
+
+
+def facts(matrix: Any) -> dict[str, Any]:
+    """Shape, dtype, `entries`, `density` (None without places) and bytes, where they are known."""
+    places = int(np.prod(matrix.shape, dtype=object))
+    count = int(matrix.nnz)
+    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr", "row", "col")]
+    arrays = [one for one in parts if isinstance(one, np.ndarray)]
+    return {
+        "shape": [int(one) for one in matrix.shape],
+        "dtype": matrix.dtype.name,
+        "spec": "sparse " + describe.spec_text(matrix.shape, matrix.dtype.name),
+        "entries": count,
+        "density": count / places if places else None,
+        "bytes": sum(one.nbytes for one in arrays) if matrix.format in _LISTED else None,
+    }
+
+
+def statistics(matrix: Any) -> dict[str, Any] | None:
+    """Statistics of the entries alone; None for formats that do not list them."""
+    return describe.array(matrix.data) if matrix.format in _LISTED else None
+
+
+def count_text(row: dict[str, Any]) -> str:
+    """`1 entry (25 %)`, `2000 entries (0.2 %)`."""
+    count = row["entries"]
+    words = f"{count} {'entry' if count == 1 else 'entries'}"
+    return words if row["density"] is None else f"{words} ({100 * row['density']:.3g} %)"
