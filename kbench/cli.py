@@ -9,11 +9,13 @@ Results go to standard output, everything else to standard error; exit codes are
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE, terminal_refusal
+import kbench_launcher
+from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE, names_engine, terminal_refusal
 from kbench.version import __version__
 
 COMMANDS = {
@@ -135,13 +137,10 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 def _command(name: str, arguments: list[str]) -> int:
+    # Not `from kbench import`, which would load the package: these say what keeps it from loading.
     if name == "doctor":
-        from kbench import doctor
-
-        return doctor.main(arguments)
-    from kbench import cli_tools
-
-    return cli_tools.MAINS[name](arguments)
+        return int(importlib.import_module("kbench.doctor").main(arguments))
+    return int(importlib.import_module("kbench.cli_tools").MAINS[name](arguments))
 
 
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -192,6 +191,8 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
         return _screenshot(options)
     refusal = terminal_refusal()
     if refusal is None and not options.plain and not options.json:
+        if names_engine():
+            kbench_launcher.load()  # so that one that cannot be had is told before the screen opens
         from kbench.tui import app
 
         return int(app.run(options))
@@ -220,5 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return USAGE
+    except ImportError as error:
+        from kbench.engine.errors import EngineError
+
+        if not isinstance(error, EngineError):
+            raise
         print(f"kbench: {error}", file=sys.stderr)
         return USAGE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from pathlib import Path
 
 OK = 0
 FAILED = 1  # the user's code failed
@@ -24,3 +26,18 @@ def terminal_refusal() -> str | None:
     if os.environ.get("CI"):
         return "CI is set"
     return None
+
+
+def names_engine() -> bool:
+    """Whether the environment or keras.json names another engine than kbench's own.
+
+    Told without loading the engine, which the terminal's process has no use for.
+    """
+    named = os.environ.get("KERAS_BACKEND")
+    if not named:
+        home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+        try:
+            named = json.loads((home / "keras.json").read_text("utf-8")).get("backend")
+        except (OSError, ValueError, AttributeError, RecursionError):
+            return False
+    return named not in (None, "", "kbench", "numpy")

@@ -39,12 +39,14 @@ def config_main(arguments: list[str]) -> int:
     given = (options.name is not None) + (options.value is not None)
     if given != expected:
         parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
+    import kbench.engines as engines
     from kbench.engine import config
 
-    config.load_file()
+    fields = config.load_file()
     if options.action == "set":
         return _set(config, options.name, options.value)
-    settings = config.snapshot()
+    engine = engines.choose(fields)
+    settings = {"backend": engine.name, **config.snapshot()}
     if options.action == "get":
         if options.name not in settings:
             known = ", ".join(settings)
@@ -58,11 +60,13 @@ def config_main(arguments: list[str]) -> int:
         width = max(map(len, settings))
         for name, value in settings.items():
             print(f"{name:<{width}}  {value}")
-        print(f"kept in {config.keras_home() / 'keras.json'}", file=sys.stderr)
+        path = config.keras_home() / "keras.json"
+        print(f"the backend is {engine.name} by {engine.source}", file=sys.stderr)
+        print(f"kept in {path}" + ("" if path.exists() else ", once one is set"), file=sys.stderr)
     return OK
 
 
-_KEPT = ("epsilon", "floatx", "image_data_format")
+_KEPT = ("backend", "epsilon", "floatx", "image_data_format")
 
 
 def _set(config: Any, name: str, text: str) -> int:
@@ -71,13 +75,30 @@ def _set(config: Any, name: str, text: str) -> int:
         print(f"kbench: {reason}", file=sys.stderr)
         return USAGE
     try:
-        config.assign(name, _parsed(text))
-    except ValueError as error:
+        if name == "backend":
+            _check_engine(text)
+        else:
+            config.assign(name, _parsed(text))
+    except (ValueError, ImportError) as error:
         print(f"kbench: {getattr(error, 'reason', error)}", file=sys.stderr)
         return USAGE
-    path = config.save_file()
-    print(f"{name} = {config.snapshot()[name]}, written to {path}", file=sys.stderr)
+    path = config.save_file(engine=text if name == "backend" else None)
+    value = text if name == "backend" else config.snapshot()[name]
+    print(f"{name} = {value}, written to {path}", file=sys.stderr)
     return OK
+
+
+def _check_engine(name: str) -> None:
+    """Raise ImportError or ValueError unless keras.json can name this engine."""
+    import kbench.engines as engines
+
+    if name in engines.WRITTEN_BY_KERAS:
+        raise ValueError(
+            f"Keras writes {name!r} into keras.json by itself, so it is not followed there; "
+            f"set KERAS_BACKEND={name} in the environment"
+        )
+    if name not in engines.OWN:
+        engines.module(name)
 
 
 # ------------------------------------------------------------------ warmup
@@ -112,6 +133,9 @@ def warmup_main(arguments: list[str]) -> int:
         description="Compile every library kernel into the cache, so that no first call is slow.",
     )
     parser.parse_args(arguments)
+    import kbench_launcher
+
+    kbench_launcher.load()
     from kbench.engine.kernels import library
 
     progress = Progress("compiling")

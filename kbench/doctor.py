@@ -77,14 +77,19 @@ def _versions() -> Facts:
 
 
 def _settings() -> Facts:
+    import kbench.engines as engines
     from kbench.engine import config
 
     path = config.keras_home() / "keras.json"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        config.load_file()
-    found: Facts = {**config.snapshot(), "keras.json": str(path) if path.exists() else "none"}
-    found["compiling"] = config.jit_mode()
+        fields = config.load_file()
+        choice = engines.choose(fields)
+    found: Facts = {"engine": str(choice), **config.snapshot()}
+    found["keras.json"] = str(path) if path.exists() else f"{path}, which does not exist"
+    found["compiling"] = (
+        "never, the engine is numpy" if choice.name == "numpy" else config.jit_mode()
+    )
     return {**found, "problems": [str(one.message) for one in caught]}
 
 
@@ -161,9 +166,12 @@ def report(fast: bool = False) -> Facts:
     """Every part's facts by name, and the list of `problems` over all of them."""
     import kbench_launcher
 
-    kbench_launcher.load()  # the engine sets up threads before NumPy is loaded, as in real use
     found: Facts = {}
     problems: list[str] = []
+    try:
+        kbench_launcher.load()  # the engine sets up threads before NumPy is loaded, as in real use
+    except ImportError as error:
+        problems.append(str(error))
     for name, gather in PARTS.items():
         if fast and name == "measured limits":
             continue

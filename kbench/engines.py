@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.engine import config
+from kbench.engine.errors import EngineError
 
 NEEDED = ("placeholder", "variable", "function")
 OWN = ("kbench", "numpy")
@@ -36,10 +37,6 @@ SETTINGS = (
     "cast_to_floatx epsilon floatx image_data_format image_dim_ordering normalize_data_format "
     "set_epsilon set_floatx set_image_data_format set_image_dim_ordering"
 ).split()
-
-
-class EngineError(ImportError):
-    """An engine that cannot be had; the text says what is missing and what to do."""
 
 
 @dataclass(frozen=True)

@@ -260,5 +260,9 @@ class GradientError(KbenchError, ValueError):
     """A gradient was asked of something that has none."""
 
 
+class EngineError(ImportError):
+    """An engine that cannot be had; the text says what is missing and what to do."""
+
+
 class OutOfMemory(KbenchError, MemoryError):
     """An evaluation would need more memory than the machine has available."""
