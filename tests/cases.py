@@ -10,6 +10,7 @@ import numpy as np
 from case import ANY, BINARY, FLOATS, NUMBERS, UNARY, Case, product
 from cases_conv import CONV_CASES
 from cases_ctc import CTC_CASES
+from cases_loops import LOOP_CASES
 from cases_more import ARRAY_CASES
 from cases_pool import POOL_CASES
 from cases_sparse import SPARSE_CASES
@@ -299,6 +300,7 @@ CASES: list[Case] = [
     *ARRAY_CASES,
     *CONV_CASES,
     *CTC_CASES,
+    *LOOP_CASES,
     *POOL_CASES,
     *SPARSE_CASES,
 ]

@@ -122,11 +122,15 @@ def _fold(
 
     def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
         returned = fn(nested.rebuild(form, states), nested.rebuild(elems, entries))
-        after = [
+        leaves = nested.flatten(returned)
+        if len(leaves) != len(states):
+            raise ArgumentError(
+                f"fn returned {len(leaves)} tensors, but its accumulator has {len(states)}"
+            )
+        return [], [
             checked_tensor(one, "the result of fn", like=state.spec.dtype)
-            for one, state in zip(nested.flatten(returned), states, strict=False)
+            for one, state in zip(leaves, states, strict=True)
         ]
-        return [], after
 
     found = trace(step, sequences, 0, first)
     roots = tuple(found.after)
