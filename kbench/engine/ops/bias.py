@@ -6,11 +6,12 @@ from typing import Any
 
 from kbench.engine.config import normalize_data_format
 from kbench.engine.errors import ShapeError
+from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import tensors_of
 from kbench.engine.ops.arithmetic import add
 from kbench.engine.ops.layout import reshape
-from kbench.engine.ops.shaping import shape
-from kbench.engine.spec import Shape
+from kbench.engine.ops.shaping import IDENTITY, shape
+from kbench.engine.spec import Shape, Spec
 from kbench.engine.tensor import Operand, Tensor
 
 
@@ -41,9 +42,11 @@ def bias_add(x: Operand, bias: Operand, data_format: str | None = None) -> Tenso
             + (f" or {value.ndim - 1}" if value.ndim > 2 else "")
         )
     first = layout == "channels_first" and value.ndim > 2
-    sizes = _bias_sizes(offset.spec.shape, value.ndim, first)
-    _check_bias(value, offset, sizes, 1 if first else value.ndim - 1)
+    _fitting_infer(offset.spec, value.spec, first=first)
+    if None in value.spec.shape[1:] or None in offset.spec.shape:
+        offset = apply(FITTING, offset, value, first=first)
     if first:
+        sizes = _bias_sizes(offset.spec.shape, value.ndim, first)
         offset = reshape(offset, _known_sizes(offset, sizes))
     return add(value, offset)
 
@@ -63,17 +66,31 @@ def _known_sizes(offset: Tensor, sizes: Shape) -> list[Any]:
     return [1, actual[offset.ndim - 1], *[actual[i] for i in range(offset.ndim - 1)]]
 
 
-def _check_bias(value: Tensor, offset: Tensor, sizes: Shape, channel: int) -> None:
-    """Sizes must agree: a bias of size 1 is not spread over the channels."""
-    given = value.spec.shape
-    if offset.ndim == 1:
-        pairs = [(channel, given[channel], offset.spec.shape[0])]
-    else:
-        pairs = list(zip(range(1, value.ndim), given[1:], sizes[1:], strict=True))
-    for axis, ours, theirs in pairs:
+def _fitting_infer(bias: Spec, x: Spec, *, first: bool) -> Spec:
+    """Sizes must agree: neither is spread over the other where it is 1."""
+    sizes = _bias_sizes(bias.shape, x.ndim, first)
+    pairs = list(enumerate(zip(x.shape[1:], sizes[1:], strict=True), 1)) if bias.ndim > 1 else []
+    if bias.ndim == 1:
+        channel = 1 if first else x.ndim - 1
+        pairs = [(channel, (x.shape[channel], bias.shape[0]))]
+    for axis, (ours, theirs) in pairs:
         if None not in (ours, theirs) and ours != theirs:
             raise ShapeError(
-                f"x is {value.spec}, so axis {axis} has {ours} entries, but bias is "
-                f"{offset.spec} and gives {theirs}",
+                f"x is {x}, so axis {axis} has {ours} entries, but bias is {bias} and gives "
+                f"{theirs}",
                 axes={"x": axis},
             )
+    return bias
+
+
+FITTING = register(  # the bias as it is, once its sizes are known to be those of x
+    Op(
+        "fitting_bias",
+        "view",
+        _fitting_infer,
+        lambda out, bias, x, *, first: bias,
+        lambda g, y, bias, x, *, first: (g, None),
+        lower=lambda specs, attrs: (IDENTITY, {"stop": False}, (0,)),
+        allocates=True,
+    )
+)

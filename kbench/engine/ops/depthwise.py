@@ -65,6 +65,16 @@ def _repeated(strip: np.ndarray, times: int) -> np.ndarray:
     return strip if times == 1 else np.repeat(strip, times, axis=-1)
 
 
+def _neighbours_summed(total: np.ndarray, times: int) -> np.ndarray:
+    """Every `times` channels as one: what `_repeated` gives to many, back."""
+    if times > 16:
+        return total.reshape(*total.shape[:-1], -1, times).sum(-1)  # type: ignore[no-any-return]
+    first = total[..., ::times]
+    for j in range(1, times):
+        np.add(first, total[..., j::times], out=first)
+    return first
+
+
 def _counts(box: Block) -> Ints:
     return tuple(one.stop - one.start for one in box[1:])
 
@@ -102,8 +112,7 @@ def _each_channel(
             if number:
                 np.add(total, product, out=total)
         if not direct:
-            split = total.reshape(*target.shape, channels // target.shape[-1])
-            store(target, split.sum(-1) if split.shape[-1] > 1 else split[..., 0])
+            store(target, _neighbours_summed(total, channels // target.shape[-1]))
 
 
 def _forward(
