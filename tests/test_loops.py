@@ -71,7 +71,7 @@ def test_the_step_is_called_once_and_runs_as_often_as_there_are_times() -> None:
         calls.append(x)
         return x + states[0], [x + states[0]]
 
-    x = K.placeholder((None, None, 1))
+    x = K.placeholder((1, None, 1))
     last, _, _ = K.rnn(step, x, [K.zeros((1, 1))])
     run = K.function([x], [last])
     assert [run([np.ones((1, n, 1))])[0].item() for n in (1, 7, 50)] == [1, 7, 50]
