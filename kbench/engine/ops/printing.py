@@ -6,7 +6,6 @@ running cell of a notebook.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,8 @@ WIDTH = 100
 
 def _print(out: Any, x: Any, *, message: str, summarize: int) -> Any:
     parts = (message, shown(x, summarize))
-    print(" ".join(one for one in parts if one), file=sys.stdout, flush=True)
+    text = " ".join(one for one in parts if one)
+    print(f"{text}\n", end="", flush=True)  # in one piece, whoever else prints
     return x
 
 
