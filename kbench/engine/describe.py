@@ -283,7 +283,8 @@ def tensor(value: Any) -> dict[str, Any]:
     """One symbolic object: kind, name, op, static shape, dtype, inputs, place, last run."""
     shape = [None if one is None else int(one) for one in value.spec.shape]
     dtype = str(value.spec.dtype)
-    known = None not in shape and not value.spec.sparse
+    several = bool(getattr(value.spec, "parts", ()))
+    known = None not in shape and not value.spec.sparse and not several
     elements = math.prod(one for one in shape if one is not None) if known else None
     row: dict[str, Any] = {
         "name": printable(value.name),

@@ -22,7 +22,7 @@ Native = Callable[[], Callable[..., None] | None]
 REGISTRY: dict[str, Op] = {}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """One operation.
 
@@ -55,6 +55,9 @@ class Op:
     native: Callable[..., Native | None] | None = None
     shapes: tuple[int, ...] = ()
     sparse: bool = False
+
+    def __repr__(self) -> str:
+        return f"<op {self.name!r} {self.kind}>"
 
     @property
     def type(self) -> str:

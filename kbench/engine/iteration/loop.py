@@ -20,7 +20,9 @@ def _no_form(out: Any, *_arrays: Any, **_attrs: Any) -> Any:
     raise RuntimeError("a loop is run by its plan")
 
 
-LOOP = register(Op("loop", "several", infer_loop, _no_form, loop_gradient, allocates=True))
+LOOP = register(
+    Op("loop", "several", infer_loop, _no_form, loop_gradient, allocates=True, sparse=True)
+)
 
 
 def loop(
