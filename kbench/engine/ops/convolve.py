@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.errors import ShapeError
-from kbench.engine.op import Op, apply, register
+from kbench.engine.kernels import conv
+from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.ops import correlate
 from kbench.engine.ops.shaping import shape
 from kbench.engine.ops.windows import Ints, pads_of, window_counts
@@ -25,6 +27,9 @@ from kbench.engine.tensor import Tensor
 
 Attrs = Any  # strides, padding and dilation, of every op here
 Form = Callable[..., None]  # (out, first, second, strides, starts, dilation)
+Finder = Callable[[str, int], Callable[..., None] | None]  # by dtype and spatial rank
+
+WORTH = 1 << 17  # products from which on a compiled kernel is worth while
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Kind:
     forward: Form
     to_input: Form
     to_kernel: Form
+    finders: tuple[Finder, Finder, Finder] | None = None  # of compiled kernels, in that order
 
 
 # ------------------------------------------------------------------ rules
@@ -169,6 +175,59 @@ def _to_kernel_numpy(kind: Kind) -> Callable[..., Any]:
     return run
 
 
+# ------------------------------------------------------------------ compiled kernels
+
+
+def _native(
+    find: Finder, frame: Callable[..., tuple[Shape, Shape, int]], swapped: bool = False
+) -> Callable[..., Native | None]:
+    """The hook of an op: `frame` gives the sizes of x, the window, and the products to sum.
+
+    Compiled kernels take what NumPy forms take, with the border in place of the first start.
+    """
+
+    def native(*specs: Spec, **attrs: Attrs) -> Native | None:
+        sizes, window, products = frame(*specs)
+        if products < config.least(WORTH):
+            return None
+        starts = starts_of(sizes, window, **attrs)  # type: ignore[arg-type]
+        before = tuple(-start for start in starts)
+        strides, dilation = attrs["strides"], attrs["dilation"]
+
+        def found() -> Callable[..., None] | None:
+            call = find(specs[0].dtype, len(window))
+            if call is None:
+                return None
+
+            def run(out: np.ndarray, *rest: Any) -> None:
+                first, second = rest[1::-1] if swapped else rest[:2]
+                call(out, first, second, strides, before, dilation, rest[-1])
+
+            return run
+
+        return found
+
+    return native
+
+
+def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape, int]:
+    return x.shape[1:-1], kernel.shape[:-2], _product(x.shape[:-1]) * _product(kernel.shape)
+
+
+def _to_input_frame(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape, int]:
+    space = entries(sizes, g.ndim)[1:-1]
+    return space, kernel.shape[:-2], _product(g.shape[:-1]) * _product(kernel.shape)
+
+
+def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape, int]:
+    kernel = entries(sizes, x.ndim)
+    return x.shape[1:-1], kernel[:-2], _product(g.shape[:-1]) * _product(kernel)
+
+
+def _product(sizes: Shape) -> int:
+    return known_size(sizes) or 0
+
+
 # ------------------------------------------------------------------ three ops
 
 
@@ -208,17 +267,11 @@ def family(kind: Kind) -> Family:
             None,
         )
 
-    def declared(name: str, rule: Any, run: Any, gradient: Any, work: Any) -> Op:
-        op = Op(
-            kind.name + name,
-            "structured",
-            rule,
-            run,
-            gradient,
-            tier=kind.tier,
-            work=work,
-        )
-        return register(op)
+    natives = [None] * 3 if kind.finders is None else _natives(*kind.finders)
+
+    def declared(name: str, rule: Any, run: Any, gradient: Any, work: Any, native: Any) -> Op:
+        options = {"tier": kind.tier, "work": work, "native": native}
+        return register(Op(kind.name + name, "structured", rule, run, gradient, **options))
 
     made = Family(
         declared(
@@ -227,6 +280,7 @@ def family(kind: Kind) -> Family:
             _forward_numpy(kind),
             forward_gradient,
             lambda x, kernel, **_attrs: 2 * _taps(kernel) * (kind.summed(kernel) or 1),
+            natives[0],
         ),
         declared(
             "_to_input",
@@ -234,6 +288,7 @@ def family(kind: Kind) -> Family:
             _to_input_numpy(kind),
             to_input_gradient,
             _to_input_work,
+            natives[1],
         ),
         declared(
             "_to_kernel",
@@ -241,9 +296,18 @@ def family(kind: Kind) -> Family:
             _to_kernel_numpy(kind),
             to_kernel_gradient,
             lambda x, g, sizes, **_attrs: 2 * (known_size(g.shape[:-1]) or 1),
+            natives[2],
         ),
     )
     return made
+
+
+def _natives(forward: Finder, to_input: Finder, to_kernel: Finder) -> list[Any]:
+    return [
+        _native(forward, _forward_frame),
+        _native(to_input, _to_input_frame),
+        _native(to_kernel, _to_kernel_frame, swapped=True),
+    ]
 
 
 def _taps(kernel: Spec) -> int:
@@ -263,5 +327,6 @@ CONVOLVE = family(
         correlate.correlate,
         correlate.correlate_to_input,
         correlate.correlate_to_kernel,
+        (conv.find_forward, conv.find_to_input, conv.find_to_kernel),
     )
 )

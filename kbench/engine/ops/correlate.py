@@ -132,6 +132,7 @@ def patches_of(
 # ------------------------------------------------------------------ the three products
 
 
+@np.errstate(all="ignore")
 def correlate(
     out: np.ndarray,
     x: np.ndarray,
@@ -158,15 +159,10 @@ def correlate(
             continue
         product = pool.take("product", target.shape)
         multiply_into(product.reshape(-1, filters), patches, matrix)
-        store(target, product)
+        target[...] = product
 
 
-def store(target: np.ndarray, values: np.ndarray) -> None:
-    """Rounded to the dtype of the result; what is too large for it becomes infinite."""
-    with np.errstate(all="ignore"):
-        target[...] = values
-
-
+@np.errstate(all="ignore")
 def correlate_to_kernel(
     out: np.ndarray, g: np.ndarray, x: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
@@ -185,9 +181,10 @@ def correlate_to_kernel(
         multiply_into(part, patches.T, rows)
         total = part if total is None else np.add(total, part, out=total)
     assert total is not None
-    store(out, total.reshape(out.shape))
+    out[...] = total.reshape(out.shape)
 
 
+@np.errstate(all="ignore")
 def correlate_to_input(
     out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:

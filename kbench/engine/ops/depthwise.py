@@ -21,7 +21,6 @@ from kbench.engine.ops.correlate import (
     Scratch,
     blocks,
     phases,
-    store,
     strip_of,
     working_dtype,
 )
@@ -79,6 +78,7 @@ def _counts(box: Block) -> Ints:
     return tuple(one.stop - one.start for one in box[1:])
 
 
+@np.errstate(all="ignore")
 def _each_channel(
     out: np.ndarray,
     x: np.ndarray,
@@ -112,15 +112,14 @@ def _each_channel(
             if number:
                 np.add(total, product, out=total)
         if not direct:
-            store(target, _neighbours_summed(total, channels // target.shape[-1]))
+            target[...] = _neighbours_summed(total, channels // target.shape[-1])
 
 
 def _forward(
     out: np.ndarray, x: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
     flat = kernel.reshape(*kernel.shape[:-2], -1)
-    with np.errstate(all="ignore"):
-        _each_channel(out, x, flat, strides, starts, dilation, kernel.shape[-1])
+    _each_channel(out, x, flat, strides, starts, dilation, kernel.shape[-1])
 
 
 def _to_input(
@@ -128,11 +127,11 @@ def _to_input(
 ) -> None:
     flat = kernel.reshape(*kernel.shape[:-2], -1)
     ones = (1,) * len(strides)
-    with np.errstate(all="ignore"):
-        for one in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
-            _each_channel(out[one.cells], g, flat[one.taps], ones, one.starts, one.dilation, 1)
+    for one in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
+        _each_channel(out[one.cells], g, flat[one.taps], ones, one.starts, one.dilation, 1)
 
 
+@np.errstate(all="ignore")
 def _to_kernel(
     out: np.ndarray, g: np.ndarray, x: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
@@ -145,11 +144,10 @@ def _to_kernel(
             strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
             part = g[box].astype(pool.dtype, copy=False)
             product = pool.take("product", part.shape)
-            with np.errstate(all="ignore"):
-                for tap, seen in _taps(window, _counts(box), strides, dilation):
-                    np.multiply(strip[seen], part, out=product)
-                    total[tap] += product.reshape(-1, product.shape[-1]).sum(0)
-    store(out, total.reshape(out.shape))
+            for tap, seen in _taps(window, _counts(box), strides, dilation):
+                np.multiply(strip[seen], part, out=product)
+                total[tap] += product.reshape(-1, product.shape[-1]).sum(0)
+    out[...] = total.reshape(out.shape)
 
 
 def _filters(kernel: Spec) -> int | None:

@@ -73,6 +73,7 @@ def _patches_gradient(g: Tensor, y: Tensor, x: Tensor, **attrs: Any) -> tuple[Te
     return (apply(UNPATCH, g, x, **attrs),)
 
 
+@np.errstate(all="ignore")
 def _unpatch_numpy(
     out: Any, g: np.ndarray, x: np.ndarray, *, window: Ints, strides: Ints, channels_first: bool
 ) -> np.ndarray:
@@ -94,8 +95,7 @@ def _unpatch_numpy(
         wide[(slice(None), *cells)] += parts[seen]
         cancel.check()
     if wide is not out:
-        with np.errstate(all="ignore"):
-            out[...] = wide
+        out[...] = wide
     return out  # type: ignore[no-any-return]
 
 
