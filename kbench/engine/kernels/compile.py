@@ -18,6 +18,8 @@ from kbench.engine.kernels import store
 __all__ = [
     "any_order",
     "entry",
+    "exact_inline",
+    "exact_kernel",
     "inline",
     "intrinsic",
     "ir",
@@ -62,6 +64,16 @@ def any_order(function: Callable[..., Any]) -> Any:
 def range_kernel(function: Callable[..., Any]) -> Any:
     """A kernel over a range of items, reached by its address through the one driver."""
     return cfunc(RANGE, cache=store.cacheable(), **_OPTIONS)(function)
+
+
+def exact_inline(function: Callable[..., Any]) -> Any:
+    """As `inline`, but each product and sum is rounded on its own, as NumPy rounds them."""
+    return njit(forceinline=True, error_model="numpy")(function)
+
+
+def exact_kernel(function: Callable[..., Any]) -> Any:
+    """As `range_kernel`, but each product and sum is rounded on its own, as NumPy rounds them."""
+    return cfunc(RANGE, cache=store.cacheable(), error_model="numpy")(function)
 
 
 def entry(count: int) -> Callable[[Callable[..., Any]], Any]:

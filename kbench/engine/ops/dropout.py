@@ -8,11 +8,11 @@ import numpy as np
 
 from kbench.engine.config import floatx
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, register
+from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import where
 from kbench.engine.ops.random import finite_number
-from kbench.engine.ops.sampling import Stream, fill_below
+from kbench.engine.ops.sampling import Stream, fill_below, native_fill
 from kbench.engine.ops.shaping import identity, shape_operand
 from kbench.engine.spec import Dim, Shape, Spec, is_float
 from kbench.engine.tensor import Operand, Tensor
@@ -60,8 +60,20 @@ def _mask_gradient(g: Tensor, y: Tensor, *inputs: Tensor, **_attrs: Any) -> tupl
     return (None,) * len(inputs)
 
 
+def _mask_native(x: Spec, *target: Spec, stream: Stream, keep: float, noise: Any) -> Native | None:
+    return native_fill("below", _mask_infer(x, *target, noise=noise), stream, p=keep)
+
+
 MASK = register(
-    Op("dropout_mask", "structured", _mask_infer, _mask_numpy, _mask_gradient, pure=False)
+    Op(
+        "dropout_mask",
+        "structured",
+        _mask_infer,
+        _mask_numpy,
+        _mask_gradient,
+        pure=False,
+        native=_mask_native,
+    )
 )
 
 

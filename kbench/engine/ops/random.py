@@ -24,6 +24,7 @@ from kbench.engine.ops.sampling import (
     fill_normal,
     fill_truncated,
     fill_uniform,
+    native_fill,
 )
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec, dtype_name, is_float
@@ -42,7 +43,9 @@ def _drawn_infer(*target: Spec, dtype: str, shape: Any = None, **_attrs: Any) ->
     return Spec(shape, dtype)
 
 
-def _distribution(name: str, fill: Fill) -> Op:
+def _distribution(name: str, fill: Fill, kernel: str | None = None) -> Op:
+    """The op of a distribution; `kernel` is the kind of numbers that it has a compiled form of."""
+
     def run(
         out: Any, *target: Any, stream: Stream, dtype: str, shape: Any = None, **numbers: Any
     ) -> np.ndarray:
@@ -59,14 +62,18 @@ def _distribution(name: str, fill: Fill) -> Op:
     def gradient(g: Tensor, y: Tensor, *target: Tensor, **_attrs: Any) -> tuple[None, ...]:
         return (None,) * len(target)
 
-    return register(Op(name, "structured", _drawn_infer, run, gradient, pure=False))
+    def native(*target: Spec, stream: Stream, dtype: str, shape: Any = None, **numbers: Any) -> Any:
+        drawn = _drawn_infer(*target, dtype=dtype, shape=shape)
+        return None if kernel is None else native_fill(kernel, drawn, stream, **numbers)
+
+    return register(Op(name, "structured", _drawn_infer, run, gradient, pure=False, native=native))
 
 
-UNIFORM = _distribution("random_uniform", fill_uniform)
+UNIFORM = _distribution("random_uniform", fill_uniform, "uniform")
 UNIFORM_INTEGERS = _distribution("random_integers", fill_integers)
-NORMAL = _distribution("random_normal", fill_normal)
+NORMAL = _distribution("random_normal", fill_normal, "normal")
 TRUNCATED = _distribution("truncated_normal", fill_truncated)
-BINOMIAL = _distribution("random_binomial", fill_below)
+BINOMIAL = _distribution("random_binomial", fill_below, "below")
 
 
 def _draw(op: Op, kind: str, shape: Any, dtype: str, seed: Any, **numbers: Any) -> Tensor:

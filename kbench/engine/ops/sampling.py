@@ -1,24 +1,27 @@
 """How random words become numbers of a distribution, and where each node stands in its sequence.
 
-Every function here fills a contiguous array from the next words of a `Stream`, a few runs of
-words at a time.
+Every `fill_` function here fills a contiguous array from the next words of a `Stream`, a few runs
+of words at a time. `compiled` gives the kernels that draw the very same numbers.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.errors import ArgumentError
-from kbench.engine.kernels import philox
+from kbench.engine.kernels import gaussian, philox, philox_fill
+from kbench.engine.op import Native
+from kbench.engine.spec import Spec, known_size
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
 HALF_RUN = philox.RUN_WORDS // 2
+LEAST = 8192  # numbers from which on a compiled kernel is worth while
 
 # ------------------------------------------------------------------ places in a sequence
 
@@ -35,12 +38,20 @@ class Stream:
     def __repr__(self) -> str:
         return f"seed {self.seed}"
 
-    def runs(self, count: int) -> Iterator[philox.Words]:
-        """The next `count` runs of words, which nobody else gets."""
+    @property
+    def key(self) -> int:
+        return self.seed & (1 << 64) - 1
+
+    def take(self, count: int) -> int:
+        """The number of the first of the next `count` runs of words, which nobody else gets."""
         with self._lock:
             first = self._next
             self._next += count
-        for words in philox.words(self.seed & (1 << 64) - 1, self.number, first, count):
+        return first
+
+    def runs(self, count: int) -> Iterator[philox.Words]:
+        """The next `count` runs of words."""
+        for words in philox.words(self.key, self.number, self.take(count), count):
             yield words
             cancel.check()
 
@@ -80,19 +91,22 @@ def _write(out: np.ndarray, pieces: Iterator[np.ndarray]) -> None:
 
 def fill_uniform(out: np.ndarray, stream: Stream, *, low: float, high: float) -> None:
     """Evenly in [low, high)."""
-    kind = out.dtype.type
-    last = np.nextafter(kind(high), kind(low)) if high > low else kind(low)
-    span = high - low
+    span, last = _interval(out.dtype, low, high)
 
     def pieces() -> Iterator[np.ndarray]:
         for piece in _uniforms(stream, out.size, out.dtype):
             if (low, high) != (0.0, 1.0):
                 piece *= span
                 piece += low
-            # Rounding may reach the upper bound, which does not belong to the interval.
-            yield np.minimum(piece.astype(kind, copy=False), last)
+            yield np.minimum(piece.astype(out.dtype, copy=False), last)
 
     _write(out, pieces())
+
+
+def _interval(dtype: Any, low: float, high: float) -> tuple[float, Any]:
+    """Its length, and its last number: rounding may reach `high`, which does not belong to it."""
+    kind = np.dtype(dtype).type
+    return high - low, np.nextafter(kind(high), kind(low)) if high > low else kind(low)
 
 
 def fill_integers(out: np.ndarray, stream: Stream, *, low: int, high: int) -> None:
@@ -132,16 +146,13 @@ def fill_normal(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) 
 def _box_muller(uniform: np.ndarray) -> np.ndarray:
     """Two independent normal numbers of every two uniform ones."""
     half = uniform.shape[1] // 2
-    radius = np.sqrt(-2 * np.log(1 - uniform[:, :half]))
-    angle = uniform[:, half:] * uniform.dtype.type(2 * math.pi)
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    first, second = (np.ascontiguousarray(one) for one in np.split(uniform, [half], axis=1))
+    return np.concatenate(gaussian.PAIRS[uniform.dtype.name](first, second), axis=1)
 
 
 def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
-    if stddev != 1.0:
-        piece *= stddev
-    if mean != 0.0:
-        piece += mean
+    piece *= stddev
+    piece += mean
     return piece
 
 
@@ -162,6 +173,45 @@ def fill_truncated(out: np.ndarray, stream: Stream, *, mean: float, stddev: floa
 
 def fill_below(out: np.ndarray, stream: Stream, *, p: float) -> None:
     """1 with probability `p`, to within 2 ** -32."""
-    limit = np.uint64(round(p * 2.0**32))
+    limit = np.uint64(_limit(p))
     runs = stream.runs(-(-out.size // philox.RUN_WORDS))
     _write(out, (words < limit for words in runs))
+
+
+def _limit(p: float) -> int:
+    return round(p * 2.0**32)
+
+
+# ------------------------------------------------------------------ kernels
+
+
+def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
+    """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
+    size = known_size(drawn.shape)
+    if size is None or size < LEAST or drawn.dtype not in philox_fill.KINDS[kind]:
+        return None
+    return functools.partial(compiled, kind, drawn.dtype, stream, **numbers)
+
+
+def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callable[..., None] | None:
+    """The kernel that fills as `fill_<kind>` does, as `(out, *operands, check)`; None till ready.
+
+    Arguments:
+        kind: "uniform" (low, high), "normal" (mean, stddev) or "below" (p).
+    """
+    kernel = philox_fill.find(kind, dtype)
+    if kernel is None:
+        return None
+    values, limit, last = [*numbers.values()], 0, 0.0
+    if kind == "uniform":
+        values[1], last = _interval(dtype, **numbers)
+    if kind == "below":
+        limit, values = _limit(**numbers), [0.0, 0.0]
+    each = philox_fill.per_run(kind, dtype)
+    parameters = (values[0], values[1], float(last))
+
+    def call(out: np.ndarray, *rest: Any) -> None:
+        first = stream.take(-(-out.size // each))
+        kernel(out, stream.key, stream.number, first, parameters, limit, rest[-1])
+
+    return call
