@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent / "reference"
-DOCUMENTS = ("backend_functions_notebook", "keras2_backend_notebook")
+DOCUMENTS = ("backend_functions_notebook", "keras2_backend_notebook", "keras1_backend_docs")
 _NAMES = {
     "array": np.array,
     "np": np,
