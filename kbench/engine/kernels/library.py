@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels import argfold, rows, scan
+from kbench.engine.kernels import argfold, ctc, philox_fill, rows, scan
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import Kernel, drive, request
@@ -30,6 +30,7 @@ VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
     "middle": (3, 1, 2),
 }
 FLOATS = ("float16", "float32", "float64")
+OTHERS = {"ctc": ctc.find, "random": philox_fill.find}  # with calls of their own; have no view
 LONG = 65_536
 MANY = 64
 HEIGHT = 256
@@ -48,7 +49,8 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
 
     Arguments:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
-            logsumexp (over the last axis), cumsum or cumprod.
+            logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
+            random_normal and random_below, whose calls `ctc` and `philox_fill` describe.
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -64,6 +66,9 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         return _rows(name, dtype, view)
     if name in ("cumsum", "cumprod"):
         return _scan(name, dtype, view)
+    family, _, kind = name.partition("_")
+    if family in OTHERS:
+        return OTHERS[family](kind, dtype)
     raise ValueError(f"no library kernel {name!r}")
 
 
@@ -274,7 +279,10 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(name, "bool", view) for name in ("any", "all") for view in VIEWS]
     entries += [(n, "int32", v) for n in ("sum", "max", "min", "argmax", "argmin") for v in VIEWS]
     names = ("softmax", "log_softmax", "logsumexp")
-    return entries + [(name, dtype, "last") for name in names for dtype in FLOATS]
+    entries += [(name, dtype, "last") for name in names for dtype in FLOATS]
+    entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
+    kinds = philox_fill.KINDS.items()
+    return entries + [(f"random_{kind}", dtype, "all") for kind, one in kinds for dtype in one]
 
 
 def warmup(progress: Callable[[int, int, str], object] | None = None) -> int:
