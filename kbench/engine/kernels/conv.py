@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.kernels import conv_run
 from kbench.engine.kernels import conv_sources as sources
 from kbench.engine.kernels.background import service
@@ -52,8 +53,13 @@ def _tile_text(dtype: str) -> str:
     return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", str(geometry(dtype)))
 
 
+_ready: dict[str, Tiles] = {}
+
+
 def find_tiles(dtype: str) -> Tiles | None:
     """The tiles of float32 or float64, or None while they are not ready."""
+    if dtype in _ready:
+        return _ready[dtype]
     texts = {
         "tiles": lambda: _tile_text(dtype),
         "gather": lambda: sources.filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
@@ -61,22 +67,44 @@ def find_tiles(dtype: str) -> Tiles | None:
         "reduce": lambda: sources.filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
     }
     jobs = {name: service.submit(f"conv_{name}_{dtype}", text) for name, text in texts.items()}
-    ready = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    if len(ready) < len(jobs):
+    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
+    if len(done) < len(jobs):
         return None
-    module: Any = ready["tiles"].module
-    return Tiles(
+    module: Any = done["tiles"].module
+    _ready[dtype] = Tiles(
         dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
-        ready["pack"], ready["gather"], ready["reduce"],
+        done["pack"], done["gather"], done["reduce"],
     )  # fmt: skip
+    return _ready[dtype]
 
 
 def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call | None:
-    if dtype not in FLOATS or rank not in (1, 2, 3):
+    if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
         return None
     tiles = find_tiles("float32" if dtype == "float16" else dtype)
     if tiles is None:
         return None
+
+    def widened(
+        tiles: Tiles, out: Array, first: Array, second: Array, strides: Ints, pads: Ints,
+        dilation: Ints, check: Check | None,
+    ) -> None:  # fmt: skip
+        """All three spatial axes: those that are missing have one place."""
+        arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
+        missing = 3 - rank
+        steps = [1] * missing, [0] * missing, [1] * missing
+        strides, pads, dilation = (
+            [*more, *given] for more, given in zip(steps, (strides, pads, dilation), strict=True)
+        )
+        run(tiles, arrays[2], *arrays[:2], strides, pads, dilation, check)
+
+    return checked_call(dtype, tiles.dtype, rank, widened, tiles)
+
+
+def checked_call(
+    dtype: str, computed: str, rank: int, run: Callable[..., None], compiled: Any
+) -> Call:
+    """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
     def call(
         out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
@@ -86,22 +114,20 @@ def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call
             if one.dtype != dtype or one.ndim != rank + 2:
                 shape = list(one.shape)
                 raise ValueError(f"expected {dtype} of rank {rank + 2}, got {one.dtype}{shape}")
-        steps = _numbers(strides, 1), _numbers(pads_before, None), _numbers(dilation, 1)
-        ready = [np.ascontiguousarray(one, tiles.dtype) for one in (first, second)]
-        with result_array(out, tiles.dtype, ready) as into:
-            arrays = [_three(*pair) for pair in zip((*ready, into), kinds, strict=True)]
-            run(tiles, arrays[2], *arrays[:2], *steps, check)
-
-    def _numbers(values: Ints, low: int | None) -> list[int]:
-        """Three numbers, one for each axis; a missing axis has one place and a window of one."""
-        numbers = [int(one) for one in values]
-        if len(numbers) != rank or any(abs(one) > 2**31 for one in numbers):
-            raise ValueError(f"expected {rank} numbers, got {values}")
-        if low is not None and min(numbers) < low:
-            raise ValueError(f"expected numbers of at least {low}, got {values}")
-        return [0 if low is None else 1] * (3 - rank) + numbers
+        steps = _numbers(strides, rank, 1), _numbers(pads_before, rank), _numbers(dilation, rank, 1)
+        ready = [np.require(one, computed, "CA") for one in (first, second)]
+        with result_array(out, computed, ready) as into:
+            run(compiled, into, *ready, *steps, check)
 
     return call
+
+
+def _numbers(values: Ints, rank: int, low: int = -(2**31)) -> list[int]:
+    """One number for each axis, within bounds."""
+    numbers = [int(one) for one in values]
+    if len(numbers) != rank or not all(low <= one <= 2**31 for one in numbers):
+        raise ValueError(f"expected {rank} numbers of at least {low}, got {values}")
+    return numbers
 
 
 @contextmanager

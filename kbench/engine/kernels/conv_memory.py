@@ -45,6 +45,32 @@ def zero_bytes(typing, target, count):
     return types.void(*[types.intp] * 2), codegen
 
 
+def _call(builder, context, arguments):
+    kind = ir.FunctionType(ir.VoidType(), [_I64] * (len(arguments) - 1))
+    builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+    return context.get_dummy_value()
+
+
+@intrinsic
+def call_7(typing, address, a, b, c, d, e, f, g):
+    """Call a function of seven integers by its address."""
+
+    def codegen(context, builder, signature, arguments):
+        return _call(builder, context, arguments)
+
+    return types.void(*[types.intp] * 8), codegen
+
+
+@intrinsic
+def call_8(typing, address, a, b, c, d, e, f, g, h):
+    """Call a function of eight integers by its address."""
+
+    def codegen(context, builder, signature, arguments):
+        return _call(builder, context, arguments)
+
+    return types.void(*[types.intp] * 9), codegen
+
+
 @intrinsic
 def _exchange(typing, address, value):
     """Store a value and give the one before; what follows sees what its last owner wrote."""

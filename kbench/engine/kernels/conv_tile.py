@@ -38,23 +38,23 @@ def geometry(dtype: str) -> tuple[int, int]:
     return width // (4 if dtype == "float32" else 8), rows
 
 
-def _number(value):
+def number(value):
+    """A constant integer."""
     return ir.Constant(_I64, value)
 
 
-class _Emitter:
-    """Writes one tile function: `rows` times `vectors` accumulators of `lanes` elements."""
+class Emitter:
+    """Writes a function of integers that works on vectors of `lanes` elements."""
 
-    def __init__(self, module, dtype, lanes, rows, vectors, name) -> None:
-        self.module, self.rows, self.vectors = module, rows, vectors
+    def __init__(self, module, dtype, lanes, name, arguments) -> None:
+        self.module = module
         self.element = _FLOATS[dtype]
         self.size = 4 if dtype == "float32" else 8
         self.lanes = lanes
         self.vector = ir.VectorType(self.element, lanes)
         self.mask = ir.VectorType(_I1, lanes)
         self.zero = ir.Constant(self.vector, [0.0] * lanes)
-        self.cells = [(m, v) for m in range(rows) for v in range(vectors)]
-        kind = ir.FunctionType(ir.VoidType(), [_I64] * ARGUMENTS)
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * arguments)
         self.function = ir.Function(module, kind, name)
         # Once per module, and never merged into the switch over the row counts.
         self.function.linkage = "linkonce_odr"
@@ -101,38 +101,52 @@ class _Emitter:
         pointer = builder.inttoptr(address, _POINTER)
         builder.call(store, [value, pointer, ir.Constant(_I32, self.size), mask])
 
-    def masks(self, builder, columns):
+    def masks(self, builder, columns, vectors):
         """For each vector of a row, which lanes are inside of the columns."""
         count = self.spread(builder, builder.trunc(columns, _I32))
         kind = ir.VectorType(_I32, self.lanes)
         masks = []
-        for v in range(self.vectors):
+        for v in range(vectors):
             lanes = ir.Constant(kind, [v * self.lanes + i for i in range(self.lanes)])
             masks.append(builder.icmp_signed("<", lanes, count))
         return masks
+
+    def integer(self, builder, address, offset=0):
+        """A number of a table."""
+        place = self.pointer(builder, builder.add(address, number(offset)), _I64)
+        return builder.load(place, typ=_I64, align=8)
+
+
+class _Tile(Emitter):
+    """One tile: `rows` times `vectors` accumulators."""
+
+    def __init__(self, module, dtype, lanes, rows, vectors, name) -> None:
+        super().__init__(module, dtype, lanes, name, ARGUMENTS)
+        self.rows, self.vectors = rows, vectors
+        self.cells = [(m, v) for m in range(rows) for v in range(vectors)]
 
     def emit(self):
         a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
             self.function.args
         )
         entry, build = self.block("entry")
-        masks = self.masks(build, columns)
+        masks = self.masks(build, columns, self.vectors)
         places = {
             (m, v): build.add(
-                c, build.add(build.mul(step_c, _number(m)), _number(v * self.lanes * self.size))
+                c, build.add(build.mul(step_c, number(m)), number(v * self.lanes * self.size))
             )
             for m, v in self.cells
         }
         old, load_old = self.block("old")
         tap, in_tap = self.block("tap")
-        build.cbranch(build.icmp_unsigned("==", add, _number(0)), tap, old)
+        build.cbranch(build.icmp_unsigned("==", add, number(0)), tap, old)
         kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
         load_old.branch(tap)
 
         inner, in_inner = self.block("inner")
         t = in_tap.phi(_I64)
         outer_sums = {q: in_tap.phi(self.vector) for q in self.cells}
-        pair = in_tap.add(table, in_tap.mul(t, _number(16)))
+        pair = in_tap.add(table, in_tap.mul(t, number(16)))
         a_start = in_tap.add(a, self.integer(in_tap, pair, 0))
         b_start = in_tap.add(b, in_tap.mul(self.integer(in_tap, pair, 8), step_b))
         in_tap.branch(inner)
@@ -141,18 +155,18 @@ class _Emitter:
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
         new = self.step(in_inner, a_k, b_k, step_m, sums)
         next_a, next_b = in_inner.add(a_k, step_k), in_inner.add(b_k, step_b)
-        next_k = in_inner.add(k, _number(1))
+        next_k = in_inner.add(k, number(1))
         after, in_after = self.block("after")
         in_inner.cbranch(in_inner.icmp_unsigned("<", next_k, depth), inner, after)
-        next_t = in_after.add(t, _number(1))
+        next_t = in_after.add(t, number(1))
         finish, in_finish = self.block("finish")
         in_after.cbranch(in_after.icmp_unsigned("<", next_t, taps), tap, finish)
 
-        loops = [(k, _number(0), next_k), (a_k, a_start, next_a), (b_k, b_start, next_b)]
+        loops = [(k, number(0), next_k), (a_k, a_start, next_a), (b_k, b_start, next_b)]
         for phi, first, following in loops + [(sums[q], outer_sums[q], new[q]) for q in self.cells]:
             phi.add_incoming(first, tap)
             phi.add_incoming(following, inner)
-        for phi, first, again, following in [(t, _number(0), _number(0), next_t)] + [
+        for phi, first, again, following in [(t, number(0), number(0), next_t)] + [
             (outer_sums[q], self.zero, kept[q], new[q]) for q in self.cells
         ]:
             phi.add_incoming(first, entry)
@@ -161,21 +175,15 @@ class _Emitter:
         self.finish(in_finish, new, places, masks, columns)
         return self.function
 
-    def integer(self, builder, address, offset):
-        return self.load_as(builder, builder.add(address, _number(offset)))
-
-    def load_as(self, builder, address):
-        return builder.load(self.pointer(builder, address, _I64), typ=_I64, align=8)
-
     def step(self, builder, a, b, step_m, sums):
         """One k: a row of B against one element of each row of A."""
         wide = [
-            self.load(builder, builder.add(b, _number(v * self.lanes * self.size)), self.vector)
+            self.load(builder, builder.add(b, number(v * self.lanes * self.size)), self.vector)
             for v in range(self.vectors)
         ]
         new = {}
         for m in range(self.rows):
-            place = builder.add(a, builder.mul(step_m, _number(m)))
+            place = builder.add(a, builder.mul(step_m, number(m)))
             value = self.spread(builder, self.load(builder, place, self.element))
             for v in range(self.vectors):
                 new[m, v] = self.multiply_add(builder, value, wide[v], sums[m, v])
@@ -184,7 +192,7 @@ class _Emitter:
     def finish(self, builder, sums, places, masks, columns):
         whole, in_whole = self.block("whole")
         part, in_part = self.block("part")
-        full = _number(self.lanes * self.vectors)
+        full = number(self.lanes * self.vectors)
         builder.cbranch(builder.icmp_signed(">=", columns, full), whole, part)
         for q in self.cells:
             pointer = self.pointer(in_whole, places[q], self.vector)
@@ -206,9 +214,9 @@ def tiles(dtype, lanes, most, vectors):
                 name = f"kbench_tile_{dtype}_{lanes}_{count}_{vectors}"
                 function = module.globals.get(name)
                 if function is None:
-                    function = _Emitter(module, dtype, lanes, count, vectors, name).emit()
+                    function = _Tile(module, dtype, lanes, count, vectors, name).emit()
                 block = builder.append_basic_block()
-                choice.add_case(_number(count), block)
+                choice.add_case(number(count), block)
                 with builder.goto_block(block):
                     builder.call(function, arguments[1:])
                     builder.branch(after)

@@ -1,0 +1,225 @@
+"""Tier 1: compiled depthwise convolutions, channels last, over two axes.
+
+`find_depthwise_forward`, `find_depthwise_to_input` and `find_depthwise_to_kernel` give a call, or
+None while it is not ready, when it cannot be had or JIT is off. x[n, rows, columns, channels],
+kernel[height, width, channels, multiplier], out[n, new_rows, new_columns, channels * multiplier].
+Sizes are checked before compiled code sees an address. float16 is computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.kernels import conv_run
+from kbench.engine.kernels import depthwise_sources as sources
+from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.conv import FLOATS, Call, checked_call
+from kbench.engine.kernels.conv_plan import Axis, backward_axes, forward_axis, phases
+from kbench.engine.kernels.conv_sources import filled
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object] | None
+Ints = Sequence[int]
+
+BLOCK_BYTES = 32 * 2**20
+"""Copies of the input, one for each of several filters of a channel, are made in such blocks."""
+PARTS = 32
+"""Parts with sums of their own in the gradient to the weights; the threads share them out."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The compiled inner loops of a dtype and the kernels around them."""
+
+    dtype: str
+    pixels: int
+    products: int
+    gather: Job
+    reduce: Job
+
+
+def find_depthwise_forward(dtype: str) -> Call | None:
+    """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution."""
+    return _found(dtype, _forward)
+
+
+def find_depthwise_to_input(dtype: str) -> Call | None:
+    """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
+    return _found(dtype, _to_input)
+
+
+def find_depthwise_to_kernel(dtype: str) -> Call | None:
+    """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
+    return _found(dtype, _to_kernel)
+
+
+_ready: dict[str, Loops] = {}
+
+
+def _tile_text(dtype: str) -> str:
+    from kbench.engine.kernels.conv_tile import geometry
+
+    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", str(geometry(dtype)[0]))
+
+
+def _loops(dtype: str) -> Loops | None:
+    if dtype in _ready:
+        return _ready[dtype]
+    texts = {
+        "tiles": lambda: _tile_text(dtype),
+        "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
+        "reduce": lambda: filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
+    }
+    jobs = {name: service.submit(f"depthwise_{name}_{dtype}", text) for name, text in texts.items()}
+    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
+    if len(done) < len(jobs):
+        return None
+    module: Any = done["tiles"].module
+    pixels, products = int(module.pixels.address), int(module.products.address)
+    _ready[dtype] = Loops(dtype, pixels, products, done["gather"], done["reduce"])
+    return _ready[dtype]
+
+
+def _found(dtype: str, run: Callable[..., None]) -> Call | None:
+    if dtype not in FLOATS or config.jit_mode() == "off":
+        return None
+    loops = _loops("float32" if dtype == "float16" else dtype)
+    return None if loops is None else checked_call(dtype, loops.dtype, 2, run, loops)
+
+
+def _forward(
+    loops: Loops, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    check: Check,
+) -> None:  # fmt: skip
+    channels, multiplier = kernel.shape[2:]
+    if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
+        raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    weights = kernel.reshape(*kernel.shape[:2], -1)
+    for first, last in _image_blocks(x, multiplier):
+        spread = x[first:last]
+        if multiplier > 1:
+            spread = np.repeat(spread, multiplier, axis=-1)
+        _gather(loops, out[first:last], spread, weights, axes, check)
+
+
+def _to_input(
+    loops: Loops, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    check: Check,
+) -> None:  # fmt: skip
+    channels, multiplier = kernel.shape[2:]
+    if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
+        raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    if kernel.size == 0:
+        out.fill(0)
+        return
+    axes = list(map(backward_axes, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    weights = kernel.reshape(*kernel.shape[:2], -1)
+    for first, last in _image_blocks(out, multiplier):
+        part = out[first:last]
+        whole = part if multiplier == 1 else np.empty((*part.shape[:3], g.shape[3]), out.dtype)
+        for phase in phases(axes):
+            _gather(loops, whole, g[first:last], weights, phase, check)
+        if multiplier > 1:
+            np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
+
+
+def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
+    """Images whose copies fit into a block; all of them where none is made."""
+    images = x.shape[0]
+    step = max(images, 1)
+    if multiplier > 1 and x.size:
+        step = max(1, BLOCK_BYTES // (x[0].nbytes * multiplier))
+    return [(first, min(first + step, images)) for first in range(0, images, step)]
+
+
+def _gather(
+    loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[Axis], check: Check
+) -> None:
+    rows, columns = axes
+    if out.size == 0 or min(rows.count, columns.count) == 0:
+        return
+    taps = len(rows.offsets) * len(columns.offsets)
+    if taps == 0 or x.size == 0:
+        out[:, rows.phase :: rows.step, columns.phase :: columns.step] = 0
+        return
+    channels = out.shape[3]
+    line_work = columns.count * taps * channels
+    height = max(1, min(rows.count, 1_000_000 // line_work))
+    chunks = -(-rows.count // height)
+    high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
+    inner_last = min(columns.count, (x.shape[2] - 1 - high) // columns.stride + 1)
+    areas = conv_run.Areas(16 * taps)
+    tables = [np.array(one, np.int64) for axis in axes for one in (axis.offsets, axis.index)]
+    values = {
+        "pixels": loops.pixels, "out": address_of(out), "x": address_of(x),
+        "kernel": address_of(weights), **areas.fields,
+        "images": x.shape[0], "rows": rows.count, "columns": columns.count,
+        "row_step": rows.step, "column_step": columns.step,
+        "row_phase": rows.phase, "column_phase": columns.phase,
+        "out_rows": out.shape[1], "out_columns": out.shape[2],
+        "in_rows": x.shape[1], "in_columns": x.shape[2], "channels": channels,
+        "row_stride": rows.stride, "column_stride": columns.stride,
+        "row_taps": len(rows.offsets), "column_taps": len(columns.offsets),
+        "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
+        "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
+        "window": weights.shape[1], "height": height, "chunks": chunks,
+        "inner_first": max(0, -(columns.low // columns.stride)), "inner_last": inner_last,
+    }  # fmt: skip
+    conv_run.run_job(
+        loops.gather, sources.GATHER_FIELDS, values, x.shape[0] * chunks,
+        4 * height * line_work, loops.dtype, check,
+    )  # fmt: skip
+
+
+def _to_kernel(
+    loops: Loops, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
+    check: Check,
+) -> None:  # fmt: skip
+    channels, multiplier = out.shape[2:]
+    if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
+        raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
+    if out.size == 0:
+        return
+    if x.size == 0 or g.size == 0:
+        out.fill(0)
+        return
+    axes = tuple(map(forward_axis, out.shape[:2], strides, pads, dilation, g.shape[1:3]))
+    blocks = _image_blocks(x, multiplier)
+    totals = []
+    for first, last in blocks:
+        spread = x[first:last]
+        if multiplier > 1:
+            spread = np.repeat(spread, multiplier, axis=-1)
+        totals.append(_reduce(loops, out.shape[:2], g[first:last], spread, axes, check))
+    np.add.reduce(totals[0] if len(totals) == 1 else np.concatenate(totals), axis=0,
+                  out=out.reshape(*out.shape[:2], -1))  # fmt: skip
+
+
+def _reduce(
+    loops: Loops, window: Ints, g: Array, x: Array, axes: Sequence[Axis], check: Check
+) -> Array:
+    """Sums of fixed parts of the rows: [parts, height, width, channels]."""
+    rows, columns = axes
+    lines = g.shape[0] * rows.count
+    each = -(-lines // PARTS)
+    parts = -(-lines // each)
+    totals = np.empty((parts, *window, x.shape[3]), loops.dtype)
+    tables = [np.array(axis.offsets, np.int64) for axis in axes]
+    values = {
+        "products": loops.products, "out": address_of(totals), "x": address_of(x),
+        "g": address_of(g), "lines": lines, "each": each, "rows": rows.count,
+        "columns": columns.count, "in_rows": x.shape[1], "in_columns": x.shape[2],
+        "channels": x.shape[3], "row_stride": rows.stride, "column_stride": columns.stride,
+        "row_taps": window[0], "column_taps": window[1],
+        "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
+    }  # fmt: skip
+    work = 4 * each * columns.count * window[0] * window[1] * x.shape[3]
+    conv_run.run_job(loops.reduce, sources.REDUCE_FIELDS, values, parts, work, loops.dtype, check)
+    return totals

@@ -1,0 +1,140 @@
+"""Sources of the depthwise kernels: mode `gather` (forward, and back to the input), and `reduce`.
+
+Pixels whose taps all lie inside are computed eight at a time, the others one by one with the taps
+that do. Every size is in elements.
+"""
+
+from __future__ import annotations
+
+TILES = '''"""The inner loops of depthwise convolution in DTYPE."""
+from kbench.engine.kernels.compile import entry
+from kbench.engine.kernels.depthwise_tile import dots, sums
+
+LANES = SHAPE
+_sums = sums("DTYPE", LANES)
+_dots = dots("DTYPE", LANES)
+
+
+@entry(8)
+def pixels(count, table, taps, step_x, weights, out, step_out, channels):
+    _sums(count, table, taps, step_x, weights, out, step_out, channels)
+
+
+@entry(7)
+def products(x, step_x, g, step_g, count, totals, channels):
+    _dots(x, step_x, g, step_g, count, totals, channels)
+'''
+
+GATHER_FIELDS = (
+    "pixels", "out", "x", "kernel", "flags", "areas", "scratch", "area_bytes",
+    "images", "rows", "columns", "row_step", "column_step", "row_phase", "column_phase",
+    "out_rows", "out_columns", "in_rows", "in_columns", "channels",
+    "row_stride", "column_stride", "row_taps", "column_taps",
+    "row_offsets", "column_offsets", "row_index", "column_index", "window",
+    "inner_first", "inner_last", "height", "chunks",
+)  # fmt: skip
+
+GATHER = '''"""Depthwise convolution of DTYPE."""
+from kbench.engine.kernels.conv_memory import call_8, give_back, take
+from kbench.engine.kernels.toolkit import field, inline, peek_int64, range_kernel, store_int64
+
+
+@inline
+def tabulate(table, source, column, row, in_rows, in_columns, pixel, row_taps, column_taps,
+             row_offsets, column_offsets, row_index, column_index, window):
+    """Write the taps of one output place that lie inside; gives their number."""
+    count = 0
+    for a in range(row_taps):
+        from_row = row + peek_int64(row_offsets, a)
+        if from_row < 0 or from_row >= in_rows:
+            continue
+        line = source + from_row * in_columns * pixel
+        first = peek_int64(row_index, a) * window
+        for b in range(column_taps):
+            from_column = column + peek_int64(column_offsets, b)
+            if from_column < 0 or from_column >= in_columns:
+                continue
+            store_int64(table, 2 * count, line + from_column * pixel)
+            tap = first + peek_int64(column_index, b)
+            store_int64(table, 2 * count + 1, tap * pixel)
+            count += 1
+    return count
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    number = take(flags, areas)
+    table = scratch + number * area_bytes
+    pixel = channels * SIZE
+    for item in range(start, stop):
+        image = item // chunks
+        first = (item - image * chunks) * height
+        source = x + image * in_rows * in_columns * pixel
+        for row in range(first, min(first + height, rows)):
+            target = (image * out_rows + row * row_step + row_phase) * out_columns + column_phase
+            target = out + target * pixel
+            column = 0
+            while column < columns:
+                count = tabulate(table, source, column * column_stride, row * row_stride,
+                                 in_rows, in_columns, pixel, row_taps, column_taps,
+                                 row_offsets, column_offsets, row_index, column_index, window)
+                end = column + 1
+                if column >= inner_first and column < inner_last:
+                    end = inner_last
+                while column < end:
+                    some = min(8, end - column)
+                    call_8(pixels, some, table, count, column_stride * pixel, kernel,
+                           target + column * column_step * pixel, column_step * pixel, channels)
+                    column += some
+                    if column < end:
+                        for t in range(count):
+                            place = peek_int64(table, 2 * t) + some * column_stride * pixel
+                            store_int64(table, 2 * t, place)
+    give_back(flags, number)
+'''
+
+REDUCE_FIELDS = (
+    "products", "out", "x", "g", "lines", "each", "rows", "columns", "in_rows", "in_columns",
+    "channels", "row_stride", "column_stride", "row_taps", "column_taps",
+    "row_offsets", "column_offsets",
+)  # fmt: skip
+
+REDUCE = '''"""Gradient of a depthwise convolution of DTYPE to its weights."""
+from kbench.engine.kernels.conv_memory import call_7, zero_bytes
+from kbench.engine.kernels.toolkit import field, peek_int64, range_kernel
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    pixel = channels * SIZE
+    for part in range(start, stop):
+        totals = out + part * row_taps * column_taps * pixel
+        zero_bytes(totals, row_taps * column_taps * pixel)
+        for line in range(part * each, min(lines, (part + 1) * each)):
+            image = line // rows
+            row = (line - image * rows) * row_stride
+            for a in range(row_taps):
+                from_row = row + peek_int64(row_offsets, a)
+                if from_row < 0 or from_row >= in_rows:
+                    continue
+                source = x + (image * in_rows + from_row) * in_columns * pixel
+                for b in range(column_taps):
+                    shift = peek_int64(column_offsets, b)
+                    first = 0
+                    if shift < 0:
+                        first = (column_stride - 1 - shift) // column_stride
+                    last = columns
+                    if shift < in_columns:
+                        inside = (in_columns - 1 - shift) // column_stride + 1
+                        last = min(columns, inside)
+                    else:
+                        last = 0
+                    if first >= last:
+                        continue
+                    begin = source + (first * column_stride + shift) * pixel
+                    call_7(products, begin, column_stride * pixel,
+                           g + (line * columns + first) * pixel, pixel, last - first,
+                           totals + (a * column_taps + b) * pixel, channels)
+'''

@@ -1,0 +1,186 @@
+"""The two inner loops of depthwise convolution, with sums kept in vector registers.
+
+`sums`: some output pixels of a row, each the sum over taps of an input pixel times the tap's
+weights, channel by channel. `dots`: for the gradient to the weights, the sum over pixels of two
+rows' products. Taps and pixels that lie outside are left out by the caller, so nothing is padded.
+
+Only the background thread imports this: it loads LLVM.
+"""
+
+from __future__ import annotations
+
+from kbench.engine.kernels.compile import intrinsic, ir, types
+from kbench.engine.kernels.conv_tile import Emitter, number
+
+PIXELS = 8
+"""Most output pixels of one call: enough sums to hide the latency of each."""
+_I64 = ir.IntType(64)
+
+
+class _Channels(Emitter):
+    """A function that goes over the channels, some vectors at a time, and the rest with a mask."""
+
+    def loop(self, channels, groups, body) -> None:
+        """Emit `body(builder, byte offset, vectors, mask)`, which gives the builder to go on with.
+
+        `groups` are numbers of vectors, the largest first; the last is 1.
+        """
+        _, builder = self.block("entry")
+        done = number(0)
+        for vectors in groups:
+            step = vectors * self.lanes
+            left = builder.sub(channels, done)
+            end = builder.add(done, builder.and_(left, number(-step)))
+            head, in_head = self.block("head")
+            inside, in_body = self.block("inside")
+            after, in_after = self.block("after")
+            before = builder.block
+            builder.branch(head)
+            c = in_head.phi(_I64)
+            in_head.cbranch(in_head.icmp_signed("<", c, end), inside, after)
+            in_body = body(in_body, in_body.mul(c, number(self.size)), vectors, None)
+            following = in_body.add(c, number(step))
+            c.add_incoming(done, before)
+            c.add_incoming(following, in_body.block)
+            in_body.branch(head)
+            builder, done = in_after, end
+        rest, in_rest = self.block("rest")
+        finish, in_finish = self.block("finish")
+        left = builder.sub(channels, done)
+        builder.cbranch(builder.icmp_signed(">", left, number(0)), rest, finish)
+        (mask,) = self.masks(in_rest, left, 1)
+        in_rest = body(in_rest, in_rest.mul(done, number(self.size)), 1, mask)
+        in_rest.branch(finish)
+        in_finish.ret_void()
+
+    def read(self, builder, address, mask):
+        """A vector; lanes that the mask leaves out are not touched."""
+        if mask is None:
+            return self.load(builder, address, self.vector)
+        return self.masked_load(builder, address, mask)
+
+    def write(self, builder, value, address, mask):
+        if mask is not None:
+            self.masked_store(builder, value, address, mask)
+            return
+        builder.store(value, self.pointer(builder, address, self.vector), align=self.size)
+
+    def repeat(self, builder, count, first, body):
+        """Emit a loop of `count` steps, maybe none; `first` and what `body` gives are its state."""
+        before = builder.block
+        head, in_head = self.block("again")
+        inside, in_body = self.block("step")
+        after, in_after = self.block("done")
+        builder.branch(head)
+        index = in_head.phi(_I64)
+        state = [in_head.phi(value.type) for value in first]
+        in_head.cbranch(in_head.icmp_signed("<", index, count), inside, after)
+        following = body(in_body, index, state)
+        for phi, start, value in zip(
+            [index, *state],
+            [number(0), *first],
+            [in_body.add(index, number(1)), *following],
+            strict=True,
+        ):
+            phi.add_incoming(start, before)
+            phi.add_incoming(value, in_body.block)
+        in_body.branch(head)
+        return in_after, state
+
+
+def _sums(module, dtype, lanes, pixels, name):
+    """Weights are read once for all the pixels."""
+    one = _Channels(module, dtype, lanes, name, 7)
+    table, taps, step_x, weights, out, step_out, channels = one.function.args
+
+    def body(builder, offset, vectors, mask):
+        def tap(inner, t, state):
+            pair = inner.add(table, inner.mul(t, number(16)))
+            x = inner.add(one.integer(inner, pair), offset)
+            place = inner.add(inner.add(weights, one.integer(inner, pair, 8)), offset)
+            weight = one.read(inner, place, mask)
+            places = [inner.add(x, inner.mul(step_x, number(q))) for q in range(pixels)]
+            values = [one.read(inner, place, mask) for place in places]
+            return [
+                one.multiply_add(inner, value, weight, old)
+                for value, old in zip(values, state, strict=True)
+            ]
+
+        builder, state = one.repeat(builder, taps, [one.zero] * pixels, tap)
+        for q, value in enumerate(state):
+            place = builder.add(builder.add(out, offset), builder.mul(step_out, number(q)))
+            one.write(builder, value, place, mask)
+        return builder
+
+    one.loop(channels, (1,), body)
+    return one.function
+
+
+def _dots(module, dtype, lanes, name):
+    """The sums over pixels are added to what `sums` holds."""
+    one = _Channels(module, dtype, lanes, name, 7)
+    x, step_x, g, step_g, count, sums, channels = one.function.args
+
+    def body(builder, offset, vectors, mask):
+        shifts = [builder.add(offset, number(v * lanes * one.size)) for v in range(vectors)]
+        old = [one.read(builder, builder.add(sums, shift), mask) for shift in shifts]
+
+        def pixel(inner, k, state):
+            from_x = inner.add(x, inner.mul(step_x, k))
+            from_g = inner.add(g, inner.mul(step_g, k))
+            return [
+                one.multiply_add(
+                    inner,
+                    one.read(inner, inner.add(from_x, shift), mask),
+                    one.read(inner, inner.add(from_g, shift), mask),
+                    value,
+                )
+                for shift, value in zip(shifts, state, strict=True)
+            ]
+
+        builder, state = one.repeat(builder, count, old, pixel)
+        for shift, value in zip(shifts, state, strict=True):
+            one.write(builder, value, builder.add(sums, shift), mask)
+        return builder
+
+    one.loop(channels, (4, 2, 1), body)
+    return one.function
+
+
+def sums(dtype, lanes):
+    """An operation on a number of pixels, 1 to PIXELS, known only at run time."""
+
+    @intrinsic
+    def run(typing, pixels, table, taps, step_x, weights, out, step_out, channels):
+        def codegen(context, builder, signature, arguments):
+            after = builder.append_basic_block("after")
+            choice = builder.switch(arguments[0], after)
+            for count in range(1, PIXELS + 1):
+                name = f"kbench_depthwise_{dtype}_{lanes}_{count}"
+                function = _sums(builder.module, dtype, lanes, count, name)
+                block = builder.append_basic_block()
+                choice.add_case(number(count), block)
+                with builder.goto_block(block):
+                    builder.call(function, arguments[1:])
+                    builder.branch(after)
+            builder.position_at_end(after)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 8), codegen
+
+    return run
+
+
+def dots(dtype, lanes):
+    """An operation on two rows of pixels."""
+
+    @intrinsic
+    def run(typing, x, step_x, g, step_g, count, sums, channels):
+        def codegen(context, builder, signature, arguments):
+            name = f"kbench_depthwise_dots_{dtype}_{lanes}"
+            builder.call(_dots(builder.module, dtype, lanes, name), arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 7), codegen
+
+    return run
