@@ -16,7 +16,8 @@ from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
-_INTERNAL = (_ENGINE, os.path.join(_PACKAGE, "legacy.py"), "<kbench", "<frozen")
+_OUTSIDE = tuple(os.path.join(_PACKAGE, name) for name in ("legacy.py", "comparison.py"))
+_INTERNAL = (_ENGINE, *_OUTSIDE, "<kbench", "<frozen")
 _OPERATOR_NAMES = {
     "__add__": "+",
     "__sub__": "-",

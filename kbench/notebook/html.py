@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kbench.engine import describe, entries
+from kbench.notebook import comparing
 from kbench.notebook.markup import (
     Html,
     details,
@@ -43,6 +44,8 @@ def _show(value: Any) -> str:
         return _tensor(value)
     if describe.is_function(value):
         return _function(value)
+    if comparing.is_comparison(value):
+        return comparing.comparison(value)
     array = describe.held_array(value)
     matrix = entries.held_matrix(value)
     if matrix is not None:
