@@ -1,9 +1,196 @@
-"""Library kernels of pooling."""
+"""Tier 1 of pooling: the compiled forms of the largest, the mean, and the ways back.
+
+`native` is asked once for known sizes. Along each spatial axis a `Line` gives the cells, the
+windows, a window's size, the stride and the border before; sizes of the arrays follow from these
+and are checked before compiled code sees an address.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.kernels import poolloops
+from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.loops import drive
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+
+LEAST = 8192  # elements of the input from which on a kernel is worth while
+FEW = 8  # lanes up to which neighbouring windows are computed side by side
+MANY = 6  # taps from which on rows and then columns are faster, where the stride is 1
+STRIP = 1 << 15  # cells of a strip that one item scatters to: they stay in the cache
+LARGEST_STRIP = 1 << 19
+OFTEN = 40  # visits of each cell from which on NumPy, one axis after the other, is faster
+PART = 1 << 22  # elements of float16 that are widened at a time
+
+SCATTERS = ("max_gradient", "spread")
+OPERANDS = {
+    "max": "x",
+    "average": "x",
+    "sum": "x",
+    "max_gradient": "gxh",
+    "spread": "g",
+    "copy": "g",
+}
 
 
-def native(name: str, specs: Any, form: Any) -> None:
-    return None
+class Line(Protocol):
+    """Windows along one axis."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    @property
+    def before(self) -> int: ...
+
+
+def native(
+    name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
+) -> Callable[[], Call | None] | None:
+    """Where the kernel `name` is found for these sizes, None when NumPy is the better way.
+
+    Arguments:
+        name: "max", "average", "sum", called as (out, x, check); "max_gradient", as (out, g, x,
+            y, check); "spread", which shares g among the cells, or "copy", which gives all of it
+            to each, as (out, g, like, check).
+        outer, lines, inner: the input is [outer, *cells of each line, inner].
+    """
+    if dtype not in ("float16", "float32", "float64") or len(lines) > 3:
+        return None
+    cells = outer * math.prod(line.size for line in lines) * inner
+    windows = outer * math.prod(line.steps for line in lines) * inner
+    if min(cells, windows) == 0 or cells < config.least(LEAST):
+        return None
+    work = Work(name, dtype, outer, lines, inner)
+    return None if work.visits > OFTEN else work.find
+
+
+class Work:
+    """One kernel bound to sizes."""
+
+    def __init__(
+        self, name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
+    ) -> None:
+        self.name, self.dtype, self.outer, self.inner = name, dtype, outer, inner
+        self.taken = "float32" if dtype == "float16" else dtype
+        sizes = [(line.size, line.steps, line.window, line.stride, line.before) for line in lines]
+        sizes = [(1, 1, 1, 1, 0)] * (3 - len(lines)) + sizes
+        self.fields = {"inner": inner, "divides": name in ("average", "spread")}
+        for axis, entries in zip(("depth", "rows", "cols"), sizes, strict=True):
+            letters = ("", "o", "k", "s", "p")
+            self.fields.update(zip([one + axis for one in letters], entries, strict=True))
+        self.image = math.prod(one[0] for one in sizes) * inner
+        self.windows = math.prod(one[1] for one in sizes) * inner
+        self.taps = math.prod(one[2] for one in sizes)
+        self.scatters = name in SCATTERS or name == "copy"
+        self._choose_way(sizes)
+
+    def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
+        """How an item walks over its windows, and how many items an image has."""
+        field, inner = self.fields, self.inner
+        visits = [steps * window / size for size, steps, window, _, _ in sizes]
+        self.visits = math.prod(visits)
+        rows_first = inner <= FEW
+        if self.name != "max_gradient":
+            rows_first |= field["scols"] == 1 and self.taps >= MANY
+        field["wide"] = self._wide() if rows_first else 0
+        if field["wide"] and self.name != "max_gradient":
+            self.visits = visits[0] * visits[1] + visits[2]
+        if self.scatters:
+            self._cut_strips()
+        else:
+            self.items = field["odepth"] * field["orows"]
+
+    def _wide(self) -> int:
+        """Neighbouring windows whose columns fit the scratch, 0 when those are too few."""
+        across, stride = self.fields["kcols"], self.fields["scols"]
+        if across * self.inner > poolloops.LANES // 2:
+            return 0
+        return (poolloops.LANES // self.inner - across) // stride + 1
+
+    def _cut_strips(self) -> None:
+        """Strips of whole strides, high enough that few windows reach into two of them."""
+        field = self.fields
+        row = field["cols"] * self.inner
+        deep = self._strip("depth", STRIP // max(1, field["rows"] * row))
+        volume = deep * field["rows"] * row
+        high = field["rows"]
+        if field["depth"] == 1 or volume > LARGEST_STRIP:
+            high = self._strip("rows", (STRIP if deep == 1 else LARGEST_STRIP) // (deep * row))
+        field.update(strip_depth=deep, strip_rows=high)
+        field["strips_depth"] = -(-field["depth"] // deep)
+        field["strips_rows"] = -(-field["rows"] // high)
+        self.items = field["strips_depth"] * field["strips_rows"]
+
+    def _strip(self, axis: str, wanted: int) -> int:
+        stride, window = self.fields["s" + axis], self.fields["k" + axis]
+        least = 4 * window if window > stride else stride
+        cells = -(-max(wanted, least) // stride) * stride
+        return min(cells, self.fields[axis])
+
+    # -------------------------------------------------------------- running
+
+    def find(self) -> Call | None:
+        """The call, or None while the kernel is not ready."""
+        kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
+        text = partial(poolloops.source, kind, self.taken)
+        job = service.submit(f"pool_{kind}_{self.taken}", text)
+        return partial(self._run, job) if job is not None and job.state == "ready" else None
+
+    def _run(self, job: Job, out: Array, *arguments: Any) -> None:
+        *arrays, check = arguments
+        given = dict(zip(OPERANDS[self.name], arrays, strict=False))
+        sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}
+        whole = {}
+        for letter, array in given.items():
+            whole[letter] = _readable(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
+        result = self._writable(out)
+        if self.taken == self.dtype:
+            self._drive(job, result, whole, check)
+            return
+        step = max(1, PART // max(self.image, self.windows))
+        for start in range(0, self.outer, step):
+            part = slice(start, start + step)
+            wide = np.empty(result[part].shape, self.taken)
+            parts = {one: array[part].astype(self.taken) for one, array in whole.items()}
+            self._drive(job, wide, parts, check)
+            with np.errstate(all="ignore"):
+                result[part] = wide
+
+    def _writable(self, out: Array) -> Array:
+        size = self.outer * (self.image if self.scatters else self.windows)
+        if out.dtype != self.dtype or out.size != size:
+            raise ValueError(f"pool_{self.name} writes {size} elements of {self.dtype}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("the result array must be contiguous and writeable")
+        return out.reshape(self.outer, -1)
+
+    def _drive(self, job: Job, out: Array, arrays: dict[str, Array], check: Check | None) -> None:
+        images = len(out)
+        field = {**self.fields, "outer": images, "y": address_of(out)}
+        field.update({letter: address_of(array) for letter, array in arrays.items()})
+        params = np.array([field.get(name, 0) for name in poolloops.FIELDS], np.int64)
+        each = self.windows * self.taps // self.items
+        drive(job, params, images * self.items, each, check)
+
+
+def _readable(array: Array, dtype: str, size: int, out: Array) -> Array:
+    """Check what compiled code will read; what is strided or would be overwritten is copied."""
+    if array.dtype != dtype or array.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
+    array = np.ascontiguousarray(array)
+    return array.copy() if np.may_share_memory(array, out) else array

@@ -17,6 +17,7 @@ from kbench.engine.kernels import pooling
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import poolnumpy
+from kbench.engine.ops.poolnumpy import Form
 from kbench.engine.ops.windows import (
     Ints,
     check_rank,
@@ -41,9 +42,13 @@ def _work(*_specs: Spec, window: Ints, **_attrs: Any) -> int:
     return math.prod(window)
 
 
-def _native(name: str) -> Any:
+def _native(name: str, position: int) -> Any:
+    """Where the kernel of an op is found, whose operand at `position` is the input's shape."""
+
     def find(*specs: Spec, **attrs: Any) -> Native | None:
-        return pooling.native(name, specs, poolnumpy.Form(**attrs))
+        form, (x, dtype) = Form(**attrs), (specs[position].shape, specs[0].dtype)
+        outer, inner = math.prod(x[: form.first]), math.prod(x[form.first + len(form.window) :])
+        return pooling.native(name, dtype, outer, form.lines(x), inner)
 
     return find
 
@@ -54,7 +59,7 @@ MAX = structured(
     poolnumpy.pool_max,
     lambda g, y, x, **attrs: (apply(MAX_GRADIENT, g, x, y, **attrs),),
     work=_work,
-    native=_native("max"),
+    native=_native("max", 0),
 )
 MAX_GRADIENT = structured(
     "pool_max_gradient",
@@ -62,7 +67,7 @@ MAX_GRADIENT = structured(
     poolnumpy.pool_max_gradient,
     lambda g, z, h, x, y, **attrs: (apply(WINNERS, g, x, y, **attrs), None, None),
     work=_work,
-    native=_native("max_gradient"),
+    native=_native("max_gradient", 1),
 )
 WINNERS = structured(
     "pool_winners",
@@ -70,7 +75,6 @@ WINNERS = structured(
     poolnumpy.pool_winners,
     lambda g, z, h, x, y, **attrs: (apply(MAX_GRADIENT, g, x, y, **attrs), None, None),
     work=_work,
-    native=_native("winners"),
 )
 AVERAGE = structured(
     "pool_average",
@@ -78,7 +82,7 @@ AVERAGE = structured(
     poolnumpy.pool_average,
     lambda g, y, x, **attrs: (apply(SPREAD, g, x, **attrs),),
     work=_work,
-    native=_native("average"),
+    native=_native("average", 0),
 )
 SPREAD = structured(
     "pool_spread",
@@ -86,7 +90,7 @@ SPREAD = structured(
     poolnumpy.pool_spread,
     lambda g, z, h, x, **attrs: (apply(AVERAGE, g, **attrs), None),
     work=_work,
-    native=_native("spread"),
+    native=_native("spread", 1),
     shapes=(1,),
 )
 
