@@ -183,6 +183,8 @@ from kbench.engine.variables import (
 from kbench.legacy import (
     asymmetric_spatial_2d_padding,
     asymmetric_temporal_padding,
+    atrous_conv2d,
+    deconv2d,
     image_dim_ordering,
     lesser,
     lesser_equal,

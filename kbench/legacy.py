@@ -18,6 +18,7 @@ from kbench.engine import config
 from kbench.engine.config import image_data_format
 from kbench.engine.errors import ArgumentError
 from kbench.engine.ops.compare import less, less_equal
+from kbench.engine.ops.conv import conv2d, conv2d_transpose
 from kbench.engine.ops.layout import permute_dimensions
 from kbench.engine.ops.padding import spatial_2d_padding, temporal_padding
 from kbench.engine.tensor import Operand, Tensor
@@ -326,6 +327,61 @@ def asymmetric_spatial_2d_padding(
         f"spatial_2d_padding(x, ((top, bottom), (left, right)), {form!r})",
     )
     return spatial_2d_padding(x, ((top_pad, bottom_pad), (left_pad, right_pad)), form)
+
+
+def atrous_conv2d(
+    x: Operand,
+    kernel: Operand,
+    rate: int = 1,
+    border_mode: str = "valid",
+    dim_ordering: str = "default",
+    image_shape: Any = None,
+    filter_shape: Any = None,
+) -> Tensor:
+    """Keras 1's name of `conv2d` with one dilation rate for both axes.
+
+    Arguments:
+        x: float[batch, rows, cols, channels], or with "th" the channels second.
+        kernel: float[rows, cols, channels, filters], or with "th"
+            float[filters, channels, rows, cols].
+        rate: the spacing of the filter's taps; image_shape and filter_shape are not used.
+    Source: Keras 1.2 `backend.atrous_conv2d`. Warns; use `K.conv2d(dilation_rate=...)`.
+    """
+    _renamed("atrous_conv2d", "conv2d(x, kernel, padding=..., dilation_rate=...)")
+    form, kernel = _in_format(dim_ordering, kernel, _TH_2D)
+    return conv2d(x, kernel, padding=border_mode, data_format=form, dilation_rate=(rate, rate))
+
+
+def deconv2d(
+    x: Operand,
+    kernel: Operand,
+    output_shape: Any,
+    strides: tuple[int, int] = (1, 1),
+    border_mode: str = "valid",
+    dim_ordering: str = "default",
+    image_shape: Any = None,
+    filter_shape: Any = None,
+) -> Tensor:
+    """Keras 1's name of `conv2d_transpose`, with the kernel laid out as that of `conv2d`.
+
+    Arguments:
+        x: float[batch, rows, cols, channels], or with "th" the channels second.
+        kernel: float[rows, cols, channels, filters], or with "th"
+            float[filters, channels, rows, cols]: channels of `x` and of the result.
+        output_shape: sizes of the result; image_shape and filter_shape are not used.
+    Source: Keras 1.2 `backend.deconv2d`. Warns; use `K.conv2d_transpose`, whose kernel is
+    float[rows, cols, filters, channels].
+    """
+    _renamed("deconv2d", "conv2d_transpose, whose kernel is [rows, cols, filters, channels]")
+    form, kernel = _in_format(dim_ordering, kernel, _TH_2D)
+    swapped = permute_dimensions(kernel, (0, 1, 3, 2))
+    return conv2d_transpose(x, swapped, output_shape, strides, border_mode, form)
+
+
+def _in_format(dim_ordering: str, kernel: Operand, axes: tuple[int, ...]) -> tuple[str, Operand]:
+    """Today's name of the layout, and the kernel as it is laid out today."""
+    form = _value("data_format", "dim_ordering", dim_ordering)
+    return form, permute_dimensions(kernel, axes) if form == "channels_first" else kernel
 
 
 def _renamed(name: str, form: str) -> None:
