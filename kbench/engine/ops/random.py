@@ -52,7 +52,7 @@ def _distribution(name: str, fill: Fill, kernel: str | None = None) -> Op:
         if out is None:
             sizes = tuple(target[0].tolist()) if target else shape
             if any(size < 0 for size in sizes):
-                raise ArgumentError(f"shape must not hold negative sizes, got {sizes}")
+                raise ShapeError(f"shape must not hold negative sizes, got {sizes}")
             memory.require_array(sizes, np.dtype(dtype).itemsize, f"{name} {dtype}{list(sizes)}")
             out = np.empty(sizes, dtype)
         with np.errstate(over="ignore"):
