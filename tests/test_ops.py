@@ -335,7 +335,7 @@ def test_every_registered_op_has_a_row() -> None:
 
 def test_every_public_function_of_the_op_families_has_a_row() -> None:
     families = ("arithmetic", "compare", "activation", "reduce", "layout", "joining", "indexing")
-    families += ("shaping", "linear", "norm", "loss", "scan")
+    families += ("shaping", "linear", "norm", "loss", "scan", "conv", "depthwise", "local", "bias")
     modules = {f"kbench.engine.ops.{name}" for name in families}
     public = {name for name in K.__all__ if getattr(getattr(K, name), "__module__", "") in modules}
     assert len(public) > 50

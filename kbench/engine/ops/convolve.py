@@ -29,7 +29,7 @@ Attrs = Any  # strides, padding and dilation, of every op here
 Form = Callable[..., None]  # (out, first, second, strides, starts, dilation)
 Finder = Callable[[str, int], Callable[..., None] | None]  # by dtype and spatial rank
 
-WORTH = 1 << 17  # products from which on a compiled kernel is worth while
+WORTH = 1 << 21  # products from which on a compiled kernel is worth while
 
 
 @dataclass(frozen=True)
