@@ -82,6 +82,7 @@ def test_constant_shapes() -> None:
 
 
 def test_placeholders() -> None:
+    K.clear_session()
     x = K.placeholder((None, 3), dtype="int32", name="x")
     assert (K.int_shape(x), K.ndim(x), K.dtype(x), x.name) == ((None, 3), 2, "int32", "x:0")
     assert x._keras_shape == (None, 3)

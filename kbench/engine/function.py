@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -230,13 +231,10 @@ def function(
 
 
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
-    feeds = feed_dict or {}
+    feeds = _feeds(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
         return as_dense(node._array) if node.is_sparse else node.get_value()
     _check_generation([node])
-    for key in feeds:
-        if not isinstance(key, Tensor):
-            raise FeedError(f"keys of feed_dict must be tensors, got {key!r}", function="eval")
     keys = tuple(feeds)
     compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
     signature = tuple(id(key) for key in keys)
@@ -245,6 +243,20 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
         evaluator = compiled[signature] = Function(keys, [node], name="eval")
     value = evaluator(list(feeds.values()))[0]
     return as_dense(value) if is_csr(value) else value
+
+
+def _feeds(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
+    """What a caller feeds by hand, checked."""
+    if feed_dict is None:
+        return {}
+    if not isinstance(feed_dict, Mapping):
+        raise FeedError(
+            f"feed_dict must map tensors to values, got {feed_dict!r}", function=function
+        )
+    for key in feed_dict:
+        if not isinstance(key, Tensor):
+            raise FeedError(f"keys of feed_dict must be tensors, got {key!r}", function=function)
+    return feed_dict
 
 
 tensor.set_evaluator(_evaluate)
@@ -266,27 +278,33 @@ def eval(x: Any) -> Any:
 
 
 class Session:
-    """Runs tensors with values fed by hand, as TensorFlow 1 code expects it."""
+    """Runs tensors with values fed by hand, as TensorFlow 1 code expects it.
 
-    graph: Any = None
+    Members: `run`, `graph`, `close`, `as_default`; it is a context manager, too.
+    """
 
     def __init__(self) -> None:
         self.closed = False
         self._functions: OrderedDict[Any, Function] = OrderedDict()
 
-    def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None, **_options: Any) -> Any:
-        """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form."""
+    @property
+    def graph(self) -> session.Graph:
+        """The graph that is being built, of which every new tensor is a part."""
+        return session.Graph(session.generation())
+
+    def run(self, fetches: Any, feed_dict: Any = None, **_options: Any) -> Any:
+        """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form.
+
+        Everything is computed in one call, and updates among the fetches are stored together.
+        `feed_dict` maps placeholders, or any tensors, to values. A sparse tensor gives a SciPy
+        matrix in CSR form. Options of TensorFlow are taken, and ignored.
+        """
         flat: list[Tensor] = []
         _flatten(fetches, flat)
-        feeds = feed_dict or {}
+        feeds = _feeds(feed_dict, "run")
         key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
         compiled = self._functions.get(key)
         if compiled is None:
-            for one in feeds:
-                if not isinstance(one, Tensor):
-                    raise FeedError(
-                        f"keys of feed_dict must be tensors, got {one!r}", function="run"
-                    )
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
             if len(self._functions) > FUNCTIONS:
                 self._functions.popitem(last=False)
@@ -297,6 +315,10 @@ class Session:
         """Forget compiled functions."""
         self._functions.clear()
         self.closed = True
+
+    def as_default(self) -> contextlib.AbstractContextManager[Session]:
+        """A block without effect: every session runs everything."""
+        return contextlib.nullcontext(self)
 
     def __enter__(self) -> Session:
         return self
@@ -324,6 +346,8 @@ def _rebuild(fetches: Any, values: Any) -> Any:
     if isinstance(fetches, dict):
         return {key: _rebuild(one, values) for key, one in fetches.items()}
     items = [_rebuild(one, values) for one in fetches]
+    if hasattr(fetches, "_fields"):  # a named tuple
+        return type(fetches)(*items)
     return tuple(items) if isinstance(fetches, tuple) else items
 
 

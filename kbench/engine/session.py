@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kbench.engine.errors import ArgumentError
@@ -92,6 +92,14 @@ def reset_uids() -> None:
 
 
 # ------------------------------------------------------------------ the graph's generation
+
+
+class Graph(int):
+    """The graph of one generation, for code that asks which graph a tensor is of."""
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """A block without effect: tensors are always made in the present graph."""
+        return nullcontext(self)
 
 
 def generation() -> int:

@@ -133,8 +133,8 @@ class Tensor:
         return self.spec.sparse
 
     @property
-    def graph(self) -> int:
-        return self.generation
+    def graph(self) -> session.Graph:
+        return session.Graph(self.generation)
 
     @property
     def _uses_learning_phase(self) -> bool:

@@ -301,10 +301,23 @@ def set_value(x: Variable, value: Any) -> None:
 
 
 def batch_get_value(ops: Iterable[Any]) -> list[Any]:
-    """The values of several variables, as a list."""
+    """The values of several variables at one moment, as a list; other tensors are evaluated.
+
+    Raises:
+        ArgumentError: no list. FeedError: a tensor that needs a value.
+
+    >>> K.batch_get_value([K.variable(1.0), K.variable(2.0)])
+    [array(1., dtype=float32), array(2., dtype=float32)]
+    """
     if isinstance(ops, Tensor) or not isinstance(ops, Iterable):
         raise ArgumentError(f"needs a list of variables, got {type(ops).__name__}")
-    return [get_value(one) for one in ops]
+    items = list(ops)
+    with store_lock:  # what is stored replaces a value, so that these stay as they are
+        held = [one._array if isinstance(one, Variable) else None for one in items]
+    return [
+        get_value(one) if array is None else sparse.copied(array)
+        for one, array in zip(items, held, strict=True)
+    ]
 
 
 def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
