@@ -30,7 +30,7 @@ def loop(
     reads: Sequence[Track],
     emits: Sequence[Emit],
     values: Sequence[Tensor],
-    name: str | None = None,
+    name: str,
 ) -> Tensor:
     """The node of a loop; `values` are its sequences and initial states."""
     given = (*values, *body.captured)

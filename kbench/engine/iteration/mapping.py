@@ -11,7 +11,7 @@ from kbench.engine.iteration.body import Body, Emit, Track, captures
 from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import Results, checked_tensor, trace
 from kbench.engine.operands import as_tensor, converted
-from kbench.engine.ops.several import result, results
+from kbench.engine.ops.several import results
 from kbench.engine.spec import dtype_name
 from kbench.engine.tensor import Tensor
 
@@ -50,8 +50,8 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
     outputs = tuple(found.outputs)
     body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), ())
     emits = [Emit(one, 0, False) for one in outputs]
-    node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, name)
-    return nested.rebuild(form[-1], results(node))
+    node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, "map_fn/loop")
+    return nested.rebuild(form[-1], results(node, *(name or "map_fn",) * len(outputs)))
 
 
 def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
@@ -142,8 +142,9 @@ def _fold(
         roots,
     )
     reads = [Track(0, backwards)] * len(sequences)
-    node = loop(body, reads, [], [*sequences, *found.first], name)
-    return nested.rebuild(form, [result(node, i) for i in range(len(first))])
+    name = name or ("foldr" if backwards else "foldl")
+    node = loop(body, reads, [], [*sequences, *found.first], f"{name}/loop")
+    return nested.rebuild(form, results(node, *(name,) * len(first)))
 
 
 def _structure(elems: Any) -> Any:

@@ -215,8 +215,9 @@ class _Recurrence:
         reads = [Track(self.axis, self.backwards)] * len(sequences)
         emits = [Emit(masked, self.axis, False)]
         first = zeros_of(output, found.given)
-        node = loop(body, reads, emits, [*self.moving, first, *found.first])
-        last, *rest = results(node)
+        node = loop(body, reads, emits, [*self.moving, first, *found.first], "rnn")
+        states_after = [f"rnn/state_{i}" for i in range(len(self.states))]
+        last, *rest = results(node, "rnn/last_output", *states_after, "rnn/outputs")
         return last, rest[-1], rest[:-1]
 
     def present(self) -> Tensor:

@@ -42,12 +42,14 @@ RESULT = register(
 )
 
 
-def result(whole: Tensor, index: int) -> Tensor:
+def result(whole: Tensor, index: int, name: str | None = None) -> Tensor:
     """One result of a node that has several."""
-    return apply(RESULT, whole, index=index)
+    return apply(RESULT, whole, name=name, index=index)
 
 
-def results(whole: Tensor) -> list[Tensor]:
-    """Every result of a node that has several."""
+def results(whole: Tensor, *names: str | None) -> list[Tensor]:
+    """Every result of a node that has several, by these names as far as they reach."""
     assert isinstance(whole.spec, Specs)
-    return [result(whole, index) for index in range(len(whole.spec.parts))]
+    count = len(whole.spec.parts)
+    known = (*names, *(None,) * count)
+    return [result(whole, index, known[index]) for index in range(count)]
