@@ -177,6 +177,7 @@ PLACE = structured(
     lambda g, y, z, x, *indices, items: (
         (apply(GETITEM, g, *indices, items=items), None) + (None,) * len(indices)
     ),
+    shapes=(1,),
 )
 
 
@@ -277,6 +278,7 @@ SCATTER = structured(
     _scatter_numpy,
     lambda g, y, z, indices, x: (apply(GATHER, g, indices), None, None),
     allocates=True,
+    shapes=(2,),
 )
 
 
