@@ -1,12 +1,14 @@
-"""Names, scopes, uids, the learning phase, and what clearing the session does."""
+"""Names, scopes, uids, the learning phase, sessions, the order of updates, and print_tensor."""
 
 from __future__ import annotations
 
+import collections
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from kbench import backend as K
 from kbench.engine import config
@@ -168,3 +170,189 @@ def test_setting_the_phase_keeps_functions_that_were_made() -> None:
     compiled = K.function([x, K.learning_phase()], [K.in_train_phase(x * 2, x)])
     K.set_learning_phase(0)
     assert compiled([[1.0], 1])[0].tolist() == [2.0]
+
+
+# ------------------------------------------------------------------ the session
+
+
+def test_the_session_is_one_until_it_is_replaced() -> None:
+    session = K.get_session()
+    assert K.get_session() is session
+    other = K.Session()
+    K.set_session(other)
+    assert K.get_session() is other
+    K.clear_session()
+    assert K.get_session() not in (session, other)
+
+
+def test_fetches_of_any_form_are_one_call() -> None:
+    pair = collections.namedtuple("pair", "first second")
+    x, v = K.placeholder((2,)), K.variable([1.0, 1.0])
+    twice = x * 2
+    fetches = [pair(twice, {"v": v, "none": []}), (), twice, K.update_add(v, x)]
+    run = K.get_session().run
+    got = run(fetches, {x: [1, 2]}, options=None, run_metadata=None)
+    assert type(got[0]) is pair and got[0].first.tolist() == got[2].tolist() == [2.0, 4.0]
+    assert got[0].second["v"].tolist() == [1.0, 1.0], "the state before the call"
+    assert (got[0].second["none"], got[1]) == ([], ())
+    assert got[3].tolist() == K.get_value(v).tolist() == [2.0, 3.0]
+    assert run(twice + 1, feed_dict={twice: [5, 5]}).tolist() == [6.0, 6.0]
+    assert run(v * 2, {v: [7, 7]}).tolist() == [14.0, 14.0]
+    assert run(K.variable(sp.eye(3))).nnz == 3
+    assert run([]) == []
+
+
+def test_a_session_as_other_code_uses_it() -> None:
+    x = K.variable(1.0)
+    with K.get_session().as_default() as session, session.graph.as_default():
+        assert session.run(x) == 1.0
+        assert x.graph == session.graph
+    with session:
+        assert not session.closed
+    assert session.closed
+    K.clear_session()
+    assert x.graph != K.get_session().graph
+
+
+def test_swapping_by_updates() -> None:
+    a, b = K.variable(1.0), K.variable(2.0)
+    K.get_session().run([K.update(a, b), K.update(b, a)])
+    assert (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
+    K.function([], [], updates=[(a, b), [b, a]])([])
+    assert (K.get_value(a), K.get_value(b)) == (1.0, 2.0)
+
+
+def test_an_error_in_the_middle_stores_nothing() -> None:
+    a, b = K.variable([1.0]), K.variable([2.0])
+    i = K.placeholder((1,), dtype="int32")
+    fetches = [K.update(a, b), K.update(b, K.gather(a, i))]
+    for wrong in ([5], [-1]):
+        with pytest.raises(K.ShapeError):
+            K.get_session().run(fetches, {i: wrong})
+    assert (K.get_value(a), K.get_value(b), a.version, b.version) == (1.0, 2.0, 0, 0)
+    K.get_session().run(fetches, {i: [0]})
+    assert (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
+
+
+def test_several_values_are_of_one_moment() -> None:
+    a, b = K.variable(0.0), K.variable(0.0)
+    torn: list[Any] = []
+
+    def read() -> None:
+        for _ in range(2000):
+            first, second = K.batch_get_value([a, b])
+            if first != second:
+                torn.append((first, second))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    number = 0
+    while reader.is_alive():
+        number += 1
+        K.batch_set_value([(a, number), (b, number)])
+    assert torn == []
+    assert K.batch_get_value([a, a * 2]) == [number, 2 * number]
+    assert K.batch_get_value([]) == []
+
+
+# ------------------------------------------------------------------ what waits for what
+
+
+def test_what_waits_for_several_updates() -> None:
+    a, b = K.variable(1.0), K.variable(10.0)
+    with K.control_dependencies([K.update_add(a, 1.0)]):
+        with K.control_dependencies((K.update_add(b, 10.0), None)):
+            inner = a + b
+        outer = a * 1
+    after = a * 100
+    assert K.eval(after) == 100.0
+    assert K.eval(outer) == 2.0
+    assert K.eval(inner) == 23.0
+    assert (K.get_value(a), K.get_value(b)) == (3.0, 20.0)
+
+
+def test_an_update_that_waits_for_another() -> None:
+    count, total = K.variable(0.0), K.variable(0.0)
+    with K.control_dependencies(K.update_add(count, 1.0)):
+        step = K.update_add(total, count)
+    for _ in range(3):
+        K.function([], [], [step])([])
+    assert (K.get_value(count), K.get_value(total)) == (3.0, 6.0)
+
+
+def test_an_error_undoes_what_was_waited_for() -> None:
+    a, x = K.variable(1.0), K.placeholder((None,), dtype="int32")
+    with K.control_dependencies(K.update_add(a, 1.0)):
+        picked = K.gather(K.constant([1.0]), x) * a
+    with pytest.raises(K.ShapeError):
+        picked.eval(feed_dict={x: [3]})
+    assert K.get_value(a) == 1.0
+    assert picked.eval(feed_dict={x: [0]}) == 2.0
+
+
+# ------------------------------------------------------------------ print_tensor
+
+
+def test_printing_passes_the_value_on(capsys: pytest.CaptureFixture[str]) -> None:
+    x = K.placeholder((None,))
+    y = K.print_tensor(x, "x is")
+    compiled = K.function([x], [y * 2, K.gradients(K.sum(y * y), x)[0]])
+    assert [one.tolist() for one in compiled([[1, 2]])] == [[2.0, 4.0], [2.0, 4.0]]
+    assert capsys.readouterr().out == "x is [1. 2.]\n"
+    assert K.function([x], [K.gradients(K.sum(y), x)[0]])([[1, 2]])[0].tolist() == [1.0, 1.0]
+    assert capsys.readouterr().out == "", "nobody needs the value"
+
+
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_every_evaluation_prints(
+    mode: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    fixed, v = K.print_tensor(K.constant(1.5), "c"), K.variable(0.0)
+    count = K.function([], [fixed + 1, K.print_tensor(v, "v") + K.print_tensor(v, "v")])
+    K.function([], [], [(v, K.print_tensor(v + 1, "new"))])([])
+    count([])
+    count([])
+    assert capsys.readouterr().out == "new 1.\n" + "c 1.5\nv 1.\nv 1.\n" * 2
+
+
+def test_only_the_side_taken_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    flag, x = K.placeholder(()), K.placeholder((1,))
+    chosen = K.switch(flag > 0, lambda: K.print_tensor(x, "one"), lambda: K.print_tensor(x, "two"))
+    for value in (1, 0):
+        chosen.eval(feed_dict={flag: value, x: [3]})
+    with K.control_dependencies(K.print_tensor(x, "before")):
+        (x * 1).eval(feed_dict={x: [4]})
+    assert capsys.readouterr().out == "one [3.]\ntwo [3.]\nbefore [4.]\n"
+
+
+PRINTED: list[tuple[Any, int, str]] = [
+    (np.float32(2.5), 3, "2.5"),
+    (np.arange(7), 3, "[0. 1. 2. ... 4. 5. 6.] float32[7]"),
+    (np.arange(7), 1, "[0. ... 6.] float32[7]"),
+    (np.arange(7), -1, "[0. 1. 2. 3. 4. 5. 6.]"),
+    (np.arange(6).reshape(2, 3), 3, "[[0. 1. 2.]\n [3. 4. 5.]]"),
+    (np.zeros((0, 3)), 3, "[] float32[0, 3]"),
+    (np.array([np.nan, np.inf]), 3, "[nan inf]"),
+    (sp.csr_array([[0, 2], [0, 0]]), 3, "sparse float32[2, 2] 1 entry: (0, 1) 2.0"),
+    (sp.eye(9), 1, "sparse float32[9, 9] 9 entries: (0, 0) 1.0, ..., (8, 8) 1.0"),
+    (sp.csr_array((2, 3)), 3, "sparse float32[2, 3] 0 entries"),
+]
+
+
+@pytest.mark.parametrize(("value", "summarize", "text"), PRINTED)
+def test_what_is_printed(
+    value: Any, summarize: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    K.eval(K.print_tensor(K.variable(value), "", summarize))
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize("shape", [(1000, 1000), (20, 20, 20, 20), (2,) * 16, (3, 10**6)])
+def test_a_large_value_is_printed_shortly(
+    shape: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    K.eval(K.print_tensor(K.zeros(shape), "z"))
+    text = capsys.readouterr().out
+    assert len(text) < 2000
+    assert text.rstrip().endswith(f"float32[{', '.join(map(str, shape))}]")
