@@ -122,3 +122,109 @@ def test_gather_checks_every_index(indices: Any, error: str) -> None:
         return
     np.testing.assert_array_equal(late.eval(feed_dict={i: which}), array[which])
     np.testing.assert_array_equal(K.eval(K.gather(x, which)), array[which])
+
+
+# ------------------------------------------------------------------ gather
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_gather_by_any_integers_of_any_rank(
+    dtype: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    array = arrays_of((5, 2, 3))
+    which = (np.arange(24).reshape(2, 1, 3, 4) * 7 % 5).astype(dtype)
+    x, i = K.placeholder(ndim=3, dtype="float64"), K.placeholder(ndim=4, dtype=dtype)
+    rows = K.gather(x, i)
+    (slope,) = K.gradients(K.sum(rows * rows * rows), x)
+    (again,) = K.gradients(K.sum(slope * slope), x)
+    value, first, second = K.function([x, i], [rows, slope, again])([array, which])
+    np.testing.assert_array_equal(value, array[which])
+    count = np.bincount(which.ravel())[:, None, None]
+    np.testing.assert_allclose(first, 3 * count * array**2, 1e-12)
+    np.testing.assert_allclose(second, 36 * count**2 * array**3, 1e-12)
+
+
+FAR = [("int64", 2**40), ("int64", -(2**40)), ("uint32", 2**32 - 1), ("uint64", 2**64 - 1)]
+
+
+@pytest.mark.parametrize(("dtype", "index"), FAR)
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_no_index_reaches_foreign_memory(
+    dtype: str, index: int, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    x, i = K.placeholder((None, None)), K.placeholder((None,), dtype=dtype)
+    rows = K.gather(x, i)
+    which = np.array([0, index, 1], dtype)
+    for wanted in (rows, K.gradients(K.sum(rows), x)[0]):
+        with pytest.raises(K.ShapeError, match=f"index {index} is out of range for 3 rows"):
+            wanted.eval(feed_dict={x: np.ones((3, 4)), i: which})
+    if -(2**31) <= index < 2**63:
+        with pytest.raises(K.ShapeError, match="out of range"):
+            K.variable([[1.0]])[K.constant(index, "int64")]
+
+
+def test_gather_of_nothing() -> None:
+    x, i = K.placeholder((None, 3)), K.placeholder((None,), dtype="int32")
+    rows = K.function([x, i], [K.gather(x, i)])
+    assert rows([np.zeros((0, 3)), []])[0].shape == (0, 3)
+    assert rows([np.zeros((2, 3)), []])[0].shape == (0, 3)
+    with pytest.raises(K.ShapeError, match="index 0 is out of range for 0 rows"):
+        rows([np.zeros((0, 3)), [0]])
+
+
+def test_many_small_gradients_add_up_in_float16() -> None:
+    x, i = K.variable(np.zeros((1, 1)), "float16"), K.constant([0] * 5000, "int32")
+    (slope,) = K.gradients(K.sum(K.gather(x, i) * 0.25), x)
+    assert (K.dtype(slope), K.eval(slope).item()) == ("float16", 1250.0)
+
+
+# ------------------------------------------------------------------ the rest
+
+
+def test_indices_of_every_kind() -> None:
+    array = arrays_of((3, 4))
+    x = K.variable(array, "float64")
+    two = K.constant(2, dtype="int32")
+    last = K.shape(x)[0] - 1
+    for part, wanted in (
+        (x[np.int64(1)], array[1]),
+        (x[()], array),
+        (x[two], array[2]),
+        (x[K.variable(-1, "int64")], array[-1]),
+        (x[last, ::-2], array[2, ::-2]),
+        (x[two::-1, None], array[2::-1, None]),
+        (x[..., -1], array[..., -1]),
+        (x[:, K.variable(1, "uint8") :], array[:, 1:]),
+        (K.transpose(x)[1][two], array[2, 1]),
+    ):
+        np.testing.assert_array_equal(K.eval(part), wanted)
+
+
+def test_rows_and_entries_unpack() -> None:
+    first, (a, b), *rest = K.variable(arrays_of((4, 2)))
+    assert K.eval(first).tolist() == [1.0, 2.0]
+    assert (K.eval(a), K.eval(b), len(rest)) == (3.0, 4.0, 2)
+
+
+@pytest.mark.parametrize("axes", [0, -1, [0, 1], (0, 2), [-1, -3], [0, 1, 2], []])
+def test_reverse_over_several_axes(axes: Any) -> None:
+    array = arrays_of((2, 3, 4))
+    x = K.placeholder((None, None, None), dtype="float64")
+    wanted = np.flip(array, axes if isinstance(axes, int) else tuple(axes))
+    turned = K.reverse(x, axes)
+    (slope,) = K.gradients(K.sum(turned * wanted), x)
+    value, back = K.function([x], [turned, slope])([array])
+    np.testing.assert_array_equal(value, wanted)
+    np.testing.assert_array_equal(back, array)
+
+
+def test_one_hot_of_what_is_out_of_range_is_zero() -> None:
+    which = np.array([[0, 2], [3, -1], [2**31 - 1, 1]], "int32")
+    value = K.eval(K.one_hot(K.constant(which, "int32"), 3))
+    np.testing.assert_array_equal(value, (which[..., None] == np.arange(3)).astype("float32"))
+    assert K.eval(K.one_hot(K.constant([1], "int32"), 0)).shape == (1, 0)
+    K.set_floatx("float64")
+    assert K.dtype(K.one_hot([1], 2)) == "float64"
