@@ -21,7 +21,7 @@ Call = Callable[..., None]
 
 GROUP = 1 << 23  # float64 numbers of scratch that the rows of one call may take
 PACE = 6e-9  # seconds for a state and step
-FIELDS = 11
+LANES = 8  # numbers to which states and classes are filled up: the rest of a loop is slow
 
 HEAD = '''"""Library kernel of kbench: the CTC NAME of DTYPE activations."""
 import numpy as np
@@ -41,24 +41,26 @@ def joined(a, b, c):
 
 
 @inline
-def scale_of(x, first, classes):
-    """log(sum(exp)) of the activations of one step."""
+def read(row, x, first, classes, wide):
+    """The activations of one step as float64; gives log(sum(exp)) of them."""
+    for k in range(classes):
+        store_float64(row, k, np.float64(load_DTYPE(x, first + k)))
     top = -np.inf
-    for k in range(first, first + classes):
-        top = maximum_float(top, np.float64(load_DTYPE(x, k)))
+    for k in range(wide):
+        top = maximum_float(top, peek_float64(row, k))
     shift = 0.0 if top == -np.inf else top
     total = 0.0
-    for k in range(first, first + classes):
-        total = plus(total, exp_f64(np.float64(load_DTYPE(x, k)) - shift))
+    for k in range(wide):
+        total = plus(total, exp_f64(peek_float64(row, k) - shift))
     return log_f64(total) + shift
 
 
 @inline
-def choose(chances, x, first, scale, labels, states):
+def choose(chances, row, scale, labels, states):
     """Log probability of the label of each state in one step."""
     for s in range(states):
         label = np.int64(load_int64(labels, s))
-        store_float64(chances, s, np.float64(load_DTYPE(x, first + label)) - scale)
+        store_float64(chances, s, peek_float64(row, label) - scale)
 
 
 @inline
@@ -95,6 +97,7 @@ def run(params, start, stop):
     classes = field(params, 8)
     states = field(params, 9)
     each = field(params, 10)
+    many = (classes + LANES - 1) // LANES * LANES
     wide = (states + 2) * 8
     for row in range(start, stop):
         labels = all_labels + row * states * 8
@@ -103,34 +106,36 @@ def run(params, start, stop):
         last = np.int64(load_int64(all_last, row))
         base = row * time * classes
         chances = scratch + row * each * 8
+        here = chances + wide
+        empty(here, many)
 '''
 
-COST = """        before = chances + wide
+COST = """        before = here + many * 8
         after = before + wide
         empty(before, states + 2)
         empty(after, states + 2)
         store_float64(before, 2, 0.0)
         for t in range(steps):
             first = base + t * classes
-            scale = scale_of(x, first, classes)
-            choose(chances, x, first, scale, labels, states)
+            scale = read(here, x, first, classes, many)
+            choose(chances, here, scale, labels, states)
             step(after, before, chances, skips, states)
             before, after = after, before
         store_DTYPE(out, row, np.DTYPE(0.0 - whole_of(before, last)))
 """
 
-SLOPE = """        state = chances + wide
+SLOPE = """        state = here + many * 8
         after = state + wide
         mixed = after + wide
-        scales = mixed + classes * 8
+        scales = mixed + many * 8
         kept = scales + time * 8
         empty(kept, states + 2)
         store_float64(kept, 2, 0.0)
         for t in range(steps):
             first = base + t * classes
-            scale = scale_of(x, first, classes)
+            scale = read(here, x, first, classes, many)
             store_float64(scales, t, scale)
-            choose(chances, x, first, scale, labels, states)
+            choose(chances, here, scale, labels, states)
             now = kept + (t + 1) * wide
             empty(now, 2)
             step(now, kept + t * wide, chances, skips, states)
@@ -148,9 +153,11 @@ SLOPE = """        state = chances + wide
         for t in range(steps - 1, -1, -1):
             first = base + t * classes
             scale = peek_float64(scales, t)
-            choose(chances, x, first, scale, labels, states)
             for k in range(classes):
-                store_float64(mixed, k, exp_f64(np.float64(load_DTYPE(x, first + k)) - scale))
+                store_float64(here, k, np.float64(load_DTYPE(x, first + k)))
+            choose(chances, here, scale, labels, states)
+            for k in range(many):
+                store_float64(mixed, k, exp_f64(peek_float64(here, k) - scale))
             now = kept + (t + 1) * wide
             for s in range(states):
                 path = peek_float64(now, s + 2) + peek_float64(state, s) - whole
@@ -180,14 +187,15 @@ def source(name: str, dtype: str) -> str:
     text = HEAD + (COST if name == "cost" else SLOPE)
     names = sorted(set(NAMES.replace("DTYPE", dtype).split()))
     text = text.replace("    IMPORTS\n", "".join(f"    {one},\n" for one in names))
-    return text.replace("NAME", name).replace("DTYPE", dtype)
+    return text.replace("NAME", name).replace("LANES", str(LANES)).replace("DTYPE", dtype)
 
 
 def _scratch(name: str, time: int, classes: int, states: int) -> int:
     """float64 numbers that one row works in."""
+    many = -(-classes // LANES) * LANES
     if name == "cost":
-        return 3 * (states + 2)
-    return (4 + time) * (states + 2) + classes + time
+        return 3 * (states + 2) + many
+    return (4 + time) * (states + 2) + 2 * many + time
 
 
 def find(name: str, dtype: str) -> Call | None:
@@ -205,13 +213,20 @@ def find(name: str, dtype: str) -> Call | None:
     def call(
         out: Array, x: Array, steps: Array, last: Array, labels: Array, skips: Array, check: Any
     ) -> None:
-        rows, time, classes = x.shape
+        rows, _, classes = x.shape
         _check(out, x, (rows,) if name == "cost" else x.shape, dtype)
         _check_states(steps, last, labels, skips, x.shape)
         x = np.ascontiguousarray(x.copy() if np.may_share_memory(x, out) else x)
-        _run(name, job, out, (x, labels, skips, steps, last), check)
+        _run(name, job, out, (x, *_filled_up(labels, skips, classes), steps, last), check)
 
     return call
+
+
+def _filled_up(labels: Array, skips: Array, classes: int) -> tuple[Array, Array]:
+    """More states, blanks behind the last one, which no path comes back from."""
+    more = -labels.shape[1] % LANES
+    labels = np.pad(labels, ((0, 0), (0, more)), constant_values=classes - 1)
+    return labels, np.pad(skips, ((0, 0), (0, more)), constant_values=-np.inf)
 
 
 def _run(name: str, job: Job, out: Array, arrays: tuple[Array, ...], check: Any) -> None:
