@@ -361,3 +361,16 @@ def test_kernels_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         with pytest.raises(ValueError, match="expected|fit|outside"):
             kernel(*[wrong if i == position else one for i, one in enumerate(good)], None)
+
+
+@pytest.mark.parametrize("mode", ["off", "wait"])
+def test_a_row_beyond_memory_is_refused(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kbench.engine import memory
+
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    monkeypatch.setattr(memory, "ASK_FROM", 1 << 16)
+    monkeypatch.setattr(memory, "available", lambda: 1 << 21)
+    x = K.variable(np.full((2, 2000, 3), 0.3))
+    cost = K.ctc_batch_cost(np.zeros((2, 100)), x, [2000, 2000], [1, 1])
+    with pytest.raises(K.OutOfMemory, match="2000 steps and 100 labels"):
+        K.eval(K.gradients(cost, x)[0])

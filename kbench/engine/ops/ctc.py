@@ -170,6 +170,8 @@ def _native(which: str) -> Any:
             def call(out: np.ndarray, x: np.ndarray, *rest: Any) -> None:
                 *arrays, check = rest
                 _, numbers, steps, lengths = _checked(x, *arrays)
+                if which == "slope":
+                    ctc_lattice.require_row(x, numbers)
                 states, skips = ctc_lattice.states_of(numbers, lengths, x.shape[2])
                 kernel(out, x, steps, 2 * lengths, states, skips, check)
 

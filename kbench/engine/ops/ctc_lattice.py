@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, memory
 
 GROUP = 1 << 22  # states times steps that are kept at a time
 NEVER = -np.inf
@@ -129,12 +129,21 @@ def _forward(lattice: Lattice) -> Iterator[Array]:
         yield state
 
 
+def _states_and_steps(x: Array, labels: Array) -> int:
+    return (x.shape[1] + 1) * (2 * labels.shape[1] + 3)
+
+
+def require_row(x: Array, labels: Array) -> None:
+    """OutOfMemory when what must be kept of one row, in every step, is too much."""
+    needed = 16 * _states_and_steps(x, labels)
+    memory.require(needed, f"a row of {x.shape[1]} steps and {labels.shape[1]} labels")
+
+
 def _groups(
     x: Array, labels: Array, steps: Array, lengths: Array
 ) -> Iterator[tuple[slice, Lattice]]:
     """The rows, a few at a time, so that what is kept of every step stays small."""
-    each = max(1, x.shape[1] * (2 * labels.shape[1] + 1))
-    height = max(1, GROUP // each)
+    height = max(1, GROUP // _states_and_steps(x, labels))
     for first in range(0, len(x), height):
         rows = slice(first, first + height)
         yield rows, Lattice(x[rows], labels[rows], steps[rows], lengths[rows])
@@ -165,6 +174,7 @@ def slope(x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
 
     0 after the last step of a row, and in rows that no path spells.
     """
+    require_row(x, labels)
     result = np.zeros(x.shape)
     with np.errstate(all="ignore"):
         for rows, lattice in _groups(x, labels, steps, lengths):
@@ -197,6 +207,7 @@ def bend(v: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> Arr
 
     Beside each logarithm runs its derivative along `v`, an average over the ways by their shares.
     """
+    require_row(x, labels)
     result = np.zeros(x.shape)
     with np.errstate(all="ignore"):
         for rows, lattice in _groups(x, labels, steps, lengths):
