@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -304,6 +305,15 @@ def test_random_ops_are_drawn_once_a_call_and_never_folded(name: str) -> None:
     assert any(one != draws[0] for one in draws[1:])
 
 
+@pytest.mark.parametrize("draw", [K.random_bernoulli, K.random_binomial])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_bernoulli_draws_ones_as_often_as_asked(draw: Any, dtype: str) -> None:
+    value = K.eval(draw((100, 200), p=0.3, dtype=dtype, seed=5))
+    assert value.dtype == dtype
+    assert set(np.unique(value).tolist()) == {0.0, 1.0}
+    assert abs(float(value.astype("float64").mean()) - 0.3) < 4 * np.sqrt(0.3 * 0.7 / value.size)
+
+
 def names_in_graph(roots: Sequence[Any]) -> set[str]:
     return {node.op.name for node in walk(roots, set())}
 
@@ -318,7 +328,14 @@ def reached(row: Row) -> set[str]:
         results = row.case.symbolic(*inputs, **row.options)
         roots = list(results)
         if K.dtype(results[0]) in FLOATS:
-            roots += [one for one in K.gradients(results[0], inputs) if one is not None]
+            slopes = [one for one in K.gradients(results[0], inputs) if one is not None]
+            roots += slopes
+            if row.case.smooth:
+                bent = K.gradients(K.sum(results[0] * results[0]), inputs)
+                again = K.gradients(
+                    K.sum(K.stack([K.sum(one) for one in bent if one is not None])), inputs
+                )
+                roots += [one for one in again if one is not None]
         names |= names_in_graph(roots)
         compiled = K.function(inputs, roots)
         compiled(arrays)
@@ -333,10 +350,48 @@ def test_every_registered_op_has_a_row() -> None:
     assert impure == {"update", "print_tensor", *RANDOM}
 
 
+RANGES = [(5,), (2, 9), (2, 9, 3), (9, 2, -3), (3, 3), (2, -4), (-3,)]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("arguments", RANGES, ids=str)
+def test_ranges(arguments: tuple[Any, ...], dtype: str) -> None:
+    start, stop = (0, *arguments)[:2] if len(arguments) == 1 else arguments[:2]
+    wanted = np.arange(start, stop, *arguments[2:])
+    value = K.eval(K.arange(*arguments, dtype=dtype))
+    np.testing.assert_array_equal(value, wanted.astype(dtype))
+    assert value.dtype == dtype
+
+
+def test_a_range_of_fractions_is_not_truncated() -> None:
+    value = K.eval(K.arange(0, 1, 0.25))
+    assert value.dtype == K.floatx()
+    np.testing.assert_array_equal(value, [0, 0.25, 0.5, 0.75])
+
+
+ELSEWHERE = {  # functions of kbench.engine.ops without operands to draw, and who tests them
+    "test_graph_session": [
+        *("control_dependencies", "learning_phase", "learning_phase_scope", "set_learning_phase")
+    ],
+    "test_ops": ["arange", "random_bernoulli"],
+    "test_variables": ["eye"],
+    "test_random": [
+        *("random_binomial", "random_normal", "random_normal_variable"),
+        *("random_uniform", "random_uniform_variable", "truncated_normal", "dropout"),
+    ],
+}
+
+
 def test_every_public_function_of_the_op_families_has_a_row() -> None:
-    families = ("arithmetic", "compare", "activation", "reduce", "layout", "joining", "indexing")
-    families += ("shaping", "linear", "norm", "loss", "scan", "conv", "depthwise", "local", "bias")
-    modules = {f"kbench.engine.ops.{name}" for name in families}
-    public = {name for name in K.__all__ if getattr(getattr(K, name), "__module__", "") in modules}
-    assert len(public) > 50
-    assert public - {case.name for case in CASES} == set()
+    modules = ("kbench.engine.ops.", "kbench.engine.iteration.")
+    public = {
+        name
+        for name in K.__all__
+        if getattr(getattr(K, name), "__module__", "").startswith(modules)
+    }
+    assert len(public) > 100
+    tested = [(page, name) for page, names in ELSEWHERE.items() for name in names]
+    for page, name in tested:
+        text = Path(__file__).with_name(f"{page}.py").read_text(encoding="utf-8")
+        assert name in public and f"K.{name}" in text, f"{page} does not call {name}"
+    assert public - {case.name for case in CASES} - {name for _, name in tested} == set()
