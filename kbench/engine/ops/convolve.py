@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import config
 from kbench.engine.errors import ShapeError
 from kbench.engine.kernels import conv
-from kbench.engine.op import Native, Op, apply, register
+from kbench.engine.op import Op, apply, register
 from kbench.engine.ops import correlate
+from kbench.engine.ops.convolve_native import Finder, hooks
 from kbench.engine.ops.shaping import shape
 from kbench.engine.ops.windows import Ints, pads_of, window_counts
 from kbench.engine.spec import Dim, Shape, Spec, known_size, show
@@ -27,9 +27,6 @@ from kbench.engine.tensor import Tensor
 
 Attrs = Any  # strides, padding and dilation, of every op here
 Form = Callable[..., None]  # (out, first, second, strides, starts, dilation)
-Finder = Callable[[str, int], Callable[..., None] | None]  # by dtype and spatial rank
-
-WORTH = 1 << 21  # products from which on a compiled kernel is worth while
 
 
 @dataclass(frozen=True)
@@ -175,59 +172,6 @@ def _to_kernel_numpy(kind: Kind) -> Callable[..., Any]:
     return run
 
 
-# ------------------------------------------------------------------ compiled kernels
-
-
-def _native(
-    find: Finder, frame: Callable[..., tuple[Shape, Shape, int]], swapped: bool = False
-) -> Callable[..., Native | None]:
-    """The hook of an op: `frame` gives the sizes of x, the window, and the products to sum.
-
-    Compiled kernels take what NumPy forms take, with the border in place of the first start.
-    """
-
-    def native(*specs: Spec, **attrs: Attrs) -> Native | None:
-        sizes, window, products = frame(*specs)
-        if products < config.least(WORTH):
-            return None
-        starts = starts_of(sizes, window, **attrs)  # type: ignore[arg-type]
-        before = tuple(-start for start in starts)
-        strides, dilation = attrs["strides"], attrs["dilation"]
-
-        def found() -> Callable[..., None] | None:
-            call = find(specs[0].dtype, len(window))
-            if call is None:
-                return None
-
-            def run(out: np.ndarray, *rest: Any) -> None:
-                first, second = rest[1::-1] if swapped else rest[:2]
-                call(out, first, second, strides, before, dilation, rest[-1])
-
-            return run
-
-        return found
-
-    return native
-
-
-def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape, int]:
-    return x.shape[1:-1], kernel.shape[:-2], _product(x.shape[:-1]) * _product(kernel.shape)
-
-
-def _to_input_frame(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape, int]:
-    space = entries(sizes, g.ndim)[1:-1]
-    return space, kernel.shape[:-2], _product(g.shape[:-1]) * _product(kernel.shape)
-
-
-def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape, int]:
-    kernel = entries(sizes, x.ndim)
-    return x.shape[1:-1], kernel[:-2], _product(g.shape[:-1]) * _product(kernel)
-
-
-def _product(sizes: Shape) -> int:
-    return known_size(sizes) or 0
-
-
 # ------------------------------------------------------------------ three ops
 
 
@@ -267,47 +211,27 @@ def family(kind: Kind) -> Family:
             None,
         )
 
-    natives = [None] * 3 if kind.finders is None else _natives(*kind.finders)
+    forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
+    natives = hooks(kind.finders, forms)
 
-    def declared(name: str, rule: Any, run: Any, gradient: Any, work: Any, native: Any) -> Op:
-        options = {"tier": kind.tier, "work": work, "native": native}
-        return register(Op(kind.name + name, "structured", rule, run, gradient, **options))
+    def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
+        name = kind.name + ("", "_to_input", "_to_kernel")[position]
+        options = {"tier": kind.tier, "work": work, "native": natives[position]}
+        return register(Op(name, "structured", infer, forms[position], gradient, **options))
 
     made = Family(
-        declared(
-            "",
-            _forward_infer(kind),
-            _forward_numpy(kind),
-            forward_gradient,
-            lambda x, kernel, **_attrs: 2 * _taps(kernel) * (kind.summed(kernel) or 1),
-            natives[0],
-        ),
-        declared(
-            "_to_input",
-            _to_input_infer(kind),
-            _to_input_numpy(kind),
-            to_input_gradient,
-            _to_input_work,
-            natives[1],
-        ),
-        declared(
-            "_to_kernel",
-            _to_kernel_infer,
-            _to_kernel_numpy(kind),
-            to_kernel_gradient,
-            lambda x, g, sizes, **_attrs: 2 * (known_size(g.shape[:-1]) or 1),
-            natives[2],
-        ),
+        declared(0, _forward_infer(kind), forward_gradient, _forward_work(kind)),
+        declared(1, _to_input_infer(kind), to_input_gradient, _to_input_work),
+        declared(2, _to_kernel_infer, to_kernel_gradient, _to_kernel_work),
     )
     return made
 
 
-def _natives(forward: Finder, to_input: Finder, to_kernel: Finder) -> list[Any]:
-    return [
-        _native(forward, _forward_frame),
-        _native(to_input, _to_input_frame),
-        _native(to_kernel, _to_kernel_frame, swapped=True),
-    ]
+# ------------------------------------------------------------------ FLOP of each element
+
+
+def _forward_work(kind: Kind) -> Callable[..., int]:
+    return lambda x, kernel, **_attrs: 2 * _taps(kernel) * (kind.summed(kernel) or 1)
 
 
 def _taps(kernel: Spec) -> int:
@@ -317,6 +241,12 @@ def _taps(kernel: Spec) -> int:
 def _to_input_work(g: Spec, kernel: Spec, sizes: Spec, *, strides: Ints, **_attrs: Attrs) -> int:
     return max(1, 2 * _taps(kernel) * (kernel.shape[-1] or 1) // math.prod(strides))
 
+
+def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: Attrs) -> int:
+    return 2 * (known_size(g.shape[:-1]) or 1)
+
+
+# ------------------------------------------------------------------ of all channels
 
 CONVOLVE = family(
     Kind(

@@ -22,6 +22,7 @@ from kbench.engine.ops.windows import Ints, reach
 
 Block = tuple[slice, ...]
 PATCHES = 1 << 20  # elements that are gathered at a time
+SKINNY = 8  # filters for each channel, from which on spreading is cheaper than gathering back
 
 
 def working_dtype(dtype: Any) -> Any:
@@ -189,13 +190,74 @@ def correlate_to_input(
     out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
     """`out[n, *cell, c]`: the sum of `g` over the windows that see the cell, times their taps."""
+    if kernel.shape[-1] > SKINNY * kernel.shape[-2] or not is_finite(kernel):
+        _scatter_to_input(out, g, kernel, strides, starts, dilation)
+        return
     flipped = kernel.swapaxes(-1, -2)
     for phase in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
         ones = (1,) * len(strides)
         correlate(out[phase.cells], g, flipped[phase.taps], ones, phase.starts, phase.dilation)
 
 
-# ------------------------------------------------------------------ back through strides
+def is_finite(weights: np.ndarray) -> bool:
+    """Whether weights are all finite, by one fast pass; False also where they are beyond use."""
+    flat = weights.reshape(-1)
+    if flat.dtype == np.float16:
+        return bool(np.isfinite(flat).all())
+    with np.errstate(all="ignore"):
+        return math.isfinite(float(np.vdot(flat, flat)))
+
+
+# ------------------------------------------------------------------ back to the input
+
+
+def _scatter_to_input(
+    out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
+) -> None:
+    """Each window adds to the cells that it sees, so that nothing is multiplied by a border.
+
+    It reads `g` once, where gathering reads it for each tap, but adds up in passes of their own.
+    """
+    out.fill(0)
+    if not out.size or not kernel.size or not g.size:
+        return
+    window, (channels, filters), counts = kernel.shape[:-2], kernel.shape[-2:], g.shape[1:-1]
+    columns = math.prod(window) * channels
+    pool = Scratch(working_dtype(g.dtype))
+    matrix = kernel.reshape(columns, filters).astype(pool.dtype, copy=False).T
+    extents = [
+        (count - 1) * s + reach(w, d)
+        for count, s, w, d in zip(counts, strides, window, dilation, strict=True)
+    ]
+    for (images,) in blocks(g.shape[:1], math.prod(counts) * columns, PATCHES):
+        part = g[images]
+        strip = pool.take("strip", (len(part), *extents, channels))
+        strip.fill(0)
+        for box in blocks(part.shape[:-1], columns, PATCHES):
+            rows = part[box].reshape(-1, filters).astype(pool.dtype, copy=False)
+            patches = pool.take("patches", (len(rows), columns))
+            multiply_into(patches, rows, matrix)
+            spread = patches.reshape(*part[box].shape[:-1], *window, channels)
+            for tap, cells in taps_of(box, window, strides, dilation):
+                strip[cells] += spread[(..., *tap, slice(None))]
+        cut = [
+            (slice(max(start, 0), max(start + extent, 0)), slice(max(-start, 0), size - start))
+            for start, extent, size in zip(starts, extents, out.shape[1:-1], strict=True)
+        ]
+        kept = out[(images, *(cells for cells, _ in cut))]
+        kept[...] = strip[(slice(None), *(cells for _, cells in cut))]
+
+
+def taps_of(
+    box: Block, window: Ints, strides: Ints, dilation: Ints
+) -> Iterator[tuple[Ints, Block]]:
+    """Every tap, with the cells of a strip that it sees from the windows of a box."""
+    for tap in itertools.product(*map(range, window)):
+        cells = [
+            slice(one.start * s + t * d, (one.stop - 1) * s + t * d + 1, s)
+            for one, s, t, d in zip(box[1:], strides, tap, dilation, strict=True)
+        ]
+        yield tap, (box[0], *cells)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Separable convolution adds a product over the channels behind it.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from kbench.engine.ops.correlate import (
     blocks,
     phases,
     strip_of,
+    taps_of,
     working_dtype,
 )
 from kbench.engine.ops.windows import (
@@ -42,23 +42,6 @@ CELLS = 1 << 17  # elements of a block, which each tap reads and writes
 # ------------------------------------------------------------------ on arrays
 
 
-def _taps(window: Ints, counts: Ints, strides: Ints, dilation: Ints) -> list[tuple[Ints, Block]]:
-    """Every tap, with the cells of a strip that it sees."""
-    return [
-        (
-            tap,
-            (
-                slice(None),
-                *(
-                    slice(t * d, t * d + (count - 1) * s + 1, s)
-                    for t, d, s, count in zip(tap, dilation, strides, counts, strict=True)
-                ),
-            ),
-        )
-        for tap in itertools.product(*map(range, window))
-    ]
-
-
 def _repeated(strip: np.ndarray, times: int) -> np.ndarray:
     """Each channel as often as it has filters."""
     return strip if times == 1 else np.repeat(strip, times, axis=-1)
@@ -74,8 +57,9 @@ def _neighbours_summed(total: np.ndarray, times: int) -> np.ndarray:
     return first
 
 
-def _counts(box: Block) -> Ints:
-    return tuple(one.stop - one.start for one in box[1:])
+def _own(box: Block) -> Block:
+    """A box by the places of its own strip."""
+    return (slice(None), *(slice(0, one.stop - one.start) for one in box[1:]))
 
 
 @np.errstate(all="ignore")
@@ -107,7 +91,7 @@ def _each_channel(
         direct = target.shape == shape and target.dtype == pool.dtype
         total = target if direct else pool.take("total", shape)
         product = pool.take("product", shape)
-        for number, (tap, seen) in enumerate(_taps(window, _counts(box), strides, dilation)):
+        for number, (tap, seen) in enumerate(taps_of(_own(box), window, strides, dilation)):
             np.multiply(strip[seen], weights[tap], out=product if number else total)
             if number:
                 np.add(total, product, out=total)
@@ -144,7 +128,7 @@ def _to_kernel(
             strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
             part = g[box].astype(pool.dtype, copy=False)
             product = pool.take("product", part.shape)
-            for tap, seen in _taps(window, _counts(box), strides, dilation):
+            for tap, seen in taps_of(_own(box), window, strides, dilation):
                 np.multiply(strip[seen], part, out=product)
                 total[tap] += product.reshape(-1, product.shape[-1]).sum(0)
     out[...] = total.reshape(out.shape)

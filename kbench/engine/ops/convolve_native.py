@@ -1,0 +1,79 @@
+"""The compiled kernels of convolutions, as hooks of the ops.
+
+A compiled kernel leaves out taps that see only the border, which the NumPy form multiplies by its
+zeros. For weights that are not finite that is not the same, so these are left to the NumPy form. A
+gradient to the weights is finite only where what was summed is, which is seen when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.op import Native
+from kbench.engine.ops.correlate import is_finite
+from kbench.engine.ops.windows import pads_of, window_counts
+from kbench.engine.spec import Shape, Spec, known_size
+
+Call = Callable[..., None]
+Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
+Hook = Callable[..., Native | None]
+
+WORTH = 1 << 21  # products from which on a compiled kernel is worth while
+
+
+def hooks(finders: tuple[Finder, Finder, Finder] | None, forms: list[Any]) -> list[Hook | None]:
+    """The `native` entries of the three ops, beside their NumPy forms, in that order."""
+    if finders is None:
+        return [None, None, None]
+    frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
+    return [_hook(*one) for one in zip(finders, frames, forms, strict=True)]
+
+
+def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
+    return x.shape, kernel.shape
+
+
+def _to_input_frame(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+    return (g.shape[0], *(sizes.value or ())[1:]), kernel.shape
+
+
+def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+    return x.shape, tuple(sizes.value or ())
+
+
+def _hook(find: Finder, frame: Callable[..., tuple[Shape, Shape]], form: Any) -> Hook:
+    """`frame` gives the shapes of x and of the kernel, of which all else follows."""
+    to_kernel = frame is _to_kernel_frame
+
+    def native(*specs: Spec, **attrs: Any) -> Native | None:
+        x, kernel = frame(*specs)
+        space, window = x[1:-1], kernel[:-2]
+        places = (x[0], *window_counts(space, window, **attrs))
+        if (known_size((*places, *kernel)) or 0) < config.least(WORTH):
+            return None
+        pads = pads_of(space, window, **attrs)  # type: ignore[arg-type]
+        geometry = (attrs["strides"], tuple(before for before, _ in pads), attrs["dilation"])
+        bordered = frame is _to_input_frame or any(map(any, pads))
+
+        def found() -> Call | None:
+            call = find(specs[0].dtype, len(window))
+            if call is None:
+                return None
+
+            def run(out: np.ndarray, *rest: Any) -> None:
+                *arrays, check = rest
+                first, second = arrays[1::-1] if to_kernel else arrays[:2]
+                if to_kernel or not bordered or is_finite(second):
+                    call(out, first, second, *geometry, check)
+                if bordered and not is_finite(out if to_kernel else second):
+                    form(out, *arrays, **attrs)
+
+            return run
+
+        return found
+
+    return native
