@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -200,15 +201,30 @@ def text(found: Facts) -> str:
     return "\n".join(lines)
 
 
+def _api(as_json: bool) -> int:
+    """`kbench doctor --api`: the reference table, which `docs/api.md` is, too."""
+    import kbench_launcher
+
+    kbench_launcher.load()
+    from kbench import api
+
+    width = max(40, min(api.WIDTH, shutil.get_terminal_size((api.WIDTH, 24)).columns))
+    print(json.dumps(api.as_dicts(), indent=1) if as_json else api.text(width))
+    return OK
+
+
 def main(arguments: list[str]) -> int:
-    """`kbench doctor [--json] [--fast]`."""
+    """`kbench doctor [--json] [--fast] [--api]`."""
     parser = argparse.ArgumentParser(
         prog="kbench doctor",
         description="Versions, threads, kernel cache, and what this machine can do.",
     )
     parser.add_argument("--json", action="store_true", help="write JSON")
     parser.add_argument("--fast", action="store_true", help="measure nothing")
+    parser.add_argument("--api", action="store_true", help="every function and what it can do")
     options = parser.parse_args(arguments)
+    if options.api:
+        return _api(options.json)
     found = report(options.fast)
     print(json.dumps(found, indent=1, default=str) if options.json else text(found))
     return PROBLEMS if found["problems"] else OK

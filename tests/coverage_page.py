@@ -1,0 +1,72 @@
+"""Writes `docs/api.md`, and into `kbench/api.json` how many tests each function has.
+
+Run it from the project's folder after adding a function, a test row, a golden case or a wrong call:
+`python tests/coverage_page.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER.parent / "docs" / "api.md"
+
+Counts = dict[str, dict[str, int]]
+
+
+def counts() -> Counts:
+    """For each function the rows of the op table, the golden cases and the wrong calls."""
+    from case import rows
+    from cases import CASES
+
+    cases = json.loads((FOLDER / "golden" / "cases.json").read_text(encoding="utf-8"))["cases"]
+    wrong = [
+        one.function
+        for path in sorted(FOLDER.glob("wrong_*.py"))
+        for one in importlib.import_module(path.stem).WRONG
+    ]
+    found = {
+        "rows": Counter(row.case.name for row in rows(CASES)),
+        "golden": Counter(case["fn"] for case in cases),
+        "wrong": Counter(wrong),
+    }
+    names = sorted(set().union(*found.values()))
+    return {
+        name: {kind: counter[name] for kind, counter in found.items() if counter[name]}
+        for name in names
+    }
+
+
+def data_with(tests: Counts) -> str:
+    """The text of `kbench/api.json` with these counts, one line for each function."""
+    from kbench import api
+
+    known = api.data()
+    functions = ",\n  ".join(json.dumps(row) for row in known["functions"])
+    lines = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in tests.items())
+    families = json.dumps(known["families"])
+    return (
+        f'{{\n "families": {families},\n "functions": [\n  {functions}\n ],\n'
+        f' "tests": {{\n  {lines}\n }}\n}}\n'
+    )
+
+
+def main() -> None:
+    """Write both files."""
+    sys.path.insert(0, str(FOLDER))
+    from kbench import api, backend
+
+    public = set(backend.__all__)
+    tests = {name: one for name, one in counts().items() if name in public}
+    api.DATA.write_text(data_with(tests), encoding="utf-8")
+    api.entries.cache_clear()
+    PAGE.write_text(api.markdown(), encoding="utf-8")
+    print(f"{PAGE}: {api.summary()}")
+
+
+if __name__ == "__main__":
+    main()
