@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.declare import structured, view
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.op import apply
+from kbench.engine.kernels import rowcopy
+from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import INTEGERS, Spec
+from kbench.engine.spec import INTEGERS, Spec, known_size
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
 # ("block", start, size), which unlike a slice must lie within the axis; size -1 is the rest. A
 # number may be ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
+
+LEAST = 16_384  # cells from which on rows are taken by a kernel
+LEAST_ADDED = 1024
 
 
 def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
@@ -266,11 +272,46 @@ def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) 
     return total.astype(g.dtype, copy=False)
 
 
+def _moving(find: Callable[[], Any], operand: int) -> Native:
+    """A kernel that moves rows by index, with the error of `_check_rows` for one that is none."""
+
+    def found() -> Callable[..., None] | None:
+        move = find()
+        if move is None:
+            return None
+
+        def run(out: Any, *arrays: Any) -> None:
+            *given, check = arrays
+            try:
+                move(out, *given[:2], check)
+            except IndexError:
+                _check_rows(given[1], len(given[operand]))
+                raise
+
+        return run
+
+    return found
+
+
+def _gather_native(x: Spec, indices: Spec) -> Native | None:
+    width, count = known_size(x.shape[1:]), known_size(indices.shape)
+    if not width or (count or 0) * width < config.least(LEAST):
+        return None
+    return _moving(partial(rowcopy.find_take, x.dtype, width), 0)
+
+
+def _scatter_native(g: Spec, indices: Spec, x: Spec) -> Native | None:
+    if (known_size(g.shape) or 0) < config.least(LEAST_ADDED) or g.dtype == "bool":
+        return None
+    return _moving(partial(rowcopy.find_add, g.dtype), 2)
+
+
 GATHER = structured(
     "gather",
     _gather_infer,
     _gather_numpy,
     lambda g, y, x, indices: (apply(SCATTER, g, indices, x), None),
+    native=_gather_native,
 )
 SCATTER = structured(
     "scatter_add",
@@ -279,6 +320,7 @@ SCATTER = structured(
     lambda g, y, z, indices, x: (apply(GATHER, g, indices), None, None),
     allocates=True,
     shapes=(2,),
+    native=_scatter_native,
 )
 
 
