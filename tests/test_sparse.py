@@ -314,6 +314,14 @@ def test_a_large_matrix_is_never_made_dense() -> None:
             call()
 
 
+def test_a_matrix_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix, _ = random_pair(40, 30, 1)
+    monkeypatch.setattr(sparse, "CELLS", 70)
+    np.testing.assert_array_equal(sparse.as_dense(matrix), matrix.toarray())
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        assert sparse.as_dense(sp.csr_array(shape)).shape == shape
+
+
 def test_a_long_product_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse, "PIECE", 1)
     looked: list[int] = []

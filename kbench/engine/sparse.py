@@ -19,6 +19,7 @@ from kbench.engine.spec import INTEGERS, Shape, show
 Csr = Any  # scipy.sparse.csr_array
 SPARSE_DTYPES = ("bool", *INTEGERS, "float32", "float64")
 PIECE = 1 << 26  # multiply-adds between two looks at the cancel flag
+CELLS = 1 << 22  # cells that are written between two looks
 
 
 def is_matrix(value: object) -> bool:
@@ -111,7 +112,21 @@ def _check_range(indices: np.ndarray, size: int) -> None:
 def as_dense(csr: Csr) -> np.ndarray:
     """The whole matrix as an array; OutOfMemory when the machine cannot hold it."""
     memory.require_array(csr.shape, csr.dtype.itemsize, f"the dense value {show(csr.shape)}")
-    return np.asarray(csr.toarray())
+    out = np.empty(csr.shape, csr.dtype)
+    fill_dense(out, csr)
+    return out
+
+
+def fill_dense(out: np.ndarray, csr: Csr) -> None:
+    """Write the whole matrix into an array, in pieces that leave room for an interrupt."""
+    step = max(CELLS // max(csr.shape[1], 1), 1)
+    for first in range(0, csr.shape[0], step):
+        last = min(first + step, csr.shape[0])
+        part = out[first:last]
+        part.fill(0)  # SciPy adds to what is there
+        if part.size:
+            _rows(csr, first, last).toarray(out=part)
+        cancel.check()
 
 
 def from_dense(array: np.ndarray) -> Csr:
@@ -162,10 +177,18 @@ def density(csr: Csr) -> float:
 # ------------------------------------------------------------------ computing
 
 
-def _pieces(csr: Csr, work: int) -> Iterator[tuple[slice, Csr]]:
-    """The rows in runs that each take at most `PIECE` multiply-adds, without copying entries."""
+def _rows(csr: Csr, first: int, last: int) -> Csr:
+    """Some of the rows, without copying entries."""
     from scipy import sparse
 
+    begin, end = int(csr.indptr[first]), int(csr.indptr[last])
+    starts = csr.indptr[first : last + 1] - csr.indptr[first]
+    parts = (csr.data[begin:end], csr.indices[begin:end], starts)
+    return sparse.csr_array(parts, shape=(last - first, csr.shape[1]))
+
+
+def _pieces(csr: Csr, work: int) -> Iterator[tuple[slice, Csr]]:
+    """The rows in runs that each take at most `PIECE` multiply-adds, without copying entries."""
     starts = csr.indptr
     limit = max(PIECE // max(work, 1), 1)
     if int(starts[-1]) <= limit:
@@ -175,9 +198,7 @@ def _pieces(csr: Csr, work: int) -> Iterator[tuple[slice, Csr]]:
     while first < csr.shape[0]:
         last = int(np.searchsorted(starts, int(starts[first]) + limit, side="right")) - 1
         last = min(max(last, first + 1), csr.shape[0])
-        begin, end = int(starts[first]), int(starts[last])
-        parts = (csr.data[begin:end], csr.indices[begin:end], starts[first : last + 1] - begin)
-        yield slice(first, last), sparse.csr_array(parts, shape=(last - first, csr.shape[1]))
+        yield slice(first, last), _rows(csr, first, last)
         cancel.check()
         first = last
 

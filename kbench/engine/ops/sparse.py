@@ -17,7 +17,7 @@ from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor, cast_array, shared
 from kbench.engine.ops.arithmetic import cast
 from kbench.engine.ops.layout import expand_dims, squeeze, transpose
-from kbench.engine.sparse import Csr, multiply, sparse_dtype, with_data
+from kbench.engine.sparse import Csr, fill_dense, multiply, sparse_dtype, with_data
 from kbench.engine.spec import INTEGERS, Spec, promote
 from kbench.engine.tensor import Operand, Tensor
 
@@ -26,10 +26,8 @@ from kbench.engine.tensor import Operand, Tensor
 
 def _dense_numpy(out: Any, x: Csr) -> np.ndarray:
     if out is None:
-        return np.asarray(x.toarray())
-    if out.size:  # SciPy adds to what is there
-        out.fill(0)
-        x.toarray(out=out)
+        out = np.empty(x.shape, x.dtype)
+    fill_dense(out, x)
     return out  # type: ignore[no-any-return]
 
 
