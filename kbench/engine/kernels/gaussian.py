@@ -9,6 +9,7 @@ single numbers. It reads names that `names` gives, and `kernels.philox_fill` imp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -181,11 +182,9 @@ def _names() -> dict[str, Any]:
     }
 
 
-def _compiled(dtype: str) -> Pair:
+@functools.cache
+def pair(dtype: str) -> Pair:
+    """`pair(u, v)` on contiguous arrays of float32 or float64, which are not changed."""
     names = _names()
     exec(compile(form(dtype), f"<kbench gaussian {dtype}>", "exec"), names)
     return names["pair"]  # type: ignore[no-any-return]
-
-
-PAIRS: dict[str, Pair] = {dtype: _compiled(dtype) for dtype in ("float32", "float64")}
-"""`pair(u, v)` on contiguous arrays of a dtype, which are not changed."""

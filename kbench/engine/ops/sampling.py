@@ -147,7 +147,7 @@ def _box_muller(uniform: np.ndarray) -> np.ndarray:
     """Two independent normal numbers of every two uniform ones."""
     half = uniform.shape[1] // 2
     first, second = (np.ascontiguousarray(one) for one in np.split(uniform, [half], axis=1))
-    return np.concatenate(gaussian.PAIRS[uniform.dtype.name](first, second), axis=1)
+    return np.concatenate(gaussian.pair(uniform.dtype.name)(first, second), axis=1)
 
 
 def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
