@@ -308,43 +308,7 @@ def test_lists_and_arrays_are_operands() -> None:
     assert K.eval(y).ravel().tolist() == [3.0, 6.0]
 
 
-# ------------------------------------------------------------------ tiers
-
-LARGER = [
-    (1, {"strides": 3, "padding": "causal"}),
-    (1, {"dilation_rate": 4, "padding": "same"}),
-    (2, {}),
-    (2, {"strides": (2, 3), "padding": "same"}),
-    (2, {"dilation_rate": (1, 3), "padding": "same"}),
-    (2, {"padding": "same", "data_format": "channels_first"}),
-    (3, {"strides": (1, 2, 1), "padding": "same"}),
-]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("rank", "options"), LARGER, ids=str)
-def test_compiled_equals_numpy(
-    rank: int, options: dict[str, Any], dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = {1: (300,), 2: (25, 19), 3: (9, 8, 7)}[rank]
-    channels_first = "data_format" in options
-    shape = (3, 10, *sizes) if channels_first else (3, *sizes, 10)
-    arrays = [normal(*shape, dtype=dtype), normal(*(3,) * rank, 10, 17, dtype=dtype)]
-    inputs = [K.placeholder(one.shape, dtype=dtype) for one in arrays]
-    y = getattr(K, f"conv{rank}d")(*inputs, **options)
-    tensors = [y, *K.gradients(K.sum(y * y), inputs)]
-    monkeypatch.setenv("KBENCH_LEAST", "1")
-    values = {}
-    for tier in ("off", "wait"):
-        monkeypatch.setenv("KBENCH_JIT", tier)
-        compiled = K.function(inputs, tensors)
-        values[tier] = compiled(arrays)
-        forms = {one.form() for one in compiled.bound(arrays).chosen if "convolve" in one.label}
-        assert forms == {"blas" if tier == "off" else "library"}
-    tolerance = 2e-5 if dtype == "float32" else 1e-12
-    for value, wanted in zip(values["wait"], values["off"], strict=True):
-        scale = float(np.abs(wanted).max())
-        np.testing.assert_allclose(value, wanted, tolerance, tolerance * scale)
+# ------------------------------------------------------------------ plan and layouts
 
 
 def test_the_plan_tells_the_work() -> None:

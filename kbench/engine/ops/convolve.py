@@ -40,7 +40,8 @@ class Kind:
     forward: Form
     to_input: Form
     to_kernel: Form
-    finders: tuple[Finder, Finder, Finder] | None = None  # of compiled kernels, in that order
+    finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
+    worth: int = 1 << 21  # products from which on a compiled kernel is worth while
 
 
 # ------------------------------------------------------------------ rules
@@ -212,7 +213,7 @@ def family(kind: Kind) -> Family:
         )
 
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
-    natives = hooks(kind.finders, forms)
+    natives = hooks(kind.finders, forms, kind.worth)
 
     def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]

@@ -22,15 +22,14 @@ Call = Callable[..., None]
 Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
 Hook = Callable[..., Native | None]
 
-WORTH = 1 << 21  # products from which on a compiled kernel is worth while
 
+def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], worth: int) -> list[Hook]:
+    """The `native` entries of the three ops, beside their NumPy forms, in that order.
 
-def hooks(finders: tuple[Finder, Finder, Finder] | None, forms: list[Any]) -> list[Hook | None]:
-    """The `native` entries of the three ops, beside their NumPy forms, in that order."""
-    if finders is None:
-        return [None, None, None]
+    They are for `worth` products and more: below, NumPy is quicker than finding threads to work.
+    """
     frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
-    return [_hook(*one) for one in zip(finders, frames, forms, strict=True)]
+    return [_hook(*one, worth) for one in zip(finders, frames, forms, strict=True)]
 
 
 def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
@@ -45,7 +44,7 @@ def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
     return x.shape, tuple(sizes.value or ())
 
 
-def _hook(find: Finder, frame: Callable[..., tuple[Shape, Shape]], form: Any) -> Hook:
+def _hook(find: Finder, frame: Callable[..., tuple[Shape, Shape]], form: Any, worth: int) -> Hook:
     """`frame` gives the shapes of x and of the kernel, of which all else follows."""
     to_kernel = frame is _to_kernel_frame
 
@@ -53,7 +52,7 @@ def _hook(find: Finder, frame: Callable[..., tuple[Shape, Shape]], form: Any) ->
         x, kernel = frame(*specs)
         space, window = x[1:-1], kernel[:-2]
         places = (x[0], *window_counts(space, window, **attrs))
-        if (known_size((*places, *kernel)) or 0) < config.least(WORTH):
+        if (known_size((*places, *kernel)) or 0) < config.least(worth):
             return None
         pads = pads_of(space, window, **attrs)  # type: ignore[arg-type]
         geometry = (attrs["strides"], tuple(before for before, _ in pads), attrs["dilation"])

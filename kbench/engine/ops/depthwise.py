@@ -6,15 +6,17 @@ Separable convolution adds a product over the channels behind it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kbench.engine.errors import ShapeError
+from kbench.engine.kernels import depthwise as compiled
 from kbench.engine.op import apply
 from kbench.engine.ops.conv import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.convolve import CONVOLVE, Kind, check_channels, family
+from kbench.engine.ops.convolve_native import Call, Finder
 from kbench.engine.ops.correlate import (
     Block,
     Scratch,
@@ -139,8 +141,48 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
+def _finder(find: Callable[[str], Call | None], axis: Ints) -> Finder:
+    """A kernel over two spatial axes, also for one: `axis` says where each array gets the other."""
+
+    def found(dtype: str, rank: int) -> Call | None:
+        call = find(dtype) if rank < 3 else None
+        if call is None or rank == 2:
+            return call
+
+        def run(
+            out: np.ndarray,
+            first: np.ndarray,
+            second: np.ndarray,
+            strides: Ints,
+            before: Ints,
+            dilation: Ints,
+            check: Any,
+        ) -> None:
+            arrays = zip((out, first, second), axis, strict=True)
+            lifted = [np.expand_dims(array, place) for array, place in arrays]
+            call(*lifted, (1, *strides), (0, *before), (1, *dilation), check)
+
+        return run
+
+    return found
+
+
 DEPTHWISE = family(
-    Kind("depthwise", "numpy", _filters, lambda kernel: 1, _forward, _to_input, _to_kernel)
+    Kind(
+        "depthwise",
+        "numpy",
+        _filters,
+        lambda kernel: 1,
+        _forward,
+        _to_input,
+        _to_kernel,
+        (
+            _finder(compiled.find_depthwise_forward, (1, 1, 0)),
+            _finder(compiled.find_depthwise_to_input, (1, 1, 0)),
+            _finder(compiled.find_depthwise_to_kernel, (0, 1, 1)),
+        ),
+        worth=1 << 17,
+    )
 )
 
 # ------------------------------------------------------------------ as Keras calls it
