@@ -82,7 +82,13 @@ def checked_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
     """A value that a user's function returned, as a tensor."""
     if value is None or callable(value) and not isinstance(value, Tensor):
         raise ArgumentError(f"{what} must be a tensor, got {value!r}")
-    return as_tensor(value, like=like)
+    result = as_tensor(value, like=like)
+    if result.spec.sparse:
+        raise DtypeError(
+            f"{what} is {result.spec}, but the results of a loop are dense",
+            suggestion="K.to_dense(...)",
+        )
+    return result
 
 
 # ------------------------------------------------------------------ zeros in an output's shape
