@@ -179,7 +179,7 @@ def set_image_dim_ordering(dim_ordering: str) -> None:
     Raises:
         ArgumentError: any other value.
     """
-    if dim_ordering not in _ORDERINGS:
+    if not isinstance(dim_ordering, str) or dim_ordering not in _ORDERINGS:
         raise ArgumentError(f"dim_ordering must be 'tf' or 'th', got {dim_ordering!r}")
     set_image_data_format(_ORDERINGS[dim_ordering])
 
