@@ -7,6 +7,7 @@ address. float16 is computed in float32. `suits` says for which sizes the kernel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,8 @@ Call = Callable[..., None]
 Ints = Sequence[int]
 
 FLOATS = ("float16", "float32", "float64")
+WORTH = 500_000
+"""Products below which the NumPy form is as fast."""
 
 
 def find_forward(dtype: str, rank: int) -> Call | None:
@@ -154,3 +157,22 @@ def _three(array: Array, kind: str) -> Array:
     if kind == "kernel":
         return array.reshape(missing + array.shape)
     return array.reshape(array.shape[:1] + missing + array.shape[1:])
+
+
+def suits(what: str, kernel: Sequence[int], places: int) -> bool:
+    """Whether a compiled kernel is as fast as the NumPy form at least.
+
+    Arguments:
+        what: "forward", "to_input" or "to_kernel".
+        kernel: shape of the kernel, [*window, channels, filters].
+        places: images times output places of the convolution.
+
+    Measured: below half a million products the call costs more than it gains. A window of one
+    place is a single matrix product, which BLAS does best. One column of results, where there are
+    channels enough for BLAS, leaves most of a vector idle.
+    """
+    *window, channels, filters = kernel
+    if math.prod(window) == 1 or math.prod(kernel) * places < WORTH:
+        return False
+    columns, summed = (channels, filters) if what == "to_input" else (filters, channels)
+    return columns > 1 or summed < 8

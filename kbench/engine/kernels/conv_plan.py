@@ -6,6 +6,7 @@ threads, so neither do results.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ STRIP_BYTES = 384 * 1024
 """Rows copied for one item: with the panel that meets them they stay in the second cache."""
 ITEM_WORK = 8_000_000
 """Products of one item, about 0.1 ms: many items to share out, and little time to start each."""
+LARGE = 128 * 1024
+"""Weights from which on a kernel leaves no room for anything else in the second cache."""
 ENOUGH = 32
 """Items that keep any number of threads busy."""
 
@@ -49,13 +52,15 @@ class Axis:
         return all(b - a == 1 for a, b in itertools.pairwise(self.offsets))
 
 
+@functools.lru_cache(1024)
 def forward_axis(window: int, stride: int, pad: int, dilation: int, count: int) -> Axis:
     """The axis of a convolution with `count` outputs."""
     index = tuple(range(window))
     return Axis(tuple(i * dilation - pad for i in index), index, count, stride)
 
 
-def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) -> list[Axis]:
+@functools.lru_cache(1024)
+def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) -> tuple[Axis, ...]:
     """The axes of the gradient to an input of `size`, one for each phase of the stride.
 
     Input h was read by output o with tap i where o * stride = h + pad - i * dilation, so inputs of
@@ -68,10 +73,10 @@ def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) 
         offsets = tuple((phase + pad - i * dilation) // stride for i in taps)
         count = -(-(size - phase) // stride)
         axes.append(Axis(offsets, tuple(taps), count, 1, stride, phase))
-    return axes
+    return tuple(axes)
 
 
-def phases(axes: Sequence[list[Axis]]) -> Iterator[tuple[Axis, ...]]:
+def phases(axes: Sequence[tuple[Axis, ...]]) -> Iterator[tuple[Axis, ...]]:
     """Every combination of the phases of the axes."""
     return itertools.product(*axes)
 
@@ -99,14 +104,16 @@ def cut_gather(
     """Cut a gather; `depth` is products per output, `line_bytes` a row of a strip, 0 for none."""
     panels = -(-filters // (2 * lanes))
     row_work = max(1, columns.count * depth * panels * 2 * lanes)
-    height = max(1, min(rows.count, 8, ITEM_WORK // row_work))
+    # A kernel larger than the second cache is read anew by every item, so items are larger.
+    item_work = ITEM_WORK if depth * filters < LARGE else 8 * ITEM_WORK
+    height = max(1, min(rows.count, 8, item_work // row_work))
     while height > 1 and _strip(planes, rows, height, 1) * line_bytes > STRIP_BYTES:
         height = (height + 1) // 2
     height = -(-rows.count // -(-rows.count // height))  # chunks of like size
     total = images * planes.count
     together = 1
     if height == rows.count:
-        wanted = ITEM_WORK // (row_work * height)
+        wanted = item_work // (row_work * height)
         room = STRIP_BYTES // max(1, _strip(planes, rows, height, 1) * line_bytes)
         together = max(1, min(wanted, room, 16, -(-total // ENOUGH)))
     chunks, groups = -(-rows.count // height), -(-total // together)

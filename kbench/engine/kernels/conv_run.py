@@ -6,6 +6,8 @@ say, compiled code stays inside: input rows and columns outside of the array are
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -33,15 +35,19 @@ from kbench.engine.kernels.loops import drive
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object] | None
 Ints = Sequence[int]
+Sizes = tuple[int, ...]
 
 PRODUCTS = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
+
+PLANS = 256
+"""Sizes whose plans are kept."""
 
 _pace = {"float32": 1.5e-9, "float64": 3e-9}
 """Seconds of 32 products: a guess at first, then twice what the last large run took."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tiles:
     """The compiled tiles of a dtype and the kernels around them."""
 
@@ -83,104 +89,150 @@ def to_input(
         _gather(tiles, out, g, kernel, True, phase, check)
 
 
-def run_job(
-    job: Job, fields: Sequence[str], values: dict[str, int], items: int, work: int, dtype: str,
-    check: Check,
-) -> None:  # fmt: skip
-    """Drive a kernel whose items take `work` products each."""
-    params = np.array([values[name] for name in fields], np.int64)
-    each = -(-work // PRODUCTS)
-    begun = time.perf_counter()
-    drive(job, params, items, each, check, _pace[dtype])
-    if items * each > 20 * threads.PARALLEL_FROM:
-        _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (items * each))
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A kernel's parameters for some sizes, without the addresses that every call sets.
+
+    `fields` are all parameters, those that a call sets first; `kept` are tables they point to.
+    """
+
+    fields: tuple[str, ...]
+    template: Array
+    items: int
+    work: int
+    areas: tuple[int, ...]
+    kept: tuple[Array, ...]
+
+    def __call__(self, job: Job, dtype: str, check: Check, *addresses: int) -> None:
+        """Drive the kernel, in tiles so short that `check` is called often enough."""
+        params = self.template.copy()
+        params[: len(addresses)] = addresses
+        areas = None
+        if self.areas:
+            areas = Areas(*self.areas)
+            params[len(addresses) : len(addresses) + 4] = areas.fields
+        each = -(-self.work // PRODUCTS)
+        begun = time.perf_counter()
+        drive(job, params, self.items, each, check, _pace[dtype])
+        if self.items * each > 20 * threads.PARALLEL_FROM:
+            _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
+
+
+def made_run(
+    fields: tuple[str, ...], values: dict[str, int], items: int, work: int,
+    areas: tuple[int, ...] = (), kept: Sequence[Array] = (),
+) -> Run:  # fmt: skip
+    """A `Run` whose parameters not among `values` are set by each call."""
+    template = np.array([values.get(name, 0) for name in fields], np.int64)
+    return Run(fields, template, items, work, areas, tuple(kept))
+
+
+def starts(parts: Sequence[int]) -> list[int]:
+    """Where the parts of a scratch area begin, each on a cache line; then the area's size."""
+    return list(itertools.accumulate((-(-part // 64) * 64 + 64 for part in parts), initial=0))
 
 
 class Areas:
     """Scratch areas, one for each thread, and the flags that say which are taken."""
 
     def __init__(self, *parts: int) -> None:
-        starts, self.bytes = [], 0
-        for part in parts:
-            starts.append(self.bytes)
-            self.bytes += -(-part // 64) * 64 + 64
-        self.starts = starts
-        self.count = max(1, threads.count())
-        self._block = np.empty(self.count * self.bytes + 64, np.uint8)
-        self._flags = np.zeros(self.count, np.int64)
+        self._bytes = starts(parts)[-1]
+        self._count = max(1, threads.count())
+        self._block = np.empty(self._count * self._bytes + 64, np.uint8)
+        self._flags = np.zeros(self._count, np.int64)
 
     @property
-    def fields(self) -> dict[str, int]:
-        """What a kernel needs to know."""
+    def fields(self) -> Sizes:
+        """What a kernel needs to know: flags, their number, the first area, bytes of one."""
         start = -(-address_of(self._block) // 64) * 64
-        flags = address_of(self._flags)
-        return {"flags": flags, "areas": self.count, "scratch": start, "area_bytes": self.bytes}
+        return address_of(self._flags), self._count, start, self._bytes
 
 
-def _packed(
-    tiles: Tiles, kernel: Array, back: bool, axes: Sequence[Axis], check: Check
-) -> Array:  # fmt: skip
-    """The kernel's matrices for the taps of the axes, in panels; transposed when going `back`."""
-    window, channels, filters = kernel.shape[:3], kernel.shape[3], kernel.shape[4]
-    places = np.ravel_multi_index(np.ix_(*(np.array(a.index, np.int64) for a in axes)), window)
-    places = np.ascontiguousarray(places.reshape(-1) * (channels * filters))
-    rows, columns = (filters, channels) if back else (channels, filters)
-    width = -(-columns // tiles.lanes) * tiles.lanes
-    packed = np.empty(places.size * rows * width, tiles.dtype)
-    values = {
-        "packed": address_of(packed), "kernel": address_of(kernel), "places": address_of(places),
-        "taps": places.size, "rows": rows, "columns": columns, "lanes": tiles.lanes,
-        "row_step": 1 if back else filters, "column_step": filters if back else 1,
-    }  # fmt: skip
-    work = 4 * PRODUCTS * rows * columns
-    params = np.array([values[name] for name in sources.PACK_FIELDS], np.int64)
-    drive(tiles.pack, params, places.size, work // PRODUCTS, check)
-    return packed
+# ------------------------------------------------------------------ forward, and back to the input
+
+
+@dataclass(frozen=True, eq=False)
+class _Gather:
+    """One phase of a convolution for some sizes."""
+
+    pack: Run
+    packed: int
+    """Elements of the packed kernel."""
+    run: Run
 
 
 def _gather(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: Sequence[Axis],
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[Axis, ...],
     check: Check,
 ) -> None:  # fmt: skip
     """One phase of a convolution: every output of it is written."""
-    planes, rows, columns = axes
     if out.size == 0 or min(axis.count for axis in axes) == 0:
         return
-    places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
-    taps = math.prod(len(axis.offsets) for axis in axes)
-    if taps == 0 or x.size == 0:
+    if x.size == 0 or kernel.size == 0 or min(len(axis.offsets) for axis in axes) == 0:
+        places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
         out[:, *places] = 0
         return
-    packed = _packed(tiles, kernel, back, axes, check)
-    channels, filters = x.shape[4], out.shape[4]
-    joined = columns.dense
-    depth = len(columns.offsets) * channels if joined else channels
-    direct = columns.low >= 0 and columns.low + columns.width <= x.shape[3]
+    plan = _planned(tiles, out.shape, x.shape, kernel.shape, back, axes)
+    packed = np.empty(plan.packed, tiles.dtype)
+    plan.pack(tiles.pack, tiles.dtype, check, address_of(packed), address_of(kernel))
+    addresses = address_of(out), address_of(x), address_of(packed)
+    plan.run(tiles.gather, tiles.dtype, check, *addresses)
+
+
+@functools.lru_cache(PLANS)
+def _planned(
+    tiles: Tiles, out: Sizes, x: Sizes, kernel: Sizes, back: bool, axes: tuple[Axis, ...]
+) -> _Gather:
+    planes, rows, columns = axes
+    taps = math.prod(len(axis.offsets) for axis in axes)
+    channels, filters = x[4], out[4]
+    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
     line = 0 if direct else columns.width * channels * tiles.size
-    cut = cut_gather(planes, rows, columns, x.shape[0], taps * channels, filters, tiles.lanes, line)
+    cut = cut_gather(planes, rows, columns, x[0], taps * channels, filters, tiles.lanes, line)
     most_rows = cut.together * cut.height
-    areas = Areas(
+    areas = (
         cut.strip_rows * line,
         8 * cut.together * len(planes.offsets) * cut.span,
         16 * most_rows * taps,
         16 * most_rows,
     )
     offsets = [np.array(axis.offsets, np.int64) for axis in axes]
+    _, seen_at, table_at, row_at, _ = starts(areas)
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "out": address_of(out), "x": address_of(x), "packed": address_of(packed), **areas.fields,
-        "seen_at": areas.starts[1], "table_at": areas.starts[2], "row_at": areas.starts[3],
-        "filters": filters, "channels": channels, "images": x.shape[0], "depth": depth,
+        "seen_at": seen_at, "table_at": table_at, "row_at": row_at,
+        "filters": filters, "channels": channels, "images": x[0],
+        "depth": len(columns.offsets) * channels if columns.dense else channels,
         "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,
-        **_axis_fields(axes, x, out, offsets, joined), **_cut_fields(cut),
+        **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
-    run_job(tiles.gather, sources.GATHER_FIELDS, values, cut.items, cut.work, tiles.dtype, check)
+    run = made_run(sources.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
+    pack, packed = _packing(tiles, kernel, back, axes)
+    return _Gather(pack, packed, run)
+
+
+def _packing(tiles: Tiles, kernel: Sizes, back: bool, axes: tuple[Axis, ...]) -> tuple[Run, int]:
+    """How the matrices of the axes' taps go into panels, transposed when going `back`."""
+    channels, filters = kernel[3:]
+    index = np.ix_(*(np.array(axis.index, np.int64) for axis in axes))
+    places = np.ravel_multi_index(index, kernel[:3]).reshape(-1) * (channels * filters)
+    places = np.ascontiguousarray(places, np.int64)
+    rows, columns = (filters, channels) if back else (channels, filters)
+    values = {
+        "places": address_of(places), "taps": places.size, "rows": rows, "columns": columns,
+        "lanes": tiles.lanes, "row_step": 1 if back else filters,
+        "column_step": filters if back else 1,
+    }  # fmt: skip
+    width = -(-columns // tiles.lanes) * tiles.lanes
+    work = 4 * PRODUCTS * rows * columns
+    run = made_run(sources.PACK_FIELDS, values, places.size, work, kept=[places])
+    return run, places.size * rows * width
 
 
 def _axis_fields(
-    axes: Sequence[Axis], x: Array, out: Array, offsets: Sequence[Array], joined: bool
+    axes: Sequence[Axis], x: Sizes, out: Sizes, offsets: Sequence[Array], joined: bool
 ) -> dict[str, int]:
-    """What a gather knows of each axis; joined columns are one tap."""
+    """What a kernel knows of each axis; joined columns are one tap."""
     fields: dict[str, int] = {}
     for number, name in enumerate(("plane", "row", "column")):
         axis = axes[number]
@@ -188,7 +240,7 @@ def _axis_fields(
             f"{name}s": axis.count, f"{name}_step": axis.step, f"{name}_phase": axis.phase,
             f"{name}_stride": axis.stride, f"{name}_offsets": address_of(offsets[number]),
             f"{name}_taps": 1 if joined and number == 2 else len(axis.offsets),
-            f"in_{name}s": x.shape[1 + number], f"out_{name}s": out.shape[1 + number],
+            f"in_{name}s": x[1 + number], f"out_{name}s": out[1 + number],
         }  # fmt: skip
     return fields
 
@@ -196,6 +248,9 @@ def _axis_fields(
 def _cut_fields(cut: Cut) -> dict[str, int]:
     names = ("height", "together", "bundle", "chunks", "groups", "span")
     return {name: getattr(cut, name) for name in names}
+
+
+# ------------------------------------------------------------------ back to the kernel
 
 
 def to_kernel(
@@ -210,36 +265,43 @@ def to_kernel(
     if g.size == 0 or x.size == 0:
         out.fill(0)
         return
-    axes = tuple(map(forward_axis, out.shape[:3], strides, pads, dilation, g.shape[1:4]))
+    steps = tuple(strides), tuple(pads), tuple(dilation)
+    parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
+    partials = out if parts == 1 else np.empty((parts, *out.shape), tiles.dtype)
+    run(tiles.reduce, tiles.dtype, check, address_of(partials), address_of(x), address_of(g))
+    if parts > 1:
+        np.add.reduce(partials, axis=0, out=out)
+
+
+@functools.lru_cache(PLANS)
+def _planned_sums(
+    tiles: Tiles, out: Sizes, g: Sizes, x: Sizes, strides: Sizes, pads: Sizes, dilation: Sizes
+) -> tuple[int, Run]:
+    axes = tuple(map(forward_axis, out[:3], strides, pads, dilation, g[1:4]))
     planes, rows, columns = axes
     taps = len(planes.offsets) * len(rows.offsets)
-    window, channels, filters = len(columns.offsets), x.shape[4], g.shape[4]
-    height = math.prod(g.shape[:3])
+    window, channels, filters = len(columns.offsets), x[4], g[4]
+    height = math.prod(g[:3])
     cut = cut_sums(height, columns.count, taps, window, channels, filters, tiles.size)
-    direct = columns.low >= 0 and columns.low + columns.width <= x.shape[3]
-    joined = columns.dense and cut.block == channels
+    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
     packs = filters % tiles.lanes != 0 or filters >= 256
     wide = -(-filters // tiles.lanes) * tiles.lanes
-    areas = Areas(
+    areas = (
         0 if direct else cut.together * columns.width * cut.block * tiles.size,
         16 * cut.together,
         cut.together * columns.count * wide * tiles.size if packs else 0,
     )
-    partials = out if cut.parts == 1 else np.empty((cut.parts, *out.shape), tiles.dtype)
     offsets = [np.array(axis.offsets, np.int64) for axis in axes]
+    _, table_at, panels_at, _ = starts(areas)
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "out": address_of(partials), "x": address_of(x), "g": address_of(g), **areas.fields,
-        "table_at": areas.starts[1], "panels_at": areas.starts[2],
+        "table_at": table_at, "panels_at": panels_at,
         "filters": filters, "channels": channels, **_axis_fields(axes, x, g, offsets, False),
         "rows": height, "lines": rows.count, "low": columns.low, "width": columns.width,
         "direct": int(direct), "packs": int(packs), "taps": taps,
-        "joined": int(joined),
-        **_sum_fields(cut, taps, channels),
+        "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
     }  # fmt: skip
-    run_job(tiles.reduce, sources.REDUCE_FIELDS, values, cut.items, cut.work, tiles.dtype, check)
-    if cut.parts > 1:
-        np.add.reduce(partials, axis=0, out=out)
+    return cut.parts, made_run(sources.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets)
 
 
 def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:

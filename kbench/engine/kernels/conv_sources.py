@@ -58,8 +58,8 @@ FIELDS
 '''
 
 GATHER_FIELDS = (
-    "wide", "narrow", "lanes", "most", "out", "x", "packed",
-    "flags", "areas", "scratch", "area_bytes", "seen_at", "table_at", "row_at",
+    "out", "x", "packed", "flags", "areas", "scratch", "area_bytes",    # set by each call
+    "wide", "narrow", "lanes", "most", "seen_at", "table_at", "row_at",
     "planes", "rows", "columns",                        # of the output, within its phase
     "plane_step", "row_step", "column_step",            # how far one of them is from the next
     "plane_phase", "row_phase", "column_phase",
@@ -180,8 +180,8 @@ FIELDS
 '''
 
 REDUCE_FIELDS = (
-    "wide", "narrow", "lanes", "most", "out", "x", "g",
-    "flags", "areas", "scratch", "area_bytes", "table_at", "panels_at",
+    "out", "x", "g", "flags", "areas", "scratch", "area_bytes",         # set by each call
+    "wide", "narrow", "lanes", "most", "table_at", "panels_at",
     "rows", "each", "together",                         # output rows: all, of a part, of a chunk
     "planes", "lines", "columns", "filters",
     "in_planes", "in_rows", "in_columns", "channels",

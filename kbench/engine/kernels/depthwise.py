@@ -8,6 +8,7 @@ Sizes are checked before compiled code sees an address. float16 is computed in f
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +30,15 @@ Ints = Sequence[int]
 
 BLOCK_BYTES = 32 * 2**20
 """Copies of the input, one for each of several filters of a channel, are made in such blocks."""
+LINES_WORK = 1_000_000
+"""Products of one item."""
+WEIGHT = 4
+"""A product here takes as long as so many of the tile's: memory is the limit."""
 PARTS = 32
 """Parts with sums of their own in the gradient to the weights; the threads share them out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loops:
     """The compiled inner loops of a dtype and the kernels around them."""
 
@@ -149,32 +154,37 @@ def _gather(
     if taps == 0 or x.size == 0:
         out[:, rows.phase :: rows.step, columns.phase :: columns.step] = 0
         return
-    channels = out.shape[3]
-    line_work = columns.count * taps * channels
-    height = max(1, min(rows.count, 1_000_000 // line_work))
+    run = _planned(loops, out.shape, x.shape, weights.shape[1], tuple(axes))
+    addresses = address_of(out), address_of(x), address_of(weights)
+    run(loops.gather, loops.dtype, check, *addresses)
+
+
+@functools.lru_cache(conv_run.PLANS)
+def _planned(loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]) -> conv_run.Run:
+    rows, columns = axes
+    taps = len(rows.offsets) * len(columns.offsets)
+    line_work = columns.count * taps * out[3]
+    height = max(1, min(rows.count, LINES_WORK // line_work))
     chunks = -(-rows.count // height)
     high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
-    inner_last = min(columns.count, (x.shape[2] - 1 - high) // columns.stride + 1)
-    areas = conv_run.Areas(16 * taps)
     tables = [np.array(one, np.int64) for axis in axes for one in (axis.offsets, axis.index)]
     values = {
-        "pixels": loops.pixels, "out": address_of(out), "x": address_of(x),
-        "kernel": address_of(weights), **areas.fields,
-        "images": x.shape[0], "rows": rows.count, "columns": columns.count,
+        "pixels": loops.pixels, "images": x[0], "rows": rows.count, "columns": columns.count,
         "row_step": rows.step, "column_step": columns.step,
         "row_phase": rows.phase, "column_phase": columns.phase,
-        "out_rows": out.shape[1], "out_columns": out.shape[2],
-        "in_rows": x.shape[1], "in_columns": x.shape[2], "channels": channels,
+        "out_rows": out[1], "out_columns": out[2],
+        "in_rows": x[1], "in_columns": x[2], "channels": out[3],
         "row_stride": rows.stride, "column_stride": columns.stride,
         "row_taps": len(rows.offsets), "column_taps": len(columns.offsets),
         "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
         "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
-        "window": weights.shape[1], "height": height, "chunks": chunks,
-        "inner_first": max(0, -(columns.low // columns.stride)), "inner_last": inner_last,
+        "window": window, "height": height, "chunks": chunks,
+        "inner_first": max(0, -(columns.low // columns.stride)),
+        "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
-    conv_run.run_job(
-        loops.gather, sources.GATHER_FIELDS, values, x.shape[0] * chunks,
-        4 * height * line_work, loops.dtype, check,
+    return conv_run.made_run(
+        sources.GATHER_FIELDS, values, x[0] * chunks, WEIGHT * height * line_work, (16 * taps,),
+        tables,
     )  # fmt: skip
 
 
@@ -206,20 +216,29 @@ def _reduce(
     loops: Loops, window: Ints, g: Array, x: Array, axes: Sequence[Axis], check: Check
 ) -> Array:
     """Sums of fixed parts of the rows: [parts, height, width, channels]."""
+    parts, run = _planned_sums(loops, tuple(window), g.shape, x.shape, tuple(axes))
+    totals = np.empty((parts, *window, x.shape[3]), loops.dtype)
+    run(loops.reduce, loops.dtype, check, address_of(totals), address_of(x), address_of(g))
+    return totals
+
+
+@functools.lru_cache(conv_run.PLANS)
+def _planned_sums(
+    loops: Loops, window: Ints, g: Ints, x: Ints, axes: tuple[Axis, ...]
+) -> tuple[int, conv_run.Run]:
     rows, columns = axes
-    lines = g.shape[0] * rows.count
+    lines = g[0] * rows.count
     each = -(-lines // PARTS)
     parts = -(-lines // each)
-    totals = np.empty((parts, *window, x.shape[3]), loops.dtype)
     tables = [np.array(axis.offsets, np.int64) for axis in axes]
     values = {
-        "products": loops.products, "out": address_of(totals), "x": address_of(x),
-        "g": address_of(g), "lines": lines, "each": each, "rows": rows.count,
-        "columns": columns.count, "in_rows": x.shape[1], "in_columns": x.shape[2],
-        "channels": x.shape[3], "row_stride": rows.stride, "column_stride": columns.stride,
+        "products": loops.products, "lines": lines, "each": each, "rows": rows.count,
+        "columns": columns.count, "in_rows": x[1], "in_columns": x[2],
+        "channels": x[3], "row_stride": rows.stride, "column_stride": columns.stride,
         "row_taps": window[0], "column_taps": window[1],
         "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
     }  # fmt: skip
-    work = 4 * each * columns.count * window[0] * window[1] * x.shape[3]
-    conv_run.run_job(loops.reduce, sources.REDUCE_FIELDS, values, parts, work, loops.dtype, check)
-    return totals
+    work = WEIGHT * each * columns.count * window[0] * window[1] * x[3]
+    return parts, conv_run.made_run(
+        sources.REDUCE_FIELDS, values, parts, work, kept=tables
+    )  # fmt: skip

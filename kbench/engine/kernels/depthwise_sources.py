@@ -26,8 +26,8 @@ def products(x, step_x, g, step_g, count, totals, channels):
 '''
 
 GATHER_FIELDS = (
-    "pixels", "out", "x", "kernel", "flags", "areas", "scratch", "area_bytes",
-    "images", "rows", "columns", "row_step", "column_step", "row_phase", "column_phase",
+    "out", "x", "kernel", "flags", "areas", "scratch", "area_bytes",    # set by each call
+    "pixels", "images", "rows", "columns", "row_step", "column_step", "row_phase", "column_phase",
     "out_rows", "out_columns", "in_rows", "in_columns", "channels",
     "row_stride", "column_stride", "row_taps", "column_taps",
     "row_offsets", "column_offsets", "row_index", "column_index", "window",
@@ -95,7 +95,8 @@ FIELDS
 '''
 
 REDUCE_FIELDS = (
-    "products", "out", "x", "g", "lines", "each", "rows", "columns", "in_rows", "in_columns",
+    "out", "x", "g",                                                    # set by each call
+    "products", "lines", "each", "rows", "columns", "in_rows", "in_columns",
     "channels", "row_stride", "column_stride", "row_taps", "column_taps",
     "row_offsets", "column_offsets",
 )  # fmt: skip
