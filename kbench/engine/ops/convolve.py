@@ -41,7 +41,7 @@ class Kind:
     to_input: Form
     to_kernel: Form
     finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
-    worth: int = 1 << 21  # products from which on a compiled kernel is worth while
+    worth: int = 1 << 19  # products from which on a compiled kernel is worth while
 
 
 # ------------------------------------------------------------------ rules

@@ -181,7 +181,7 @@ DEPTHWISE = family(
             _finder(compiled.find_depthwise_to_input, (1, 1, 0)),
             _finder(compiled.find_depthwise_to_kernel, (0, 1, 1)),
         ),
-        worth=1 << 17,
+        worth=1 << 15,
     )
 )
 
