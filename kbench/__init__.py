@@ -11,6 +11,7 @@ from typing import Any
 from kbench.engine import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
 from kbench import backend
 from kbench import engines as _engines
+from kbench import keras_client as _keras_client
 from kbench import legacy as _legacy
 from kbench.backend import *  # noqa: F403
 from kbench.engine import config as _config
@@ -19,6 +20,7 @@ from kbench.version import __version__
 
 __all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
 _engines.start(_config.load_file(), vars(backend), globals())
+_keras_client.install()
 
 
 def _rich_repr(value: Any) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""What is there only for Keras 2.3.1: one state of the settings, and repairs of its modules.
+
+`import kbench` changes nothing that anyone can see: a finder waits at the head of
+`sys.meta_path` for the few modules of Keras named below. It lets every other import pass, and
+these too unless Keras runs on kbench. Whichever of the two is imported first, `install` and the
+finder see to it that the other finds what it needs. Keras itself is never imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from types import ModuleType
+from typing import Any
+
+NAMES = ("kbench", "kbench.backend")  # as KERAS_BACKEND may call us
+
+# Settings that Keras keeps in `keras.backend.common`, from which load_backend.py takes them.
+SHARED = (
+    "cast_to_floatx epsilon floatx image_data_format normalize_data_format set_epsilon set_floatx "
+    "set_image_data_format set_image_dim_ordering"
+).split()
+
+# What keras/backend/__init__.py exports only for backends whose names it knows.
+UNEXPORTED = (
+    "clear_session get_session set_session manual_variable_initialization pattern_broadcast "
+    "get_variable_shape image_dim_ordering set_image_dim_ordering"
+).split()
+
+# Module of Keras -> module and function that prepare its execution or mend it afterwards.
+BEFORE = {"keras.callbacks.callbacks": ("kbench.keras_client.fixes", "before_callbacks")}
+AFTER = {
+    "keras.backend": ("kbench.keras_client", "begin"),
+    "keras.callbacks.callbacks": ("kbench.keras_client.fixes", "callbacks"),
+    "keras.callbacks.tensorboard_v1": ("kbench.keras_client.missing", "tensorboard"),
+    "keras.datasets.imdb": ("kbench.keras_client.fixes", "ragged_arrays"),
+    "keras.datasets.reuters": ("kbench.keras_client.fixes", "ragged_arrays"),
+    "keras.engine.saving": ("kbench.keras_client.files", "saving"),
+    "keras.engine.training_utils": ("kbench.keras_client.fixes", "training_utils"),
+    "keras.layers.core": ("kbench.keras_client.fixes", "lambda_layer"),
+    "keras.layers.cudnn_recurrent": ("kbench.keras_client.missing", "cudnn"),
+    "keras.metrics": ("kbench.keras_client.metrics", "metrics"),
+    "keras.optimizers": ("kbench.keras_client.missing", "optimizers"),
+    "keras.utils.generic_utils": ("kbench.keras_client.fixes", "generic_utils"),
+    "keras.utils.io_utils": ("kbench.keras_client.files", "io_utils"),
+    "keras.utils.metrics_utils": ("kbench.keras_client.metrics", "metrics_utils"),
+    "keras.utils.multi_gpu_utils": ("kbench.keras_client.missing", "multi_gpu"),
+    "keras_preprocessing.sequence": ("kbench.keras_client.fixes", "sequence"),
+}
+
+
+def keras_runs_on_kbench() -> bool:
+    """Whether Keras has been imported, or is being imported, with kbench as its backend."""
+    loading = sys.modules.get("keras.backend.load_backend")
+    return getattr(loading, "_BACKEND", None) in NAMES
+
+
+def install() -> None:
+    """Wait for Keras; when it is there already (it imports us), mend what is loaded."""
+    if not any(isinstance(one, _Finder) for one in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    package = sys.modules.get("keras.backend")
+    if package is not None and keras_runs_on_kbench():
+        begin(package)
+
+
+def begin(package: ModuleType) -> None:
+    """Share the settings with keras.backend, and mend what Keras loaded before its backend."""
+    share(package)
+    for name, where in AFTER.items():
+        if name != "keras.backend" and name in sys.modules:
+            _call(where, sys.modules[name])
+
+
+def share(package: ModuleType) -> None:
+    """One state of the settings, whichever side is used, and the names that Keras leaves out.
+
+    `package` is keras.backend. load_backend.py takes the settings' functions from common.py and
+    never from the backend, so that floatx would live twice: kbench's take their places.
+    """
+    from kbench import backend
+
+    places = [sys.modules.get(f"keras.backend.{name}") for name in ("common", "load_backend")]
+    for place in (package, *places):
+        if place is None:
+            continue
+        for name in SHARED:
+            if place is package or hasattr(place, name):
+                setattr(place, name, getattr(backend, name))
+    for name in UNEXPORTED:
+        if not hasattr(package, name):
+            setattr(package, name, getattr(backend, name))
+
+
+# ------------------------------------------------------------------ waiting for modules
+
+
+class _Finder(MetaPathFinder):
+    """Wraps the loaders of the modules named above."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in AFTER:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(name, spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """A module's own loader, and what is done around it."""
+
+    def __init__(self, name: str, own: Any) -> None:
+        self._name = name
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:  # get_source and the like
+        return getattr(self._own, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._own.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        mended = self._name == "keras.backend" or keras_runs_on_kbench()
+        restore = None
+        if mended and self._name in BEFORE:
+            restore = _call(BEFORE[self._name], module)
+        try:
+            self._own.exec_module(module)
+        finally:
+            if restore is not None:
+                restore()
+        if mended and keras_runs_on_kbench():
+            _call(AFTER[self._name], module)
+
+
+def _call(where: tuple[str, str], module: ModuleType) -> Any:
+    return getattr(importlib.import_module(where[0]), where[1])(module)

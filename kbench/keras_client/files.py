@@ -1,0 +1,124 @@
+"""Repairs of Keras 2.3.1 where h5py has moved on: it gives text as str where Keras decodes bytes.
+
+What was stored as ASCII, as bytes are, is given back as bytes; text stored as UTF-8 stays text.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kbench.keras_client.fixes import Stand
+
+
+def stored(attributes: Any, name: str) -> Any:
+    """An attribute as h5py 2 gave it: bytes where bytes were stored."""
+    import h5py
+
+    value = attributes[name]
+    kind = attributes.get_id(name).get_type()
+    if not isinstance(kind, h5py.h5t.TypeStringID) or kind.get_cset() != h5py.h5t.CSET_ASCII:
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return np.array(
+            [one.encode("utf-8") if isinstance(one, str) else one for one in value.ravel()], object
+        ).reshape(value.shape)
+    return value
+
+
+class _Attributes:
+    """The attributes of a group, read as above."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getitem__(self, name: str) -> Any:
+        return stored(self._own, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+class _Group:
+    """A group whose attributes, and those of the groups in it, are read as above."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+        self.attrs = _Attributes(own.attrs)
+
+    def __getitem__(self, name: Any) -> Any:
+        import h5py
+
+        found = self._own[name]
+        return _Group(found) if isinstance(found, h5py.Group) else found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def __iter__(self) -> Any:
+        return iter(self._own)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def saving(module: ModuleType) -> None:
+    """engine/saving.py:1183, 722 ...: `.decode` of attributes while weights are loaded."""
+    for name in ("load_weights_from_hdf5_group", "load_weights_from_hdf5_group_by_name"):
+        setattr(module, name, _on_group(getattr(module, name)))
+
+
+def _on_group(load: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load)
+    def call(f: Any, *arguments: Any, **keywords: Any) -> Any:
+        import h5py
+
+        group = _Group(f) if isinstance(f, h5py.Group) else f
+        return load(group, *arguments, **keywords)
+
+    return call
+
+
+def io_utils(module: ModuleType) -> None:
+    """utils/io_utils.py: H5Dict reads attributes; a file in memory is opened to be written."""
+    import h5py
+
+    dictionary = module.H5Dict
+    original = dictionary.__getitem__
+
+    def __getitem__(self: Any, name: Any) -> Any:
+        if isinstance(self.data, h5py.Group) and name in self.data.attrs:
+            value = stored(self.data.attrs, name)
+            if isinstance(value, np.generic):
+                return value.item()
+            return value.tolist() if _is_bytes(value) else value
+        return original(self, name)
+
+    dictionary.__getitem__ = __getitem__
+    module.np = Stand(np, string_=np.bytes_)  # type: ignore[attr-defined]  # :296, gone
+
+    def save_to_binary_h5py(save_function: Callable[..., Any], stream: Any) -> Any:
+        # :446 relies on h5py's old default mode and on `File.fid`, both gone.
+        with h5py.File("in-memory-h5py", "w", driver="core", backing_store=False) as file:
+            returned = save_function(file)
+            file.flush()
+            stream.write(file.id.get_file_image())
+        return returned
+
+    module.save_to_binary_h5py = save_to_binary_h5py  # type: ignore[attr-defined]
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "S"

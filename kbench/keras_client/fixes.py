@@ -1,0 +1,110 @@
+"""Repairs of Keras 2.3.1 where Python and NumPy have moved on.
+
+Each changes one module of Keras and nothing outside of it. `keras_client` applies them.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import importlib
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+MOVED = ("Iterable", "Mapping", "Sequence", "Container")  # from collections to collections.abc
+ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
+
+
+class Stand(ModuleType):
+    """A module as it is, with some names more; it stands for it in one module of Keras."""
+
+    def __init__(self, module: ModuleType, **names: Any) -> None:
+        super().__init__(module.__name__, module.__doc__)
+        self.__dict__.update(names)
+        self.__dict__["_module"] = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_module"], name)
+
+
+def before_callbacks(module: ModuleType) -> Callable[[], None]:
+    """callbacks/callbacks.py:19 `from collections import Iterable`: there while it is executed."""
+    missing = [name for name in MOVED if not hasattr(collections, name)]
+    for name in missing:
+        setattr(collections, name, getattr(collections.abc, name))
+
+    def restore() -> None:
+        for name in missing:
+            delattr(collections, name)
+
+    return restore
+
+
+def callbacks(module: ModuleType) -> None:
+    """callbacks/callbacks.py:685, 813, 1024 ... `np.Inf`: gone from NumPy 2."""
+    module.np = Stand(np, Inf=np.inf)  # type: ignore[attr-defined]
+
+
+def training_utils(module: ModuleType) -> None:
+    """engine/training_utils.py:639, 696, 823 ... `collections.Mapping`: gone from Python 3.10."""
+    names = {name: getattr(collections.abc, name) for name in MOVED}
+    module.collections = Stand(collections, **names)  # type: ignore[attr-defined]
+
+
+def generic_utils(module: ModuleType) -> None:
+    """utils/generic_utils.py:66 `inspect.ArgSpec`: gone from Python 3.11."""
+
+    def getargspec(fn: Callable[..., Any]) -> Any:
+        spec = inspect.getfullargspec(fn)
+        return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+
+    module.getargspec = getargspec  # type: ignore[attr-defined]
+
+
+def sequence(module: ModuleType) -> None:
+    """keras_preprocessing/sequence.py:79 `np.unicode_`: gone from NumPy 2."""
+    module.np = Stand(np, unicode_=np.str_)  # type: ignore[attr-defined]
+
+
+def ragged_arrays(module: ModuleType) -> None:
+    """datasets/imdb.py, reuters.py: `np.array` of lists of unequal length, an error now."""
+
+    def array(value: Any, *arguments: Any, **keywords: Any) -> np.ndarray:
+        try:
+            return np.array(value, *arguments, **keywords)
+        except ValueError:
+            rows = np.empty(len(value), dtype=object)
+            rows[:] = value
+            return rows
+
+    module.np = Stand(np, array=array)  # type: ignore[attr-defined]
+
+
+def lambda_layer(module: ModuleType) -> None:
+    """layers/core.py:670: the shape of a Lambda is inferred for two backends by name only.
+
+    For others the input's shape was taken, and the layer behind it was built wrongly.
+    """
+    K: Any = importlib.import_module("kbench.backend")
+    layer = module.Lambda
+    original = layer.compute_output_shape
+
+    def compute_output_shape(self: Any, input_shape: Any) -> Any:
+        if self._output_shape is not None:
+            return original(self, input_shape)
+        if isinstance(input_shape, list):
+            dtypes = self._input_dtypes or [None] * len(input_shape)
+            pairs = zip(input_shape, dtypes, strict=True)
+            result = self.call([K.placeholder(shape, dtype=dtype) for shape, dtype in pairs])
+        else:
+            result = self.call(K.placeholder(input_shape, dtype=self._input_dtypes))
+        if isinstance(result, list):
+            return [K.int_shape(one) for one in result]
+        return K.int_shape(result)
+
+    layer.compute_output_shape = compute_output_shape

@@ -1,0 +1,96 @@
+"""Metrics that Keras 2.3.1 gives to TensorFlow alone: MeanIoU, and the `top_k` of two others."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from kbench import backend
+
+K: Any = backend
+
+
+def metrics_utils(module: ModuleType) -> None:
+    """utils/metrics_utils.py:71 `filter_top_k` calls TensorFlow."""
+
+    def filter_top_k(x: Any, k: int) -> Any:
+        """The k largest entries of the last axis, the others far below every threshold."""
+        kept = K.cast(_rank(x) < k, K.dtype(x))
+        return x * kept + module.NEG_INF * (1 - kept)
+
+    module.filter_top_k = filter_top_k  # type: ignore[attr-defined]
+
+
+def _rank(x: Any) -> Any:
+    """How many entries of the last axis come before each, by size and then by place."""
+    own, other = K.expand_dims(x, -1), K.expand_dims(x, -2)
+    count = K.shape(x)[K.ndim(x) - 1]
+    place = K.arange(0, count) if K.int_shape(x)[-1] is None else K.arange(K.int_shape(x)[-1])
+    earlier = K.less(K.expand_dims(place, 0), K.expand_dims(place, 1))
+    before = K.greater(other, own) | (K.equal(other, own) & earlier)
+    return K.sum(K.cast(before, "int32"), axis=-1)
+
+
+def metrics(module: ModuleType) -> None:
+    """metrics.py:1411, 1521, 1884: RuntimeErrors for every backend but TensorFlow."""
+    for name in ("Precision", "Recall"):
+        _allow_top_k(getattr(module, name), module.metrics_utils)
+    module.MeanIoU = _mean_iou(module)  # type: ignore[attr-defined]
+
+
+def _allow_top_k(metric: Any, utils: Any) -> None:
+    original = metric.__init__
+
+    @functools.wraps(original)
+    def __init__(
+        self: Any, thresholds: Any = None, top_k: Any = None, class_id: Any = None, **names: Any
+    ) -> None:
+        original(self, thresholds, None, class_id, **names)
+        self.top_k = top_k
+        if top_k is not None and thresholds is None:
+            self.thresholds = [utils.NEG_INF]
+
+    metric.__init__ = __init__
+
+
+def _mean_iou(module: ModuleType) -> Any:
+    """A class on Keras' own Metric; its formula: the mean over classes of tp / (tp + fp + fn)."""
+
+    class MeanIoU(module.Metric):  # type: ignore[misc, name-defined]
+        """Mean intersection over union of classes, from a confusion matrix.
+
+        Arguments:
+            num_classes: how many classes labels and predictions, given as integers, may have.
+        """
+
+        def __init__(self, num_classes: int, name: str | None = None, dtype: Any = None) -> None:
+            super().__init__(name=name or "mean_io_u", dtype=dtype)
+            self.num_classes = num_classes
+            self.total_cm = self.add_weight(
+                "total_confusion_matrix", shape=(num_classes, num_classes), initializer="zeros"
+            )
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+            true, found = (
+                K.one_hot(K.cast(K.flatten(one), "int32"), self.num_classes)
+                for one in (y_true, y_pred)
+            )
+            if sample_weight is not None:
+                weight = K.flatten(K.cast(sample_weight, self.dtype))
+                true = true * K.expand_dims(weight, -1)
+            counts = K.dot(K.transpose(true), found)
+            return [K.update_add(self.total_cm, K.cast(counts, self.dtype))]
+
+        def result(self) -> Any:
+            rows, columns = K.sum(self.total_cm, axis=0), K.sum(self.total_cm, axis=1)
+            both = K.sum(self.total_cm * K.eye(self.num_classes, dtype=self.dtype), axis=0)
+            union = rows + columns - both
+            present = K.cast(K.not_equal(union, 0), self.dtype)
+            share = both / (union + (1 - present))
+            return K.sum(share) / K.maximum(K.sum(present), 1)
+
+        def get_config(self) -> dict[str, Any]:
+            return {**super().get_config(), "num_classes": self.num_classes}
+
+    return MeanIoU
