@@ -40,11 +40,25 @@ def test_the_pair_of_normal_numbers_is_accurate(dtype: str, bits: int) -> None:
     v[:10] = 0, 0.25, 0.5, 0.75, 1 - 2.0**-bits, 0.125, 0.375, 0.625, 0.875, 2.0**-bits
     radius = np.sqrt(-2 * np.log(1 - u.astype(np.longdouble)))
     angle = 8 * np.arctan(np.longdouble(1)) * v
-    numbers = gaussian.pair(dtype)(u.astype(dtype), v.astype(dtype))
+    numbers = gaussian.function("pair", dtype)(u.astype(dtype), v.astype(dtype))
     for got, wanted in zip(numbers, (np.cos(angle), np.sin(angle)), strict=True):
         assert got.dtype == dtype
         error = np.abs(got - radius * wanted)
         assert (error <= 2 * np.finfo(dtype).eps * radius).all()
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("float32", 24), ("float64", 53)])
+def test_the_inverse_of_the_distribution_is_accurate(dtype: str, bits: int) -> None:
+    from scipy import special
+
+    u = np.random.default_rng(1).integers(0, 2**bits, 200_000) * 2.0**-bits
+    u[:5] = 0, 1 - 2.0**-bits, 0.5, 2.0**-bits, 0.25
+    got = gaussian.function("within", dtype)(u.astype(dtype))
+    assert got.dtype == dtype
+    assert got[2] == 0
+    assert np.abs(got).max() <= 2
+    wanted = np.sqrt(2) * special.erfinv((2 * u - 1) * special.erf(np.sqrt(2)))
+    np.testing.assert_allclose(got, wanted, 5e-7 if dtype == "float32" else 2e-15)
 
 
 # ------------------------------------------------------------------ tiers
@@ -104,7 +118,9 @@ def test_a_sequence_goes_on_where_another_tier_left_it(monkeypatch: pytest.Monke
     assert len(set(found)) == 4
 
 
-@pytest.mark.parametrize("draw", [K.random_uniform, K.random_normal, K.random_binomial])
+@pytest.mark.parametrize(
+    "draw", [K.random_uniform, K.random_normal, K.truncated_normal, K.random_binomial]
+)
 def test_large_arrays_are_drawn_by_kernels(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     with K.record() as runs:

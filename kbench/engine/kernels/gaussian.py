@@ -1,10 +1,12 @@
-"""Two normal numbers from two uniform ones, by one text that NumPy and the compiled kernels share.
+"""Normal numbers from uniform ones, by texts that NumPy and the compiled kernels share.
 
-Box and Muller, "A note on the generation of random normal deviates" (1958). The numbers must be
-the same whichever tier draws them and on every machine, so no logarithm or sine of a library is
-called: they are polynomials of additions and products alone, each rounded on its own, which is
-what NumPy does and what the kernels are compiled to do. The text is valid for arrays and for
-single numbers. It reads names that `names` gives, and `kernels.philox_fill` imports.
+`pair` makes two of two: Box and Muller, "A note on the generation of random normal deviates"
+(1958). `within` makes one of one that lies within two deviations, by the inverse of the
+distribution, a quotient of two polynomials (own fits, right to 7e-8 and 4e-16). The numbers must
+be the same whichever tier draws them and on every machine, so no logarithm or sine of a library is
+called: all is additions, products, quotients and roots, each rounded on its own, which is what
+NumPy does and what the kernels are compiled to do. A text is valid for arrays and for single
+numbers. It reads names that `_names` gives, and that a kernel imports.
 """
 
 from __future__ import annotations
@@ -15,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-Pair = Callable[[Any, Any], tuple[Any, Any]]
-
-FORM = '''
+PAIR = '''
 def pair(u, v):
     """radius * cos, radius * sin of the angle 2 pi v; the radius is sqrt(-2 log(1 - u))."""
     w = FLOAT(1) - u
@@ -47,6 +47,18 @@ COSINE
     first = END_of_bits(INT(bits_of_END(select(odd, sine, cosine)) ^ left))
     second = END_of_bits(INT(bits_of_END(select(odd, cosine, sine)) ^ below))
     return radius * first, radius * second
+'''
+
+WITHIN = '''
+def within(u):
+    """The normal number below which lies the share u of those between -2 and 2."""
+    t = (u + u - FLOAT(1)) * FLOAT(0.9544997361036416)
+    y = FLOAT(0.9110697462219214) - t * t
+TOP
+BOTTOM
+    x = t * top / bottom
+    x = select(x > FLOAT(2), FLOAT(2), x)
+    return select(x < FLOAT(-2), FLOAT(-2), x)
 '''
 
 # 1 - u = 2^e (1 + t) with 1 + t from sqrt(1/2), whose bits are ROOT, to below sqrt(2).
@@ -126,6 +138,48 @@ COSINES = {
         -1.1382280957702634e-11,
     ),
 }
+TOPS = {
+    "float32": (
+        2.0953383020862586,
+        27.88615410527473,
+        93.96624602113936,
+        75.07581966967214,
+        6.6587509683331385,
+    ),
+    "float64": (
+        2.095338452542888,
+        70.3823688121628,
+        923.8616123241048,
+        6049.336237136014,
+        21011.147449739336,
+        38312.88034585703,
+        34411.17425512492,
+        13334.47622255301,
+        1692.7464994005006,
+        31.089434992341126,
+    ),
+}
+BOTTOMS = {
+    "float32": (
+        1.0,
+        15.185377913387937,
+        63.127709528521784,
+        73.00362935275197,
+        15.521211984304257,
+    ),
+    "float64": (
+        1.0,
+        35.46673683609767,
+        497.25363074000694,
+        3531.8587533374002,
+        13592.216512483,
+        28303.21364893553,
+        30376.826253597814,
+        15167.562371407217,
+        2888.817858571498,
+        131.30762732756892,
+    ),
+}
 WORDS = {
     "float32": {
         "FRACTION": "23",
@@ -157,13 +211,15 @@ def _horner(name: str, variable: str, coefficients: Sequence[float]) -> str:
     return "\n".join([*lines, f"    {name} += FLOAT({rest[0]!r})"])
 
 
-def form(dtype: str) -> str:
-    """The text of `pair(u, v)` for float32 or float64."""
+def form(name: str, dtype: str) -> str:
+    """The text of the function `pair` or `within` for float32 or float64."""
     logarithm, along = (LOG_32, "t") if dtype == "float32" else (LOG_64, "z")
     logarithm = logarithm.replace("HORNER", _horner("log", along, LOGS[dtype]))
-    text = FORM.replace("LOGARITHM", logarithm.rstrip())
+    text = {"pair": PAIR, "within": WITHIN}[name].replace("LOGARITHM", logarithm.rstrip())
     text = text.replace("COSINE", _horner("cosine", "z", COSINES[dtype]))
     text = text.replace("SINE", _horner("sine", "z", SINES[dtype]))
+    text = text.replace("TOP", _horner("top", "y", TOPS[dtype]))
+    text = text.replace("BOTTOM", _horner("bottom", "y", BOTTOMS[dtype]))
     for word, meaning in WORDS[dtype].items():
         text = text.replace(word, meaning)
     return text
@@ -183,8 +239,8 @@ def _names() -> dict[str, Any]:
 
 
 @functools.cache
-def pair(dtype: str) -> Pair:
-    """`pair(u, v)` on contiguous arrays of float32 or float64, which are not changed."""
+def function(name: str, dtype: str) -> Callable[..., Any]:
+    """`pair` or `within` on contiguous arrays of float32 or float64, which are not changed."""
     names = _names()
-    exec(compile(form(dtype), f"<kbench gaussian {dtype}>", "exec"), names)
-    return names["pair"]  # type: ignore[no-any-return]
+    exec(compile(form(name, dtype), f"<kbench {name} {dtype}>", "exec"), names)
+    return names[name]  # type: ignore[no-any-return]

@@ -23,8 +23,10 @@ Fill = Callable[..., None]
 KINDS = {  # the dtypes that each kind of number has
     "uniform": ("float32", "float64"),
     "normal": ("float32", "float64"),
+    "truncated": ("float32", "float64"),
     "below": ("bool", "float32", "float64"),
 }
+FORMS = {"normal": "pair", "truncated": "within"}
 PACE = 2e-9  # seconds for a word
 
 HEAD = '''"""Library kernel of kbench: KIND random numbers of DTYPE."""
@@ -117,6 +119,14 @@ SET(768, two * b + a)
 SET(0, one * b + a)
 SET(256, two * b + a)
 """,
+    ("truncated", "float32"): """SET(0, within(share_f32(w)) * b + a)
+SET(256, within(share_f32(x)) * b + a)
+SET(512, within(share_f32(y)) * b + a)
+SET(768, within(share_f32(z)) * b + a)
+""",
+    ("truncated", "float64"): """SET(0, within(share_f64(w, y)) * b + a)
+SET(256, within(share_f64(x, z)) * b + a)
+""",
     ("below", "*"): """SET(0, np.uint64(w) < limit)
 SET(256, np.uint64(x) < limit)
 SET(512, np.uint64(y) < limit)
@@ -140,8 +150,8 @@ def source(kind: str, dtype: str) -> str:
     """The module that defines `run(params, first run, end run)`; see `find` for its fields."""
     rounds = NEXT.join([ROUND] * philox.ROUNDS).rstrip("\n")
     text = HEAD.replace("ROUNDS", rounds).replace("KIND", kind)
-    if kind == "normal":
-        text += "\n@exact_inline" + gaussian.form(dtype) + "\n"
+    if kind in FORMS:
+        text += "\n@exact_inline" + gaussian.form(FORMS[kind], dtype) + "\n"
     body = ""
     for line in BODIES[kind, "*" if kind == "below" else dtype].splitlines():
         if line.startswith("SET("):
@@ -166,7 +176,8 @@ def find(kind: str, dtype: str) -> Fill | None:
 
     The call is `(out, key, stream, first, numbers, limit=0, check=None)`: fill `out` from run
     number `first` of the stream of a key. `numbers` are (low, span, last) of uniform numbers and
-    (mean, deviation, 0) of normal ones; a number is "below" when its word is below `limit`.
+    (mean, deviation, 0) of normal and of truncated ones; a number is "below" when its word is
+    below `limit`.
     """
     if dtype not in KINDS[kind]:
         return None

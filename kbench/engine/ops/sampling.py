@@ -147,7 +147,7 @@ def _box_muller(uniform: np.ndarray) -> np.ndarray:
     """Two independent normal numbers of every two uniform ones."""
     half = uniform.shape[1] // 2
     first, second = (np.ascontiguousarray(one) for one in np.split(uniform, [half], axis=1))
-    return np.concatenate(gaussian.pair(uniform.dtype.name)(first, second), axis=1)
+    return np.concatenate(gaussian.function("pair", uniform.dtype.name)(first, second), axis=1)
 
 
 def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
@@ -158,15 +158,11 @@ def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
 
 def fill_truncated(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) -> None:
     """Normal numbers within two deviations, by the inverse of their distribution."""
-    from scipy.special import ndtr, ndtri
-
-    below = float(ndtr(-2.0))
 
     def pieces() -> Iterator[np.ndarray]:
         for piece in _uniforms(stream, out.size, out.dtype):
-            piece *= 1 - 2 * below
-            piece += below
-            yield _placed(np.clip(ndtri(piece), -2, 2), mean, stddev)
+            within = gaussian.function("within", piece.dtype.name)
+            yield _placed(within(piece), mean, stddev)
 
     _write(out, pieces())
 
@@ -197,7 +193,7 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callabl
     """The kernel that fills as `fill_<kind>` does, as `(out, *operands, check)`; None till ready.
 
     Arguments:
-        kind: "uniform" (low, high), "normal" (mean, stddev) or "below" (p).
+        kind: "uniform" (low, high), "normal" or "truncated" (mean, stddev) or "below" (p).
     """
     kernel = philox_fill.find(kind, dtype)
     if kernel is None:
