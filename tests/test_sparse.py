@@ -1,4 +1,4 @@
-"""Sparse tensors: what is taken, what is refused, products and their gradients, how they are shown.
+"""Sparse tensors: what is taken, what is refused, products and their gradients.
 
 The op table (`cases_sparse`) holds the values of each operation; here is what it cannot say.
 """
@@ -14,10 +14,8 @@ import pytest
 import scipy.sparse as sp
 
 from kbench import backend as K
-from kbench.engine import cancel, describe, entries, sparse
-from kbench.notebook import html
-from kbench.workbench import namespace, summary
-from kbench.workbench.protocol import ProtocolError
+from kbench.engine import cancel, sparse
+from kbench.workbench import summary
 
 VALUES = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0.5, 0]], "float32")
 FORMATS = ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")
@@ -352,46 +350,3 @@ def test_many_threads_read_while_one_stores() -> None:
     for one in threads:
         one.join()
     assert len(seen) == 200 and all(value == int(value) for value in seen)
-
-
-# ------------------------------------------------------------------ how they are shown
-
-
-def test_they_are_shown_by_their_entries() -> None:
-    K.clear_session()
-    v = K.variable(sp.csr_array(VALUES), name="v")
-    x = K.placeholder((None, 4), sparse=True, name="x")
-    assert repr(v) == "<variable 'v:0' variable sparse float32[3, 4]>"
-    line = summary.line(v)
-    assert line.startswith("variable v:0 sparse float32[3, 4] 48 B  4 entries (33.3 %)  [-1 |")
-    assert summary.text(v) == line
-    assert summary.line(x) == "placeholder x:0 sparse float32[?, 4]"
-    assert summary.line(K.variable(sp.csr_array((0, 3)))).count("0 entries") == 1
-    K.eval(v)
-    assert describe.tensor(v)["bytes"] is None and describe.held_array(v) is None
-    found = entries.facts(K.get_value(v))
-    assert (found["entries"], found["bytes"]) == (4, 48)
-    for value in (v, K.get_value(v)):
-        shown = html.show(value)
-        assert "4 entries (33.3 %)" in shown and "not shown" not in shown
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_matrices_of_the_user_are_shown_too(form: str) -> None:
-    matrix = sp.csr_array(VALUES).asformat(form)
-    view = namespace.View({"m": matrix, "pair": [matrix, 1]})
-    rows, _ = view.rows(None, True)
-    assert "entries" in rows[0]["text"] and rows[0]["shape"] == [3, 4]
-    assert rows[1]["items"][0]["spec"] == "sparse float32[3, 4]"
-    assert "sparse float32[3, 4]" in summary.line(matrix)
-    with pytest.raises(ProtocolError, match="sparse"):
-        view.array("m")
-
-
-def test_a_recorded_run_knows_their_bytes() -> None:
-    v = K.variable(sp.csr_array(VALUES))
-    with K.record() as runs:
-        K.function([], [K.dot(v, K.ones((4, 2))), K.concatenate([v, v])])([])
-    steps = {step.label: step for step in runs[-1].steps}
-    assert steps["dot_sparse"].form == "scipy"
-    assert steps["concatenate_sparse"].bytes == 48 * 2 + 8 * 8 + 4 * 4

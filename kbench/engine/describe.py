@@ -160,7 +160,7 @@ def window(
     Raises:
         ArgumentError: an axis or index that the array does not have.
     """
-    whole = np.asarray(values)
+    whole: Any = values if getattr(type(values), "lazy", False) else np.asarray(values)
     row_axis, col_axis = _shown_axes(whole.ndim, row_axis, col_axis)
     fixed = _fixed_index(whole.shape, index, (row_axis, col_axis))
     row_span = _span(rows, whole.shape[row_axis] if row_axis is not None else 1)

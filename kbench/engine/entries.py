@@ -44,6 +44,25 @@ def statistics(matrix: Any) -> dict[str, Any] | None:
     return describe.array(matrix.data) if matrix.format in _LISTED else None
 
 
+class Cells:
+    """The cells of a matrix of compressed rows, read rectangle by rectangle.
+
+    Stands in for an array where only a window of it is looked at.
+    """
+
+    lazy = True
+    ndim = 2
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix = matrix
+        self.shape = tuple(matrix.shape)
+        self.dtype = matrix.dtype
+
+    def __getitem__(self, key: tuple[int | slice, ...]) -> np.ndarray:
+        spans = [one if isinstance(one, slice) else slice(one, one + 1) for one in key]
+        return np.asarray(self._matrix[tuple(spans)].toarray())
+
+
 def count_text(row: dict[str, Any]) -> str:
     """`1 entry (25 %)`, `2000 entries (0.2 %)`."""
     count = row["entries"]

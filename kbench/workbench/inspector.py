@@ -150,7 +150,7 @@ class Inspector:
 
     def _serve_window(self, name: str, **options: Any) -> Data:
         """The formatted cells of a slice: the options of `describe.window`."""
-        held = self._view.array(name)
+        held = self._view.cells(name)
         for key in ("rows", "cols", "limits"):
             if key in options:
                 options[key] = _pair(key, options[key])

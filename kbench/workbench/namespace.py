@@ -84,9 +84,7 @@ class View:
 
     def values(self) -> dict[str, Any]:
         """Names that are the user's data, in the order in which they were made."""
-        return {
-            name: value for name, value in self.snapshot().items() if self._shown(name, value)
-        }
+        return {name: value for name, value in self.snapshot().items() if self._shown(name, value)}
 
     def _shown(self, name: object, value: object) -> bool:
         if not isinstance(name, str) or name.startswith("_") or name in _SHELL_NAMES:
@@ -146,9 +144,7 @@ class View:
         with self._lock:
             found = [name for name, known in self._known.items() if known.epoch > epoch]
             removed = [
-                name
-                for name, at in self._gone.items()
-                if at > epoch and name not in self._known
+                name for name, at in self._gone.items() if at > epoch and name not in self._known
             ]
             return found + removed
 
@@ -214,7 +210,7 @@ class View:
         value = self.get(name)
         held = describe.held_array(value)
         if entries.held_matrix(value) is not None:
-            reason = f"{describe.printable(name)} is sparse; K.eval of it, or toarray, is an array"
+            reason = f"{describe.printable(name)} is sparse; its toarray(), or K.eval, is an array"
             raise ProtocolError("symbolic", reason)
         if held is None and describe.is_tensor(value):
             last = getattr(value, "last", None)
@@ -227,6 +223,13 @@ class View:
             reason = f"{describe.printable(name)} is {summary.type_name(value)}, no array"
             raise ProtocolError("name", reason)
         return held
+
+    def cells(self, name: str) -> Any:
+        """What a window of a name is read from: its array, or the cells of a sparse matrix."""
+        matrix = entries.held_matrix(self.get(name))
+        if matrix is not None and matrix.format == "csr":
+            return entries.Cells(matrix)
+        return self.array(name)
 
     def statistics(self, name: str, exact: bool = False) -> dict[str, Any]:
         """Statistics of a name's array, from the cache while its version is the same."""
