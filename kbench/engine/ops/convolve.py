@@ -19,7 +19,7 @@ from kbench.engine.errors import ShapeError
 from kbench.engine.kernels import conv
 from kbench.engine.op import Op, apply, register
 from kbench.engine.ops import correlate
-from kbench.engine.ops.convolve_native import Finder, hooks
+from kbench.engine.ops.convolve_native import Finder, Suits, hooks
 from kbench.engine.ops.shaping import shape
 from kbench.engine.ops.windows import Ints, pads_of, window_counts
 from kbench.engine.spec import Dim, Shape, Spec, known_size, show
@@ -41,7 +41,7 @@ class Kind:
     to_input: Form
     to_kernel: Form
     finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
-    worth: int = 1 << 19  # products from which on a compiled kernel is worth while
+    suits: Suits  # whether these are worth while
 
 
 # ------------------------------------------------------------------ rules
@@ -213,7 +213,7 @@ def family(kind: Kind) -> Family:
         )
 
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
-    natives = hooks(kind.finders, forms, kind.worth)
+    natives = hooks(kind.finders, forms, kind.suits)
 
     def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]
@@ -259,5 +259,6 @@ CONVOLVE = family(
         correlate.correlate_to_input,
         correlate.correlate_to_kernel,
         (conv.find_forward, conv.find_to_input, conv.find_to_kernel),
+        conv.suits,
     )
 )

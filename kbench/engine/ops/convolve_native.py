@@ -7,6 +7,7 @@ gradient to the weights is finite only where what was summed is, which is seen w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,15 +22,20 @@ from kbench.engine.spec import Shape, Spec, known_size
 Call = Callable[..., None]
 Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
 Hook = Callable[..., Native | None]
+Suits = Callable[[str, tuple[int, ...], int], bool]  # by product, kernel and number of places
+Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
+
+PRODUCTS = ("forward", "to_input", "to_kernel")
+NEVER = 1 << 62
 
 
-def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], worth: int) -> list[Hook]:
+def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], suits: Suits) -> list[Hook]:
     """The `native` entries of the three ops, beside their NumPy forms, in that order.
 
-    They are for `worth` products and more: below, NumPy is quicker than finding threads to work.
+    `suits` says where a compiled kernel is as fast as NumPy at least.
     """
     frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
-    return [_hook(*one, worth) for one in zip(finders, frames, forms, strict=True)]
+    return [_hook(*one, suits) for one in zip(PRODUCTS, finders, frames, forms, strict=True)]
 
 
 def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
@@ -44,19 +50,20 @@ def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
     return x.shape, tuple(sizes.value or ())
 
 
-def _hook(find: Finder, frame: Callable[..., tuple[Shape, Shape]], form: Any, worth: int) -> Hook:
-    """`frame` gives the shapes of x and of the kernel, of which all else follows."""
-    to_kernel = frame is _to_kernel_frame
+def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hook:
+    to_kernel = name == "to_kernel"
 
     def native(*specs: Spec, **attrs: Any) -> Native | None:
         x, kernel = frame(*specs)
         space, window = x[1:-1], kernel[:-2]
-        places = (x[0], *window_counts(space, window, **attrs))
-        if (known_size((*places, *kernel)) or 0) < config.least(worth):
+        places = known_size((x[0], *window_counts(space, window, **attrs))) or 0
+        sizes: tuple[int, ...] = kernel  # type: ignore[assignment]
+        least = config.least(0 if suits(name, sizes, places) else NEVER)
+        if places * math.prod(sizes) < max(least, 1):
             return None
         pads = pads_of(space, window, **attrs)  # type: ignore[arg-type]
         geometry = (attrs["strides"], tuple(before for before, _ in pads), attrs["dilation"])
-        bordered = frame is _to_input_frame or any(map(any, pads))
+        bordered = name == "to_input" or any(map(any, pads))
 
         def found() -> Call | None:
             call = find(specs[0].dtype, len(window))

@@ -40,6 +40,7 @@ from kbench.engine.tensor import Operand, Tensor
 Sizes = int | Sequence[int]
 
 CELLS = 1 << 17  # elements of a block, which each tap reads and writes
+WORTH = 1 << 15  # products from which on a compiled kernel is worth while
 
 # ------------------------------------------------------------------ on arrays
 
@@ -181,7 +182,7 @@ DEPTHWISE = family(
             _finder(compiled.find_depthwise_to_input, (1, 1, 0)),
             _finder(compiled.find_depthwise_to_kernel, (0, 1, 1)),
         ),
-        worth=1 << 15,
+        lambda name, kernel, places: math.prod(kernel) * places >= WORTH,
     )
 )
 
