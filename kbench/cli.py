@@ -14,8 +14,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-import kbench_launcher
-from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE, names_engine, terminal_refusal
+from kbench.cli_base import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    USAGE,
+    load_engine,
+    names_engine,
+    terminal_refusal,
+)
 from kbench.version import __version__
 
 COMMANDS = {
@@ -192,7 +199,7 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     refusal = terminal_refusal()
     if refusal is None and not options.plain and not options.json:
         if names_engine():
-            kbench_launcher.load()  # so that one that cannot be had is told before the screen opens
+            load_engine()  # so that one that cannot be had is told before the screen opens
         from kbench.tui import app
 
         return int(app.run(options))

@@ -41,3 +41,14 @@ def names_engine() -> bool:
         except (OSError, ValueError, AttributeError, RecursionError):
             return False
     return named not in (None, "", "kbench", "numpy")
+
+
+def load_engine() -> None:
+    """Run the package's `__init__`, which the launcher has put off.
+
+    Raises:
+        EngineError: the engine that is asked for cannot be had.
+    """
+    import kbench
+
+    _ = kbench.__all__  # asking an unloaded package for a name loads it

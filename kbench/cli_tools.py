@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.cli_base import OK, USAGE
+from kbench.cli_base import OK, USAGE, load_engine
 
 # ------------------------------------------------------------------ config
 
@@ -133,9 +133,7 @@ def warmup_main(arguments: list[str]) -> int:
         description="Compile every library kernel into the cache, so that no first call is slow.",
     )
     parser.parse_args(arguments)
-    import kbench_launcher
-
-    kbench_launcher.load()
+    load_engine()
     from kbench.engine.kernels import library
 
     progress = Progress("compiling")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.cli_base import OK, terminal_refusal
+from kbench.cli_base import OK, load_engine, terminal_refusal
 from kbench.cli_base import USAGE as PROBLEMS
 from kbench.version import __version__
 
@@ -165,12 +165,10 @@ PARTS: dict[str, Callable[[], Facts]] = {
 
 def report(fast: bool = False) -> Facts:
     """Every part's facts by name, and the list of `problems` over all of them."""
-    import kbench_launcher
-
     found: Facts = {}
     problems: list[str] = []
     try:
-        kbench_launcher.load()  # the engine sets up threads before NumPy is loaded, as in real use
+        load_engine()  # which sets up threads before NumPy is loaded, as in real use
     except ImportError as error:
         problems.append(str(error))
     for name, gather in PARTS.items():
@@ -203,9 +201,7 @@ def text(found: Facts) -> str:
 
 def _api(as_json: bool) -> int:
     """`kbench doctor --api`: the reference table, which `docs/api.md` is, too."""
-    import kbench_launcher
-
-    kbench_launcher.load()
+    load_engine()
     from kbench import api
 
     width = max(40, min(api.WIDTH, shutil.get_terminal_size((api.WIDTH, 24)).columns))
