@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import convolutions
 import numpy as np
 
 Call = Callable[[], Any]
@@ -62,6 +63,7 @@ NUMPY = SimpleNamespace(
     sum=np.sum,
     mean=np.mean,
     max=np.max,
+    **convolutions.NUMPY,
 )
 
 
@@ -79,18 +81,19 @@ class Kbench(Library):
         import kbench as K
 
         self.K: Any = K
+        self.names = convolutions.kbench_names(K)
         K.set_num_threads(threads)
         self.version = K.__version__
 
     def function(self, formula: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> Call:
         feeds = [self.K.placeholder(shape=one.shape, dtype=str(one.dtype)) for one in arrays]
-        call = self.K.function(feeds, [formula(self.K, *feeds)])
+        call = self.K.function(feeds, [formula(self.names, *feeds)])
         values = list(arrays)
         return lambda: call(values)[0]
 
     def evaluate(self, formula: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> Call:
         operands = [self.K.variable(one) for one in arrays]
-        return lambda: self.K.eval(formula(self.K, *operands))
+        return lambda: self.K.eval(formula(self.names, *operands))
 
 
 class Torch(Library):
@@ -112,6 +115,7 @@ class Torch(Library):
             sum=lambda x, axis: torch.sum(x) if axis is None else torch.sum(x, axis),
             mean=lambda x, axis: torch.mean(x) if axis is None else torch.mean(x, axis),
             max=lambda x, axis: torch.amax(x) if axis is None else torch.amax(x, axis),
+            **convolutions.torch_names(torch),
         )
 
     def function(self, formula: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> Call:
@@ -160,6 +164,7 @@ class Jax(Library):
             sum=jnp.sum,
             mean=jnp.mean,
             max=jnp.max,
+            **convolutions.jax_names(jax),
         )
 
     def function(self, formula: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> Call:

@@ -32,6 +32,8 @@ class Workload:
     tolerance: float = 2e-6
     # kbench only: "wait" measures the compiled form, "auto" what a user meets without waiting.
     jit: str = "wait"
+    # Operands for a quick look at the formula, where three rows of four will not do.
+    small: Callable[[np.random.Generator], Arrays] | None = None
 
 
 def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], Arrays]:
@@ -135,6 +137,94 @@ _TINY = [
     ),
 ]
 
+
+def _convolution(
+    name: str, note: str, formula: Formula, small: tuple[tuple[int, ...], ...], *shapes: Any
+) -> Workload:
+    # Sums of up to a million products, relative to the largest of them.
+    return Workload(
+        f"conv.{name}", note, _normal(*shapes), formula, tolerance=2e-5, small=_normal(*small)
+    )
+
+
+_IMAGE, _BANK = (8, 56, 56, 64), (3, 3, 64, 64)
+_LITTLE = (2, 7, 6, 4), (3, 3, 4, 5)
+
+_CONVOLUTIONS = [
+    _convolution(
+        "3x3",
+        "conv2d, 3x3, 8x56x56x64 to 64, same",
+        lambda F, x, kernel: F.convolution(x, kernel),
+        _LITTLE,
+        _IMAGE,
+        _BANK,
+    ),
+    _convolution(
+        "3x3.to_input",
+        "its gradient to the input",
+        lambda F, g, kernel: F.convolution_to_input(g, kernel),
+        ((2, 7, 6, 5), (3, 3, 4, 5)),
+        _IMAGE,
+        _BANK,
+    ),
+    _convolution(
+        "3x3.to_kernel",
+        "its gradient to the kernel",
+        lambda F, g, x: F.convolution_to_kernel(g, x, (3, 3)),
+        ((2, 7, 6, 5), (2, 7, 6, 4)),
+        _IMAGE,
+        _IMAGE,
+    ),
+    _convolution(
+        "3x3.dilated",
+        "conv2d, 3x3 with dilation 2, 8x56x56x64 to 64, same",
+        lambda F, x, kernel: F.convolution(x, kernel, 1, "same", 2),
+        _LITTLE,
+        _IMAGE,
+        _BANK,
+    ),
+    _convolution(
+        "7x7.stride2",
+        "conv2d, 7x7 with stride 2, 8x229x229x3 to 64, valid",
+        lambda F, x, kernel: F.convolution(x, kernel, 2, "valid"),
+        ((2, 15, 13, 3), (7, 7, 3, 4)),
+        (8, 229, 229, 3),
+        (7, 7, 3, 64),
+    ),
+    _convolution(
+        "1x1",
+        "conv2d, 1x1, 8x28x28x256 to 512",
+        lambda F, x, kernel: F.convolution(x, kernel, 1, "valid"),
+        ((2, 7, 6, 4), (1, 1, 4, 5)),
+        (8, 28, 28, 256),
+        (1, 1, 256, 512),
+    ),
+    _convolution(
+        "depthwise",
+        "depthwise_conv2d, 3x3, 8x56x56x64, same",
+        lambda F, x, kernel: F.depthwise(x, kernel),
+        ((2, 7, 6, 4), (3, 3, 4, 1)),
+        _IMAGE,
+        (3, 3, 64, 1),
+    ),
+    _convolution(
+        "conv1d",
+        "conv1d, 5 steps, 32x512x64 to 64, same",
+        lambda F, x, kernel: F.convolution(x, kernel),
+        ((2, 9, 4), (5, 4, 3)),
+        (32, 512, 64),
+        (5, 64, 64),
+    ),
+    _convolution(
+        "conv3d",
+        "conv3d, 3x3x3, 2x16x28x28x32 to 32, same",
+        lambda F, x, kernel: F.convolution(x, kernel),
+        ((2, 4, 5, 6, 3), (3, 3, 3, 3, 4)),
+        (2, 16, 28, 28, 32),
+        (3, 3, 3, 32, 32),
+    ),
+]
+
 WORKLOADS: dict[str, Workload] = {
-    one.name: one for one in [*_ELEMENTWISE, *_ROWS, *_REDUCTIONS, *_TINY]
+    one.name: one for one in [*_ELEMENTWISE, *_ROWS, *_REDUCTIONS, *_TINY, *_CONVOLUTIONS]
 }
