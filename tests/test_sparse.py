@@ -153,6 +153,9 @@ def test_storing() -> None:
     with pytest.raises(K.ShapeError):
         K.batch_set_value([(a, sp.csr_array(VALUES.shape)), (b, sp.eye(2))])
     assert K.get_value(a).nnz == 4
+    joined = K.concatenate([a, b], axis=0)
+    assert K.get_value(joined).nnz == K.get_value(K.variable(joined)).nnz == 8
+    assert K.is_sparse(K.variable(a)) and K.int_shape(K.variable(joined)) == (6, 4)
 
 
 # ------------------------------------------------------------------ computing

@@ -14,7 +14,7 @@ import numpy as np
 from kbench.engine import cancel, session, tensor
 from kbench.engine.errors import ArgumentError, FeedError
 from kbench.engine.feeds import fed_array, made
-from kbench.engine.operands import Constant, as_tensor
+from kbench.engine.operands import Constant, as_tensor, shared
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.sparse import as_dense, is_csr
@@ -262,8 +262,14 @@ def _feeds(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
 tensor.set_evaluator(_evaluate)
 
 
+@shared
+def sparse_value(node: Tensor) -> Any:
+    """The value of a sparse tensor as it is, a SciPy matrix in CSR form."""
+    return Function((), [node], name="get_value")([])[0]
+
+
 def eval(x: Any) -> Any:
-    """The value of a tensor as a NumPy array.
+    """The value of a tensor as a NumPy array, of a sparse one with its zeros.
 
     Raises:
         FeedError: the value depends on a placeholder, which needs a value.

@@ -125,7 +125,7 @@ REGISTRY_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def shared(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Offer a public function to lower files by name (only `stack` and `cast` need it)."""
+    """Offer a function to lower files by name, as `stack` and `cast` must be."""
     REGISTRY_FUNCTIONS[function.__name__] = function
     return function
 

@@ -12,6 +12,7 @@ from kbench.engine import memory, sparse
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
+    REGISTRY_FUNCTIONS,
     cast_array,
     constant_node,
     converted,
@@ -160,8 +161,8 @@ def variable(
     """A variable that starts with a copy of `value`.
 
     Arguments:
-        value: array, nested list, number, or a tensor, which is evaluated once. A matrix of SciPy,
-            of any sparse format, makes a sparse variable.
+        value: array, nested list, number, or a tensor, which is evaluated once. A sparse tensor,
+            or a matrix of SciPy of any sparse format, makes a sparse variable.
         dtype: None means `floatx()`, whatever the dtype of `value`.
         constraint: kept as the attribute `constraint`, for optimizers.
     Raises:
@@ -173,7 +174,7 @@ def variable(
     """
     wanted = dtype_or_floatx(dtype)
     if isinstance(value, Tensor):
-        value = value.eval()
+        value = _evaluated(value)
     if sparse.is_matrix(value):
         csr = _cast_copy(sparse.as_csr(value), sparse_dtype(wanted))
         return Variable(csr, name, constraint)
@@ -281,11 +282,15 @@ def placeholder(
 def get_value(x: Any) -> Any:
     """A copy of a variable's value; other tensors are evaluated, other things returned.
 
-    The value of a sparse variable is a SciPy matrix in CSR form; `eval` gives it as an array.
+    The value of a sparse tensor is a SciPy matrix in CSR form; `eval` gives it as an array.
     """
     if isinstance(x, Variable):
         return x.get_value()
-    return x.eval() if isinstance(x, Tensor) else x
+    return _evaluated(x) if isinstance(x, Tensor) else x
+
+
+def _evaluated(x: Tensor) -> Any:
+    return REGISTRY_FUNCTIONS["sparse_value"](x) if x.is_sparse else x.eval()
 
 
 def set_value(x: Variable, value: Any) -> None:
