@@ -125,24 +125,23 @@ def _checked(
     return x, numbers, steps, lengths
 
 
-def _stored(out: Any, result: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        if out is None:
-            return result.astype(dtype)
-        out[...] = result
-    return out  # type: ignore[no-any-return]
-
-
 def _cost_numpy(out: Any, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    return _stored(out, ctc_lattice.cost(*_checked(x, *rest))[:, None], x.dtype)
+    out = _result(out, (len(x), 1), x.dtype)
+    with np.errstate(over="ignore"):
+        out[:, 0] = ctc_lattice.cost(*_checked(x, *rest))
+    return out
 
 
 def _slope_numpy(out: Any, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    return _stored(out, ctc_lattice.slope(*_checked(x, *rest)), x.dtype)
+    return ctc_lattice.slope(_result(out, x.shape, x.dtype), *_checked(x, *rest))
 
 
 def _bend_numpy(out: Any, v: np.ndarray, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    return _stored(out, ctc_lattice.bend(v, *_checked(x, *rest)), x.dtype)
+    return ctc_lattice.bend(_result(out, x.shape, x.dtype), v, *_checked(x, *rest))
+
+
+def _result(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    return np.empty(shape, dtype) if out is None else out
 
 
 # ------------------------------------------------------------------ the ops

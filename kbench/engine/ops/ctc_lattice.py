@@ -129,21 +129,22 @@ def _forward(lattice: Lattice) -> Iterator[Array]:
         yield state
 
 
-def _states_and_steps(x: Array, labels: Array) -> int:
+def _kept(x: Array, labels: Array) -> int:
+    """Numbers that are kept of one row, in every step."""
     return (x.shape[1] + 1) * (2 * labels.shape[1] + 3)
 
 
 def require_row(x: Array, labels: Array) -> None:
-    """OutOfMemory when what must be kept of one row, in every step, is too much."""
-    needed = 16 * _states_and_steps(x, labels)
+    """OutOfMemory when what must be kept of one row is too much."""
+    needed = 16 * _kept(x, labels)
     memory.require(needed, f"a row of {x.shape[1]} steps and {labels.shape[1]} labels")
 
 
 def _groups(
     x: Array, labels: Array, steps: Array, lengths: Array
 ) -> Iterator[tuple[slice, Lattice]]:
-    """The rows, a few at a time, so that what is kept of every step stays small."""
-    height = max(1, GROUP // _states_and_steps(x, labels))
+    """The rows, a few at a time, so that what is kept of them stays small."""
+    height = max(1, GROUP // (_kept(x, labels) + x.shape[1] * x.shape[2]))
     for first in range(0, len(x), height):
         rows = slice(first, first + height)
         yield rows, Lattice(x[rows], labels[rows], steps[rows], lengths[rows])
@@ -169,28 +170,28 @@ def _whole(lattice: Lattice, state: Array) -> Array:
     return np.logaddexp(ends[:, 0], ends[:, 1])
 
 
-def slope(x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
+def slope(out: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
     """Derivative of the cost to the activations: shares of the classes, less those of the paths.
 
-    0 after the last step of a row, and in rows that no path spells.
+    Fills and returns `out`: 0 after the last step of a row, and in rows that no path spells.
     """
     require_row(x, labels)
-    result = np.zeros(x.shape)
+    out[...] = 0
     with np.errstate(all="ignore"):
         for rows, lattice in _groups(x, labels, steps, lengths):
             kept = [state[:, 2:].copy() for state in _forward(lattice)]
             ends = np.pad(kept[-1], ((0, 0), (2, 0)), constant_values=NEVER)
             whole = _whole(lattice, ends)[:, None]
-            part = result[rows]
-            part[:, : lattice.time] = lattice.shares()
+            shares = lattice.shares()
             state = lattice.end()
             for t in range(lattice.time - 1, -1, -1):
                 cancel.check()
                 visited = np.exp(kept[t + 1] + state[:, :-2] - whole)
-                part[:, t] -= lattice.spread(np.where(lattice.is_running(t), visited, 0.0))
+                shares[:, t] -= lattice.spread(np.where(lattice.is_running(t), visited, 0.0))
                 _step_back(lattice, state, t)
-            part[whole[:, 0] == NEVER] = 0
-    return result
+            shares[whole[:, 0] == NEVER] = 0
+            out[rows, : lattice.time] = shares
+    return out
 
 
 def _step_back(lattice: Lattice, state: Array, t: int) -> tuple[Array, Array]:
@@ -202,26 +203,25 @@ def _step_back(lattice: Lattice, state: Array, t: int) -> tuple[Array, Array]:
     return after, moved
 
 
-def bend(v: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
+def bend(out: Array, v: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
     """Derivative of `sum(v * slope)` to the activations: how the slope changes along `v`.
 
-    Beside each logarithm runs its derivative along `v`, an average over the ways by their shares.
+    Fills and returns `out`. Beside each logarithm runs its derivative along `v`, an average over
+    the ways by their shares.
     """
     require_row(x, labels)
-    result = np.zeros(x.shape)
+    out[...] = 0
     with np.errstate(all="ignore"):
         for rows, lattice in _groups(x, labels, steps, lengths):
             along = v[rows, : lattice.time].astype(np.float64)
-            part = result[rows]
             shares = lattice.shares()
             mean = (shares * along).sum(axis=2, keepdims=True)
-            part[:, : lattice.time] = shares * (along - mean)
             whole, paths = _bent_paths(lattice, along)
-            part[:, : lattice.time] -= paths
-            after = np.arange(lattice.time) >= lattice.steps[:, None]
-            part[:, : lattice.time][after] = 0
-            part[whole == NEVER] = 0
-    return result
+            change = shares * (along - mean) - paths
+            change[np.arange(lattice.time) >= lattice.steps[:, None]] = 0
+            change[whole == NEVER] = 0
+            out[rows, : lattice.time] = change
+    return out
 
 
 def _bent_paths(lattice: Lattice, along: Array) -> tuple[Array, Array]:
