@@ -119,10 +119,11 @@ class BoundPlan:
                 for slot, variable in self._variables:
                     values[slot] = variable._array
         buffers = self._buffers()
-        if not quiet and trace.wanted():
-            self._run_recorded(values, buffers)
-        else:
-            self._run_plain(values, buffers)
+        with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
+            if not quiet and trace.wanted():
+                self._run_recorded(values, buffers)
+            else:
+                self._run_plain(values, buffers)
         return [
             copied(values[root]) if index in self._views else values[root]
             for index, root in enumerate(self.roots)
