@@ -149,8 +149,9 @@ class Work:
     def find(self) -> Call | None:
         """The call, or None while the kernel is not ready."""
         kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
-        text = partial(poolloops.source, kind, self.taken)
-        job = service.submit(f"pool_{kind}_{self.taken}", text)
+        wide = bool(self.fields["wide"])
+        text = partial(poolloops.source, kind, self.taken, wide)
+        job = service.submit(f"pool_{kind}_{'rows' if wide else 'cells'}_{self.taken}", text)
         return partial(self._run, job) if job is not None and job.state == "ready" else None
 
     def _run(self, job: Job, out: Array, *arguments: Any) -> None:
