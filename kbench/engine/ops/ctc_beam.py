@@ -7,6 +7,9 @@ longer beginning only after a blank (Graves, "Supervised sequence labelling", 20
 
 from __future__ import annotations
 
+import collections
+import itertools
+
 import numpy as np
 
 from kbench.engine import cancel
@@ -20,8 +23,8 @@ class Beam:
     def __init__(self, classes: int, width: int) -> None:
         self.labels = classes - 1  # classes that are no blank
         self.width = width
-        self.tree: list[tuple[int, int]] = [(-1, -1)]  # parent and label of each node
-        self.children: dict[int, int] = {}
+        # Nodes by parent and label in one number; they are numbered from 1 on as they are made.
+        self.tree: dict[int, int] = collections.defaultdict(itertools.count(1).__next__)
         # of each beginning in the beam: its node, that node's parent and label; the two numbers
         self.nodes, self.parents, self.ends = np.zeros(1, np.int64), *np.full((2, 1), -1)
         self.blank, self.last = np.zeros(1), np.full(1, NEVER)
@@ -62,27 +65,25 @@ class Beam:
         kept, made = best[best < len(stayed)], better[best[best >= len(stayed)] - len(stayed)]
         from_node, label = np.divmod(made, self.labels) if made.size else (made, made)
         parents = self.nodes[from_node]
-        nodes = [self._child(*one) for one in zip(parents.tolist(), label.tolist(), strict=True)]
-        self.nodes = np.concatenate([self.nodes[kept], np.array(nodes, np.int64)])
+        # The same node whenever the same labels are reached: what grew from it may still be there.
+        grew = list(map(self.tree.__getitem__, (parents * self.labels + label).tolist()))
+        self.nodes = np.concatenate([self.nodes[kept], np.array(grew, np.int64)])
         self.parents = np.concatenate([self.parents[kept], parents])
         self.ends = np.concatenate([self.ends[kept], label])
         self.blank = np.concatenate([blank[kept], np.full(len(made), NEVER)])
         self.last = np.concatenate([last[kept], flat[made]])
 
-    def _child(self, parent: int, label: int) -> int:
-        """The node of a beginning that grew, the same one whenever it is reached."""
-        node = self.children.setdefault(parent * self.labels + label, len(self.tree))
-        if node == len(self.tree):
-            self.tree.append((parent, label))
-        return node
-
-    def spelled(self, node: int) -> list[int]:
-        """The labels of a node."""
-        labels = []
-        while node > 0:
-            node, label = self.tree[node]
-            labels.append(label)
-        return labels[::-1]
+    def spelled(self, nodes: list[int]) -> list[list[int]]:
+        """The labels of some nodes."""
+        keys = list(self.tree)
+        found = []
+        for node in nodes:
+            labels = []
+            while node > 0:
+                node, label = divmod(keys[node - 1], self.labels)
+                labels.append(label)
+            found.append(labels[::-1])
+        return found
 
 
 def _largest(scores: np.ndarray, count: int) -> np.ndarray:
@@ -94,9 +95,9 @@ def _largest(scores: np.ndarray, count: int) -> np.ndarray:
     return best  # type: ignore[no-any-return]
 
 
-def search(x: np.ndarray, width: int) -> tuple[list[list[int]], np.ndarray]:
+def search(x: np.ndarray, width: int, paths: int) -> tuple[list[list[int]], np.ndarray]:
     """The labels that activations [steps, classes] spell, the likeliest first, and their log
-    probabilities; at most `width` of them.
+    probabilities; `paths` of them, or fewer when there are not so many.
     """
     wide = x.astype(np.float64)
     beam = Beam(x.shape[1], width)
@@ -109,5 +110,5 @@ def search(x: np.ndarray, width: int) -> tuple[list[list[int]], np.ndarray]:
             beam.step(chances)
         total = beam.total
     order = np.argsort(-total, kind="stable")
-    likely = order[total[order] > NEVER]
-    return [beam.spelled(int(beam.nodes[one])) for one in likely], total[likely]
+    likely = order[total[order] > NEVER][:paths]
+    return beam.spelled(beam.nodes[likely].tolist()), total[likely]

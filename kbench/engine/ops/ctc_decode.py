@@ -79,13 +79,13 @@ def _beam_numpy(
     for row in range(rows):
         if blurred[row]:
             continue
-        labels, score = search(x[row, : steps[row]], width)
+        labels, score = search(x[row, : steps[row]], width, paths)
         if len(labels) < paths:
             raise ArgumentError(
                 f"row {row}: {paths} paths are asked for, but its {steps[row]} steps of "
                 f"{x.shape[2]} classes have only {len(labels)}"
             )
-        found[row], scores[row] = labels[:paths], score[:paths]
+        found[row], scores[row] = labels, score
     decoded = [_padded([one[path] for one in found], merge) for path in range(paths)]
     return *decoded, scores.astype(x.dtype)
 
