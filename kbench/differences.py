@@ -14,6 +14,7 @@ from kbench.engine import describe, tensor
 
 Array = np.ndarray[Any, Any]
 HEADS = ("engine", "first call", "median", "ran as", "difference", "relative", "at")
+DROPPED = ("relative", "first call", "at")  # where there is no room
 WIDTH = 80
 
 
@@ -143,7 +144,7 @@ class Comparison:
 
     def text(self, width: int = WIDTH) -> str:
         """The table, at most `width` columns wide; what went wrong below it."""
-        lines = [f"comparison of {self.title()}"]
+        lines = textwrap.wrap(f"comparison of {self.title()}", width)
         rows = self.rows()
         if rows:
             lines += _table([HEADS, *rows], width)
@@ -187,10 +188,13 @@ def _row(result: Result, is_reference: bool) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
-    """Columns side by side; where they are too wide the widest words are cut."""
+    """Columns side by side; where they are too wide some go, then the widest words are cut."""
     kept = [n for n in range(len(HEADS)) if any(row[n] for row in rows[1:])]
+    for head in DROPPED:
+        if sum(len(HEADS[n]) + 2 for n in kept) - 2 > width and HEADS.index(head) in kept:
+            kept.remove(HEADS.index(head))
     sizes = [max(len(row[n]) for row in rows) for n in kept]
-    while sum(sizes) + 2 * (len(sizes) - 1) > width and max(sizes) > 6:
+    while sum(sizes) + 2 * (len(sizes) - 1) > width:
         sizes[sizes.index(max(sizes))] -= 1
     lines = []
     for row in rows:
