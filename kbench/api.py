@@ -13,6 +13,7 @@ import json
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -226,12 +227,22 @@ def entries() -> tuple[Entry, ...]:
     named = {row["name"] for row in known["functions"]}
     own = [one for one in backend.__all__ if one not in named and inspect.isfunction(_get(one))]
     rows = [*known["functions"], *({"name": one, "family": OWN, "in": []} for one in own)]
-    before = config.floatx()
-    config.set_floatx("float32")
-    try:
+    with _usual_settings():
         return tuple(_entry(row, tests.get(row["name"], {})) for row in rows)
+
+
+@contextmanager
+def _usual_settings() -> Iterator[None]:
+    """The settings that decide what a call gives, as they are by default."""
+    usual = {"floatx": "float32", "image_data_format": "channels_last", "learning_phase": None}
+    before = config.snapshot()
+    for name, value in usual.items():
+        config.assign(name, value)
+    try:
+        yield
     finally:
-        config.set_floatx(before)
+        for name in usual:
+            config.assign(name, before[name])
 
 
 def _get(name: str) -> Any:
@@ -322,10 +333,9 @@ def text(width: int = WIDTH) -> str:
     lines += ["", "Operations of the graph"]
     rows = operations()
     size = max(len(row[0]) for row in rows)
-    lines += [
-        f"  {name:<{size}}  {kind:<11}  gradient {grad:<3}  {tiers}"
-        for name, kind, grad, tiers in rows
-    ]
+    for name, kind, gradient, forms in rows:
+        line = f"{name:<{size}}  {kind:<11}  gradient {gradient:<3}  {forms}"
+        lines += _folded(line, width, "  ", " " * 6)
     return "\n".join(lines)
 
 

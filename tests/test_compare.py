@@ -22,7 +22,7 @@ ARRAY = np.random.default_rng(5).normal(size=(40, 30)).astype("float32")
 
 @pytest.fixture
 def crooked(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An engine that is kbench but for three functions: one is off, one NaN, one of another size."""
+    """An engine that is kbench but for three functions: one off, one NaN, one another size."""
     module = types.ModuleType("crooked_engine")
     vars(module).update({name: getattr(K, name) for name in K.__all__})
     vars(module).update(
