@@ -61,22 +61,7 @@ from kbench.engine.ops.activation import (
     softsign,
     tanh,
 )
-from kbench.engine.ops.arithmetic import (
-    abs,
-    cast,
-    clip,
-    cos,
-    exp,
-    log,
-    maximum,
-    minimum,
-    pow,
-    round,
-    sign,
-    sin,
-    sqrt,
-    square,
-)
+from kbench.engine.ops.arithmetic import cast, clip, maximum, minimum
 from kbench.engine.ops.bias import bias_add
 from kbench.engine.ops.compare import (
     equal,
@@ -101,6 +86,18 @@ from kbench.engine.ops.ctc import ctc_batch_cost
 from kbench.engine.ops.ctc_decode import ctc_decode
 from kbench.engine.ops.depthwise import depthwise_conv2d, separable_conv1d, separable_conv2d
 from kbench.engine.ops.dropout import dropout
+from kbench.engine.ops.elementary import (
+    abs,
+    cos,
+    exp,
+    log,
+    pow,
+    round,
+    sign,
+    sin,
+    sqrt,
+    square,
+)
 from kbench.engine.ops.image import resize_images, resize_volumes
 from kbench.engine.ops.indexing import gather, slice
 from kbench.engine.ops.joining import concatenate, stack
@@ -124,6 +121,7 @@ from kbench.engine.ops.loss import (
     in_top_k,
     sparse_categorical_crossentropy,
 )
+from kbench.engine.ops.moments import l2_normalize, logsumexp, mean, std, var
 from kbench.engine.ops.norm import batch_normalization, normalize_batch_in_training
 from kbench.engine.ops.padding import spatial_2d_padding, spatial_3d_padding, temporal_padding
 from kbench.engine.ops.pool import pool2d, pool3d
@@ -137,21 +135,7 @@ from kbench.engine.ops.random import (
     random_uniform_variable,
     truncated_normal,
 )
-from kbench.engine.ops.reduce import (
-    all,
-    any,
-    argmax,
-    argmin,
-    l2_normalize,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
+from kbench.engine.ops.reduce import all, any, argmax, argmin, max, min, prod, sum
 from kbench.engine.ops.repetition import repeat, repeat_elements, tile
 from kbench.engine.ops.scan import cumprod, cumsum
 from kbench.engine.ops.shaping import identity, pattern_broadcast, shape, size

@@ -10,8 +10,9 @@ from kbench.engine import cancel, config
 from kbench.engine.declare import elementwise
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted
-from kbench.engine.ops.arithmetic import clip, exp, minimum, where
+from kbench.engine.ops.arithmetic import clip, minimum, where
 from kbench.engine.ops.compare import logical_and
+from kbench.engine.ops.elementary import exp
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.spec import Spec, check_axis, is_float
 from kbench.engine.tensor import Operand, Tensor

@@ -16,7 +16,7 @@ from kbench.engine.kernels import ctc as kernels
 from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import ctc_lattice
-from kbench.engine.ops.arithmetic import log
+from kbench.engine.ops.elementary import log
 from kbench.engine.ops.layout import expand_dims
 from kbench.engine.spec import Dim, Spec, is_float
 from kbench.engine.tensor import Operand, Tensor

@@ -11,11 +11,12 @@ from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted, tensors_of
 from kbench.engine.ops.activation import sigmoid, softmax, softplus
-from kbench.engine.ops.arithmetic import abs as absolute
-from kbench.engine.ops.arithmetic import cast, clip, log, pow, where
+from kbench.engine.ops.arithmetic import cast, clip, where
 from kbench.engine.ops.compare import greater, less, logical_and
+from kbench.engine.ops.elementary import abs as absolute
+from kbench.engine.ops.elementary import log, pow
 from kbench.engine.ops.layout import expand_dims, reshape_like
-from kbench.engine.ops.reduce import logsumexp
+from kbench.engine.ops.moments import logsumexp
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.spec import INTEGERS, Spec, check_axis, is_float, known_size, promote
 from kbench.engine.tensor import Operand, Tensor

@@ -7,9 +7,10 @@ from typing import Any
 from kbench.engine.config import floatx
 from kbench.engine.errors import ShapeError
 from kbench.engine.operands import as_tensor, converted
-from kbench.engine.ops.arithmetic import add, multiply, sqrt
+from kbench.engine.ops.arithmetic import add, multiply
+from kbench.engine.ops.elementary import sqrt
 from kbench.engine.ops.layout import expand_dims, reshape, squeeze
-from kbench.engine.ops.reduce import mean, var
+from kbench.engine.ops.moments import mean, var
 from kbench.engine.spec import Axis, check_axes, check_axis, is_float
 from kbench.engine.tensor import Operand, Tensor
 

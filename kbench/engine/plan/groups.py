@@ -14,8 +14,8 @@ import numpy as np
 
 from kbench.engine import config
 from kbench.engine.ops.arithmetic import FLOORDIV, MOD
-from kbench.engine.ops.arithmetic import _power as power
 from kbench.engine.ops.create import FULL
+from kbench.engine.ops.elementary import _power as power
 from kbench.engine.ops.reduce import BROADCAST
 from kbench.engine.plan.items import Item
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from kbench.engine.op import Op
 from kbench.engine.operands import Constant
-from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, square, subtract
-from kbench.engine.ops.arithmetic import _power as power
+from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, subtract
+from kbench.engine.ops.elementary import _power as power
+from kbench.engine.ops.elementary import square
 from kbench.engine.ops.layout import PERMUTE, RESHAPE
 from kbench.engine.ops.shaping import IDENTITY
 from kbench.engine.plan.passes import rebuild, with_inputs
