@@ -1,48 +1,17 @@
-"""CTC: cost and decoding against the sum over every path, gradients, tiers, values that are odd."""
+"""The cost of CTC: against the sum over every path, gradients, tiers, values that are odd."""
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
+from ctc_paths import every_spelling, predictions, shares
 
 from kbench import backend as K
 from kbench.engine.kernels import ctc as kernels
 from kbench.engine.ops import ctc_lattice
-
-EPSILON = 1e-7
-
-# ------------------------------------------------------------------ every path
-
-
-def shares(y_pred: np.ndarray) -> np.ndarray:
-    """The probabilities that Keras' cost works with: y_pred + epsilon, summing to 1."""
-    raised = y_pred.astype(np.float64) + EPSILON
-    return raised / raised.sum(axis=-1, keepdims=True)
-
-
-def spelled(path: tuple[int, ...], blank: int) -> tuple[int, ...]:
-    """Repeats merged, then blanks dropped."""
-    return tuple(one for one, _ in itertools.groupby(path) if one != blank)
-
-
-def every_spelling(probability: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The probability of every sequence of labels, summed over all classes ** steps paths."""
-    steps, classes = probability.shape
-    totals: dict[tuple[int, ...], float] = defaultdict(float)
-    for path in itertools.product(range(classes), repeat=steps):
-        chance = np.prod([probability[t, k] for t, k in enumerate(path)])
-        totals[spelled(path, classes - 1)] += float(chance)
-    return totals
-
-
-def predictions(seed: int, *shape: int, sharp: float = 1.5) -> np.ndarray:
-    """Probabilities in float64, the sharper the farther from equal."""
-    x = np.exp(np.random.default_rng(seed).normal(0, sharp, shape))
-    return np.asarray(x / x.sum(axis=-1, keepdims=True))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -69,112 +38,14 @@ def test_cost_is_the_sum_over_every_path(steps: int, classes: int, seed: int) ->
     assert np.isclose(sum(wanted.values()), 1)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("steps", "classes"), [(1, 3), (4, 2), (5, 3), (4, 4)])
-def test_a_wide_beam_finds_the_likeliest_spellings(steps: int, classes: int, seed: int) -> None:
-    """With a beam that drops nothing, order and probabilities are those of all paths."""
-    y_pred = predictions(seed, steps, classes)[None]
-    wanted = sorted(every_spelling(shares(y_pred[0])).items(), key=lambda one: -one[1])
-    paths = len(wanted)
-    labels, score = K.ctc_decode(y_pred, [steps], greedy=False, beam_width=999, top_paths=paths)
-    values = K.function([], [*labels, score])([])
-    found = [tuple(one for one in row[0].tolist() if one >= 0) for row in values[:-1]]
-    assert found == [one for one, _ in wanted]
-    assert np.allclose(np.exp(values[-1][0]), [chance for _, chance in wanted], 1e-12)
-
-
-def narrow(probability: np.ndarray, width: int) -> list[tuple[int, ...]]:
-    """Prefix beam search by a dictionary of beginnings: another way to write the same rule."""
-    beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
-    blank = probability.shape[1] - 1
-    for step in probability:
-        grown: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for one, (ends_blank, ends_label) in beam.items():
-            grown[one][0] += (ends_blank + ends_label) * step[blank]
-            for k in range(blank):
-                if one and one[-1] == k:
-                    grown[one][1] += ends_label * step[k]
-                    grown[(*one, k)][1] += ends_blank * step[k]
-                else:
-                    grown[(*one, k)][1] += (ends_blank + ends_label) * step[k]
-        best = sorted(grown.items(), key=lambda item: -sum(item[1]))[:width]
-        beam = {one: (a, b) for one, (a, b) in best}
-    return sorted(beam, key=lambda one: -sum(beam[one]))
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 20])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_narrow_beam_keeps_the_best_beginnings(width: int, seed: int) -> None:
-    y_pred = predictions(seed, 14, 4, sharp=1.0)
-    paths = min(width, 3)
-    labels, _ = K.ctc_decode(y_pred[None], [14], False, width, paths)
-    found = [tuple(K.eval(one)[0].tolist()) for one in labels]
-    assert found == narrow(shares(y_pred), width)[:paths]
-
-
-# ------------------------------------------------------------------ decoding
-
-
-def test_greedy_merges_repeats_and_drops_blanks() -> None:
-    path = [[0, 0, 3, 0, 1, 1, 2, 3], [3, 3, 3, 3, 3, 3, 3, 3], [2, 1, 1, 3, 1, 0, 0, 0]]
-    y_pred = np.eye(4)[path] * 0.9 + 0.02
-    labels, score = K.ctc_decode(y_pred, [8, 8, 6])
-    assert len(labels) == 1
-    assert K.int_shape(labels[0]) == (3, None)
-    assert K.int_shape(score) == (3, 1)
-    value, scores = K.function([], [labels[0], score])([])
-    assert value.tolist() == [[0, 0, 1, 2], [-1] * 4, [2, 1, 1, 0]]
-    assert value.dtype == np.int64
-    assert np.allclose(scores[:, 0], -np.log(0.92 + EPSILON) * np.array([8, 8, 6]))
-
-
-def test_merge_repeated_merges_what_a_blank_parted() -> None:
-    y_pred = np.eye(3)[[[0, 2, 0, 1]]] * 0.9 + 0.02
-    for merge, wanted in ((False, [[0, 0, 1]]), (True, [[0, 1]])):
-        labels, _ = K.ctc_decode(y_pred, [4], greedy=False, merge_repeated=merge)
-        assert K.eval(labels[0]).tolist() == wanted
-
-
-def test_the_batch_is_decoded_once_for_all_results() -> None:
-    y_pred, steps = K.placeholder((None, None, 4)), K.placeholder((None,), dtype="int32")
-    labels, score = K.ctc_decode(y_pred, steps, False, 5, 3)
-    run = K.function([y_pred, steps], [*labels, score])
-    with K.record() as runs:
-        values = run([predictions(1, 2, 6, 4), np.array([6, 4])])
-    assert [one.shape[0] for one in values] == [2, 2, 2, 2]
-    assert [step.label for step in runs[-1].steps].count("ctc_beam") == 1
-
-
 def test_rows_without_steps_or_labels() -> None:
-    labels, score = K.ctc_decode(np.zeros((2, 0, 3)), [0, 0])
-    assert K.eval(labels[0]).shape == (2, 0)
-    assert K.eval(score).tolist() == [[0.0], [0.0]]
-    labels, score = K.ctc_decode(np.full((1, 5, 3), 1 / 3), [0], greedy=False)
-    assert K.eval(labels[0]).shape == (1, 0)
-    assert K.eval(score).tolist() == [[0.0]]
-    labels, score = K.ctc_decode(np.zeros((0, 4, 3)), np.zeros((0,), int), False, top_paths=2)
-    assert [K.eval(one).shape for one in (*labels, score)] == [(0, 0), (0, 0), (0, 2)]
     cost = K.ctc_batch_cost(np.zeros((2, 0)), np.full((2, 3, 2), 0.5), [0, 3], [0, 0])
     assert np.allclose(K.eval(cost), [[0], [3 * np.log(2)]])
     empty = K.ctc_batch_cost(np.zeros((0, 2)), np.zeros((0, 3, 2)), [], [])
     assert K.eval(empty).shape == (0, 1)
 
 
-@pytest.mark.parametrize("greedy", [True, False])
-def test_a_row_with_nan_is_not_read(greedy: bool) -> None:
-    y_pred = predictions(0, 2, 5, 3)
-    y_pred[0, 3, 1] = np.nan
-    labels, score = K.ctc_decode(y_pred, [5, 5], greedy)
-    value, scores = K.function([], [labels[0], score])([])
-    assert (value[0] == -1).all()
-    assert (value[1] >= 0).any()
-    assert np.isnan(scores[0]).all()
-    assert np.isfinite(scores[1]).all()
-    again, _ = K.ctc_decode(y_pred, [3, 5], greedy)  # the NaN is behind the end now
-    assert (K.eval(again[0])[0] >= 0).any()
-
-
-# ------------------------------------------------------------------ the cost
+# ------------------------------------------------------------------ gradients and values
 
 
 def operands(seed: int, rows: int, steps: int, classes: int, labels: int) -> list[np.ndarray]:
@@ -225,12 +96,6 @@ def test_the_third_derivative_is_refused() -> None:
     (second,) = K.gradients(K.sum(first * first), x)
     with pytest.raises(K.GradientError, match="ctc_bend"):
         K.gradients(K.sum(second), x)
-
-
-def test_decoding_has_no_gradient() -> None:
-    x = K.placeholder((1, 4, 3))
-    _, score = K.ctc_decode(x, [4])
-    assert K.gradients(K.sum(score), x) == [None]
 
 
 def test_rows_that_cannot_be_spelled_cost_infinity_and_have_no_slope() -> None:
@@ -292,9 +157,12 @@ def test_nan_stays_in_its_row() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("group", [1, 1 << 23])
-def test_compiled_equals_numpy(dtype: str, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Costs and gradients of rows of every kind, with the rows at once and one by one."""
+@pytest.mark.parametrize(("group", "tile"), [(1, 1e-5), (1 << 23, 1e-9), (1 << 23, 1.0)])
+def test_compiled_equals_numpy(
+    dtype: str, group: int, tile: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Costs and gradients of rows of every kind: at once, one by one, and cut in time."""
+    monkeypatch.setattr(kernels, "TILE_SECONDS", tile)
     monkeypatch.setattr(kernels, "GROUP", group)
     monkeypatch.setattr(ctc_lattice, "GROUP", group)
     y_true, y_pred, steps, lengths = operands(7, 9, 60, 20, 12)
@@ -374,3 +242,28 @@ def test_a_row_beyond_memory_is_refused(mode: str, monkeypatch: pytest.MonkeyPat
     cost = K.ctc_batch_cost(np.zeros((2, 100)), x, [2000, 2000], [1, 1])
     with pytest.raises(K.OutOfMemory, match="2000 steps and 100 labels"):
         K.eval(K.gradients(cost, x)[0])
+
+
+@pytest.mark.parametrize("name", ["cost", "slope"])
+def test_a_long_row_can_be_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cancel flag is looked at within a row, some hundred times a second."""
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    kernel = kernels.find(name, "float32")
+    assert kernel is not None
+    steps = 100_000
+    x = np.zeros((1, steps, 3), "float32")
+    states, skips = ctc_lattice.states_of(np.zeros((1, 30), int), np.array([30]), 3)
+    out = np.empty(1 if name == "cost" else x.shape, "float32")
+    looked: list[None] = []
+    arguments = (out, x, np.array([steps]), np.array([60]), states, skips)
+    kernel(*arguments, lambda: looked.append(None))
+    assert len(looked) > 2
+
+    def stop() -> None:
+        if len(looked) > 1:
+            raise KeyboardInterrupt
+        looked.append(None)
+
+    looked.clear()
+    with pytest.raises(KeyboardInterrupt):
+        kernel(*arguments, stop)

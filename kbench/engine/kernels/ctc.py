@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.loops import drive
+from kbench.engine.kernels.loops import TILE_SECONDS, drive
 
 Array = np.ndarray[Any, Any]
 Call = Callable[..., None]
@@ -97,6 +97,9 @@ def run(params, start, stop):
     classes = field(params, 8)
     states = field(params, 9)
     each = field(params, 10)
+    begin = field(params, 11)
+    end = field(params, 12)
+    ways = field(params, 13)
     many = (classes + LANES - 1) // LANES * LANES
     wide = (states + 2) * 8
     for row in range(start, stop):
@@ -110,18 +113,20 @@ def run(params, start, stop):
         empty(here, many)
 '''
 
-COST = """        before = here + many * 8
-        after = before + wide
-        empty(before, states + 2)
-        empty(after, states + 2)
-        store_float64(before, 2, 0.0)
-        for t in range(steps):
+COST = """        both = here + many * 8
+        if begin == 0:
+            empty(both, 2 * (states + 2))
+            store_float64(both, 2, 0.0)
+        for t in range(begin, min(end, steps)):
             first = base + t * classes
             scale = read(here, x, first, classes, many)
             choose(chances, here, scale, labels, states)
+            before = both + (t & 1) * wide
+            after = both + (1 - (t & 1)) * wide
             step(after, before, chances, skips, states)
-            before, after = after, before
-        store_DTYPE(out, row, np.DTYPE(0.0 - whole_of(before, last)))
+        if end == time:
+            whole = whole_of(both + (steps & 1) * wide, last)
+            store_DTYPE(out, row, np.DTYPE(0.0 - whole))
 """
 
 SLOPE = """        state = here + many * 8
@@ -129,9 +134,11 @@ SLOPE = """        state = here + many * 8
         mixed = after + wide
         scales = mixed + many * 8
         kept = scales + time * 8
-        empty(kept, states + 2)
-        store_float64(kept, 2, 0.0)
-        for t in range(steps):
+        saved = kept + (time + 1) * wide
+        if begin == 0:
+            empty(kept, states + 2)
+            store_float64(kept, 2, 0.0)
+        for t in range(begin, min(end, steps) if ways & 1 else begin):
             first = base + t * classes
             scale = read(here, x, first, classes, many)
             store_float64(scales, t, scale)
@@ -139,18 +146,21 @@ SLOPE = """        state = here + many * 8
             now = kept + (t + 1) * wide
             empty(now, 2)
             step(now, kept + t * wide, chances, skips, states)
-        whole = whole_of(kept + steps * wide, last)
-        ended = base + (0 if whole == -np.inf else steps) * classes
-        for k in range(ended, base + time * classes):
-            store_DTYPE(out, k, np.DTYPE(0))
-        if whole == -np.inf:
+        if (ways & 1) and end == time:
+            whole = whole_of(kept + steps * wide, last)
+            store_float64(saved, 0, whole)
+            ended = base + (0 if whole == -np.inf else steps) * classes
+            for k in range(ended, base + time * classes):
+                store_DTYPE(out, k, np.DTYPE(0))
+            empty(state, states + 2)
+            empty(after, states + 2)
+            store_float64(state, last, 0.0)
+            if last > 0:
+                store_float64(state, last - 1, 0.0)
+        whole = peek_float64(saved, 0)
+        if (ways & 2) == 0 or whole == -np.inf:
             continue
-        empty(state, states + 2)
-        empty(after, states + 2)
-        store_float64(state, last, 0.0)
-        if last > 0:
-            store_float64(state, last - 1, 0.0)
-        for t in range(steps - 1, -1, -1):
+        for t in range(min(end, steps) - 1, begin - 1, -1):
             first = base + t * classes
             scale = peek_float64(scales, t)
             for k in range(classes):
@@ -195,7 +205,7 @@ def _scratch(name: str, time: int, classes: int, states: int) -> int:
     many = -(-classes // LANES) * LANES
     if name == "cost":
         return 3 * (states + 2) + many
-    return (4 + time) * (states + 2) + 2 * many + time
+    return (4 + time) * (states + 2) + 2 * many + time + 1
 
 
 def find(name: str, dtype: str) -> Call | None:
@@ -237,12 +247,27 @@ def _run(name: str, job: Job, out: Array, arrays: tuple[Array, ...], check: Any)
     each = _scratch(name, time, classes, states)
     height = max(1, min(rows, GROUP // each))
     scratch = np.empty(height * each)
+    work = states + classes // 4 + 1
     for first in range(0, rows, height):
         part = [np.ascontiguousarray(one[first : first + height]) for one in arrays]
         heads = [address_of(out[first:]), *map(address_of, part), address_of(scratch)]
-        params = np.array([*heads, time, classes, states, each], np.int64)
-        work = time * (states + classes // 4 + 1)
-        drive(job, params, len(part[0]), work, check, PACE)
+        for begin, end, ways in _blocks(name, time, work):
+            fields = [*heads, time, classes, states, each, begin, end, ways]
+            params = np.array(fields, np.int64)
+            drive(job, params, len(part[0]), (end - begin) * work, check, PACE)
+
+
+def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
+    """Steps of time that one call takes, and the ways: 1 onwards, 2 back, 3 both.
+
+    A row of many steps is cut, so that a stop is honoured soon.
+    """
+    size = max(1, int(TILE_SECONDS / (PACE * work)))
+    if size >= time:
+        return [(0, time, 3)]
+    onwards = [(begin, min(begin + size, time), 1) for begin in range(0, time, size)]
+    back = [(begin, end, 2) for begin, end, _ in reversed(onwards)]
+    return onwards + (back if name == "slope" else [])
 
 
 def _check(out: Array, x: Array, shape: tuple[int, ...], dtype: str) -> None:
