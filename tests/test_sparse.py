@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kbench import backend as K
 from kbench.engine import cancel, sparse
@@ -104,8 +106,18 @@ def broken(kind: str) -> Any:
         matrix.indices[0] = 1000
     elif kind == "coo":
         matrix.coords[1][0] = -7
+    elif kind == "dia":
+        matrix.offsets = np.tile(matrix.offsets, 50)
+    elif kind == "dok":
+        matrix._dict[-5, 9] = 1
     else:
         matrix.rows[0][0] = 1000
+    return matrix
+
+
+def unequal() -> Any:
+    matrix = sp.lil_array(VALUES)
+    matrix.data[0] = list(range(1000))
     return matrix
 
 
@@ -117,8 +129,9 @@ def short(kind: str) -> Any:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda k=k: broken(k) for k in ("csr", "csc", "bsr", "coo", "lil")]
-    + [lambda k=k: short(k) for k in ("csr", "csc")],
+    [lambda k=k: broken(k) for k in FORMATS]
+    + [lambda k=k: short(k) for k in ("csr", "csc", "bsr")]
+    + [unequal],
 )
 def test_broken_indices_never_reach_a_loop(make: Callable[[], Any]) -> None:
     x = K.placeholder((None, None), sparse=True)
@@ -297,6 +310,28 @@ def test_other_operations_refuse_sparse_tensors(call: Callable[[Any], Any]) -> N
         call(s)
     assert caught.value.place is not None
     assert caught.value.place.file == __file__
+
+
+DTYPE = st.sampled_from(["float32", "float64", "int32", "int64"])
+SIZES = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 4))
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+@given(SIZES, DTYPE, st.sampled_from(FORMATS), st.integers(0, 1), st.integers(0, 2**32))
+def test_sparse_equals_dense(sizes: Any, dtype: str, form: str, axis: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, inner, columns = sizes
+    a = (random.integers(-4, 5, (rows, inner)) * random.integers(0, 2, (rows, inner))).astype(dtype)
+    b = random.integers(-4, 5, (inner, columns)).astype(dtype)
+    x = K.placeholder((None, None), dtype=dtype, sparse=True)
+    y = K.placeholder((None, None), dtype=dtype)
+    joined = K.to_dense(K.concatenate([x, x], axis))
+    flipped = K.variable(sp.csr_array(a.T), dtype)
+    outputs = [K.dot(x, y), K.transpose(K.dot(K.transpose(y), flipped)), joined]
+    got = K.function([x, y], outputs)([sp.csr_array(a).asformat(form), b])
+    for value, wanted in zip(got, (a @ b, a @ b, np.concatenate([a, a], axis)), strict=True):
+        assert value.dtype == dtype
+        np.testing.assert_array_equal(value, wanted)
 
 
 # ------------------------------------------------------------------ large ones, and stopping

@@ -46,7 +46,7 @@ def test_matrices_of_the_user_are_shown_too(form: str) -> None:
     assert "sparse float32[3, 4]" in summary.line(matrix)
     with pytest.raises(ProtocolError, match="sparse"):
         view.array("m")
-    if form == "csr":
+    if form in ("csr", "csc", "coo"):
         window = describe.window(view.cells("m"), None, (1, 2), (0, 9))
         assert window["cells"] == [["0"] * 4, ["3", "0", "0.5", "0"]]
         assert describe.window(view.cells("m"), [0, 3], row_axis=0, col_axis=None)["heat"]
@@ -73,7 +73,10 @@ def test_a_window_of_a_large_matrix() -> None:
             assert reply["data"]["shape"] == [10**6, 10**6]
         (row,) = inspector.handle({"verb": "summary", "names": ["v"]})["data"]["rows"]
         assert row["text"] == "sparse, 2 entries (2e-10 %)"
+        reply = inspector.handle({"verb": "window", "name": "m", "rows": [0, 1], "cols": [0, 2]})
+        assert reply["data"]["cells"] == [["0", "1.5"]]
+        inspector._view.get("m").indices[0] = 10**7
         refused = inspector.handle({"verb": "window", "name": "m"})["error"]
-        assert "sparse" in refused["reason"]
+        assert "index 10000000 is out of range" in refused["reason"]
     finally:
         inspector.close()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import describe, sparse
+from kbench.engine.statistics import EXACT_LIMIT
 
 _LISTED = ("csr", "csc", "coo")  # formats whose `data` are the entries, and nothing else
 
@@ -61,6 +62,18 @@ class Cells:
     def __getitem__(self, key: tuple[int | slice, ...]) -> np.ndarray:
         spans = [one if isinstance(one, slice) else slice(one, one + 1) for one in key]
         return np.asarray(self._matrix[tuple(spans)].toarray())
+
+
+def cells(matrix: Any, trusted: bool) -> Cells | None:
+    """The cells of a matrix; None when they are too many to look through, or not in order.
+
+    What is not `trusted` is not the engine's own, and could point outside of itself.
+    """
+    if trusted:
+        return Cells(matrix)
+    if matrix.format not in _LISTED or matrix.nnz > EXACT_LIMIT:
+        return None
+    return Cells(sparse.as_csr(matrix))
 
 
 def count_text(row: dict[str, Any]) -> str:

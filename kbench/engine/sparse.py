@@ -1,7 +1,6 @@
 """Sparse values as arrays: SciPy's compressed rows, the one form in which the engine holds them.
 
-SciPy's compiled loops trust the indices of a matrix, so everything that a user gives is looked
-through here before it gets there. SciPy is imported on first need. Knows no tensor.
+SciPy is imported on first need. Knows no tensor.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 
 from kbench.engine import cancel, memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.matrices import compressed_rows
 from kbench.engine.spec import INTEGERS, Shape, show
 
 Csr = Any  # scipy.sparse.csr_array
@@ -59,54 +59,9 @@ def as_csr(matrix: Any) -> Csr:
     sparse_shape(tuple(matrix.shape))
     sparse_dtype(matrix.dtype.newbyteorder("=").name)
     try:
-        csr = _converted(matrix)
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        return compressed_rows(matrix)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ArgumentError(f"no valid sparse matrix: {error}") from None
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
-
-
-def _converted(matrix: Any) -> Csr:
-    from scipy import sparse
-
-    rows, columns = matrix.shape
-    if matrix.format in ("csr", "csc"):
-        along, across = (rows, columns) if matrix.format == "csr" else (columns, rows)
-        parts = (matrix.data, matrix.indices, matrix.indptr)
-        _check_compressed(*parts, along, across)
-        kind = sparse.csr_array if matrix.format == "csr" else sparse.csc_array
-        whole = kind(parts, shape=(rows, columns))
-        return whole if matrix.format == "csr" else whole.tocsr()
-    listed = matrix.tocoo(copy=False)
-    _check_listed(listed.data, listed.coords, (rows, columns))
-    return sparse.coo_array((listed.data, listed.coords), shape=(rows, columns)).tocsr()
-
-
-def _check_compressed(
-    data: np.ndarray, indices: np.ndarray, starts: np.ndarray, along: int, across: int
-) -> None:
-    if starts.shape != (along + 1,) or indices.shape != data.shape or data.ndim != 1:
-        raise ValueError("data, indices and indptr do not fit together")
-    if indices.dtype.kind not in "iu" or starts.dtype.kind not in "iu":
-        raise ValueError("its indices are no integers")
-    if starts[0] != 0 or starts[-1] > data.size or np.any(starts[1:] < starts[:-1]):
-        raise ValueError("indptr does not rise from 0 to the number of entries")
-    _check_range(indices, across)
-
-
-def _check_listed(data: np.ndarray, places: Any, shape: tuple[int, int]) -> None:
-    for axis, size in zip(places, shape, strict=True):
-        if axis.shape != data.shape or axis.dtype.kind not in "iu":
-            raise ValueError("data and indices do not fit together")
-        _check_range(axis, size)
-
-
-def _check_range(indices: np.ndarray, size: int) -> None:
-    if indices.size and (indices.min() < 0 or indices.max() >= size):
-        wrong = indices[(indices < 0) | (indices >= size)][0]
-        raise ValueError(f"index {wrong} is out of range for an axis of size {size}")
 
 
 def as_dense(csr: Csr) -> np.ndarray:

@@ -226,10 +226,10 @@ class View:
 
     def cells(self, name: str) -> Any:
         """What a window of a name is read from: its array, or the cells of a sparse matrix."""
-        matrix = entries.held_matrix(self.get(name))
-        if matrix is not None and matrix.format == "csr":
-            return entries.Cells(matrix)
-        return self.array(name)
+        value = self.get(name)
+        matrix = entries.held_matrix(value)
+        cells = None if matrix is None else entries.cells(matrix, describe.is_variable(value))
+        return self.array(name) if cells is None else cells
 
     def statistics(self, name: str, exact: bool = False) -> dict[str, Any]:
         """Statistics of a name's array, from the cache while its version is the same."""
