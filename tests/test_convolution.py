@@ -154,6 +154,37 @@ def test_memory_beside_the_result_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("tier", ["off", "wait"])
+@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strides": 2**31 - 1, "padding": "same"},
+        {"strides": 150},
+        {"dilation_rate": 2**31 - 1, "padding": "same"},
+        {"dilation_rate": (140, 70)},
+    ],
+    ids=str,
+)
+def test_windows_far_apart_or_spread_far(
+    options: dict[str, Any], name: str, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory and time go with the cells that are seen, not with the reach of a window."""
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    monkeypatch.setenv("KBENCH_LEAST", "1")
+    x, kernel = normal(1, 300, 200, 1), normal(3, 3, 1, 2)
+    inputs = [K.variable(x), K.variable(kernel)]
+    y = getattr(K, name)(*inputs, **options)
+    value, to_x, to_kernel = K.function([], [y, *K.gradients(K.sum(y), inputs)])([])
+    if options.get("strides", 1) == 1 and "padding" in options:
+        wanted = x * kernel[1, 1]
+    else:
+        wanted = convolved(x, kernel, **options)
+    np.testing.assert_allclose(value, wanted, 1e-4, 1e-5)
+    np.testing.assert_allclose((to_x * x).sum(), wanted.sum(), 1e-3, 1e-3)
+    np.testing.assert_allclose((to_kernel * kernel).sum(), wanted.sum(), 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("tier", ["off", "wait"])
 def test_a_stop_is_honoured(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", tier)
     x = K.variable(normal(1, 40, 40, 8))

@@ -132,6 +132,7 @@ def of_forward(name: str) -> list[Wrong]:
         with_argument(name, "dilation_rate must be at least 1, got 0", dilation_rate=0),
         with_argument(name, "strides must hold integers, got 1.5", strides=1.5),
         with_argument(name, "strides must hold integers, got True", strides=True),
+        with_argument(name, "strides must be below 2**31, got 2147483648", strides=2**31),
         with_argument(name, "data_format must be", data_format="NHWC"),
         with_argument(name, "padding must be", padding=1),
     ]

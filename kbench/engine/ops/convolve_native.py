@@ -15,18 +15,19 @@ import numpy as np
 
 from kbench.engine import config
 from kbench.engine.op import Native
-from kbench.engine.ops.correlate import is_finite
-from kbench.engine.ops.windows import pads_of, window_counts
-from kbench.engine.spec import Shape, Spec, known_size
+from kbench.engine.ops.correlate import is_finite, useful_taps
+from kbench.engine.ops.windows import Ints, pads_of, window_counts
+from kbench.engine.spec import Shape, Spec
 
 Call = Callable[..., None]
 Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
 Hook = Callable[..., Native | None]
-Suits = Callable[[str, tuple[int, ...], int], bool]  # by product, kernel and number of places
+Suits = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
 Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
 
 PRODUCTS = ("forward", "to_input", "to_kernel")
 NEVER = 1 << 62
+SPARSE = 64  # cells of a stride, above which most are seen by no window
 
 
 def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], suits: Suits) -> list[Hook]:
@@ -54,19 +55,15 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
     to_kernel = name == "to_kernel"
 
     def native(*specs: Spec, **attrs: Any) -> Native | None:
-        x, kernel = frame(*specs)
-        space, window = x[1:-1], kernel[:-2]
-        places = known_size((x[0], *window_counts(space, window, **attrs))) or 0
-        sizes: tuple[int, ...] = kernel  # type: ignore[assignment]
-        least = config.least(0 if suits(name, sizes, places) else NEVER)
-        if places * math.prod(sizes) < max(least, 1):
+        x, kernel = (_known(sizes) for sizes in frame(*specs))
+        if not _is_worth_while(name, x, kernel, suits, **attrs):
             return None
-        pads = pads_of(space, window, **attrs)  # type: ignore[arg-type]
-        geometry = (attrs["strides"], tuple(before for before, _ in pads), attrs["dilation"])
-        bordered = name == "to_input" or any(map(any, pads))
+        before = tuple(first for first, _ in pads_of(x[1:-1], kernel[:-2], **attrs))
+        geometry = (attrs["strides"], before, attrs["dilation"])
+        bordered = name == "to_input" or attrs["padding"] != "valid"
 
         def found() -> Call | None:
-            call = find(specs[0].dtype, len(window))
+            call = find(specs[0].dtype, len(before))
             if call is None:
                 return None
 
@@ -83,3 +80,25 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
         return found
 
     return native
+
+
+def _known(sizes: Shape) -> Ints:
+    return tuple(0 if size is None else size for size in sizes)
+
+
+def _is_worth_while(
+    name: str, x: Ints, kernel: Ints, suits: Suits, strides: Ints, padding: str, dilation: Ints
+) -> bool:
+    """Whether there is enough to do, by windows and strides of sizes that are not out of hand."""
+    space, window = x[1:-1], kernel[:-2]
+    counts = _known(window_counts(space, window, strides, padding, dilation))
+    places = x[0] * math.prod(counts)
+    least = config.least(0 if suits(name, kernel, places) else NEVER)
+    if places * math.prod(kernel) < max(least, 1):
+        return False
+    if name == "to_input" and math.prod(strides) > SPARSE:
+        return False
+    pads = pads_of(space, window, strides, padding, dilation)
+    starts = tuple(-before for before, _ in pads)
+    taps, _ = useful_taps(space, counts, window, strides, starts, dilation)
+    return taps == tuple(slice(0, width) for width in window)  # none sees only the border

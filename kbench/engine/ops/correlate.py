@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from kbench.engine.ops.linear import multiply_into
 from kbench.engine.ops.windows import Ints, reach
 
 Block = tuple[slice, ...]
+PHASES = 8  # cells of a stride, above which going through them one by one is slower
 PATCHES = 1 << 20  # elements that are gathered at a time
 SKINNY = 8  # filters for each channel, from which on spreading is cheaper than gathering back
 
@@ -100,13 +101,30 @@ def strip_of(
     return strip
 
 
+def useful_taps(
+    sizes: Ints, counts: Ints, window: Ints, strides: Ints, starts: Ints, dilation: Ints
+) -> tuple[Block, Ints]:
+    """Taps that can fall on a cell at all, and where the windows made of these start.
+
+    A window spread far over a small array has taps that see nothing but the border.
+    """
+    taps, begins = [], []
+    facts = zip(sizes, counts, window, strides, starts, dilation, strict=True)
+    for size, count, width, stride, start, spacing in facts:
+        low = max(0, -((start + (count - 1) * stride) // spacing))
+        high = min(width, (size - 1 - start) // spacing + 1)
+        taps.append(slice(low, max(high, low)))
+        begins.append(start + low * spacing)
+    return tuple(taps), tuple(begins)
+
+
 def windows_of(
     strip: np.ndarray, counts: Ints, window: Ints, strides: Ints, dilation: Ints
 ) -> np.ndarray:
     """Every window on a strip as a view [images, *counts, *window, channels]."""
     space = strip.strides[1:-1]
-    steps = [one * s for one, s in zip(space, strides, strict=True)]
-    taps = [one * d for one, d in zip(space, dilation, strict=True)]
+    steps = [one * s * (n > 1) for one, s, n in zip(space, strides, counts, strict=True)]
+    taps = [one * d * (n > 1) for one, d, n in zip(space, dilation, window, strict=True)]
     return as_strided(
         strip,
         (strip.shape[0], *counts, *window, strip.shape[-1]),
@@ -143,10 +161,13 @@ def correlate(
     dilation: Ints,
 ) -> None:
     """`out[n, *place, f]`: the sum over taps and channels of `x` times `kernel`."""
-    window, (channels, filters) = kernel.shape[:-2], kernel.shape[-2:]
-    columns = math.prod(window) * channels
     if not out.size:
         return
+    facts = (x.shape[1:-1], out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    kernel = kernel[taps]
+    window, (channels, filters) = kernel.shape[:-2], kernel.shape[-2:]
+    columns = math.prod(window) * channels
     if not columns or not x.size:
         out.fill(0)
         return
@@ -168,10 +189,14 @@ def correlate_to_kernel(
     out: np.ndarray, g: np.ndarray, x: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
     """`out[*tap, c, f]`: the sum over all places of `x`, as the tap sees it, times `g`."""
-    window, (channels, filters) = out.shape[:-2], out.shape[-2:]
+    facts = (x.shape[1:-1], g.shape[1:-1], out.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    target = out[taps]
+    window, (channels, filters) = target.shape[:-2], out.shape[-2:]
     columns = math.prod(window) * channels
-    if not out.size or not g.size or not x.size:
+    if target.size != out.size or not out.size or not g.size or not x.size:
         out.fill(0)
+    if not target.size or not g.size or not x.size:
         return
     pool = Scratch(working_dtype(x.dtype))
     total: np.ndarray | None = None
@@ -182,7 +207,7 @@ def correlate_to_kernel(
         multiply_into(part, patches.T, rows)
         total = part if total is None else np.add(total, part, out=total)
     assert total is not None
-    out[...] = total.reshape(out.shape)
+    target[...] = total.reshape(target.shape)
 
 
 @np.errstate(all="ignore")
@@ -190,7 +215,11 @@ def correlate_to_input(
     out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
     """`out[n, *cell, c]`: the sum of `g` over the windows that see the cell, times their taps."""
-    if kernel.shape[-1] > SKINNY * kernel.shape[-2] or not is_finite(kernel):
+    facts = (out.shape[1:-1], g.shape[1:-1], kernel.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    kernel = kernel[taps]
+    skinny = kernel.shape[-1] > SKINNY * kernel.shape[-2]
+    if skinny or math.prod(strides) > PHASES or not is_finite(kernel):
         _scatter_to_input(out, g, kernel, strides, starts, dilation)
         return
     flipped = kernel.swapaxes(-1, -2)
@@ -214,38 +243,64 @@ def is_finite(weights: np.ndarray) -> bool:
 def _scatter_to_input(
     out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
-    """Each window adds to the cells that it sees, so that nothing is multiplied by a border.
-
-    It reads `g` once, where gathering reads it for each tap, but adds up in passes of their own.
-    """
-    out.fill(0)
-    if not out.size or not kernel.size or not g.size:
-        return
-    window, (channels, filters), counts = kernel.shape[:-2], kernel.shape[-2:], g.shape[1:-1]
+    """Each window adds to the cells that it sees: one product, then a pass for each tap."""
+    window, (channels, filters) = kernel.shape[:-2], kernel.shape[-2:]
     columns = math.prod(window) * channels
     pool = Scratch(working_dtype(g.dtype))
     matrix = kernel.reshape(columns, filters).astype(pool.dtype, copy=False).T
+
+    def added(part: np.ndarray) -> Callable[[Ints], np.ndarray]:
+        rows = part.reshape(-1, filters).astype(pool.dtype, copy=False)
+        patches = pool.take("patches", (len(rows), columns))
+        multiply_into(patches, rows, matrix)
+        spread = patches.reshape(*part.shape[:-1], *window, channels)
+        return lambda tap: spread[(..., *tap, slice(None))]
+
+    for images, cells, sums in spread_back(
+        out, g, window, channels, (columns, PATCHES), (strides, starts, dilation), added, pool
+    ):
+        out[(images, *cells)] = sums
+
+
+def spread_back(
+    out: np.ndarray,
+    g: np.ndarray,
+    window: Ints,
+    channels: int,
+    block: tuple[int, int],
+    sides: tuple[Ints, Ints, Ints],
+    added: Callable[[np.ndarray], Callable[[Ints], np.ndarray]],
+    pool: Scratch,
+) -> Iterator[tuple[slice, Block, np.ndarray]]:
+    """The sums over all windows for a few images after another, and which cells these are.
+
+    `added` gives, for a block of `g`, what its windows add by each tap to the cells that the tap
+    sees. `block` is elements for each place, and the most for a block. Cells that no window sees
+    are set to zero, and nothing is multiplied by a border.
+    """
+    strides, starts, dilation = sides
+    counts = g.shape[1:-1]
+    out.fill(0)
+    if not (out.size and g.size and math.prod(window) * channels):
+        return
     extents = [
         (count - 1) * s + reach(w, d)
         for count, s, w, d in zip(counts, strides, window, dilation, strict=True)
     ]
-    for (images,) in blocks(g.shape[:1], math.prod(counts) * columns, PATCHES):
+    cut = [
+        (slice(max(start, 0), max(start + extent, 0)), slice(max(-start, 0), max(size - start, 0)))
+        for start, extent, size in zip(starts, extents, out.shape[1:-1], strict=True)
+    ]
+    cells, kept = zip(*cut, strict=True)
+    for (images,) in blocks(g.shape[:1], math.prod(counts) * block[0], block[1]):
         part = g[images]
         strip = pool.take("strip", (len(part), *extents, channels))
         strip.fill(0)
-        for box in blocks(part.shape[:-1], columns, PATCHES):
-            rows = part[box].reshape(-1, filters).astype(pool.dtype, copy=False)
-            patches = pool.take("patches", (len(rows), columns))
-            multiply_into(patches, rows, matrix)
-            spread = patches.reshape(*part[box].shape[:-1], *window, channels)
-            for tap, cells in taps_of(box, window, strides, dilation):
-                strip[cells] += spread[(..., *tap, slice(None))]
-        cut = [
-            (slice(max(start, 0), max(start + extent, 0)), slice(max(-start, 0), size - start))
-            for start, extent, size in zip(starts, extents, out.shape[1:-1], strict=True)
-        ]
-        kept = out[(images, *(cells for cells, _ in cut))]
-        kept[...] = strip[(slice(None), *(cells for _, cells in cut))]
+        for box in blocks(part.shape[:-1], *block):
+            values = added(part[box])
+            for tap, seen in taps_of(box, window, strides, dilation):
+                strip[seen] += values(tap)
+        yield images, cells, strip[(slice(None), *kept)]
 
 
 def taps_of(

@@ -21,9 +21,10 @@ from kbench.engine.ops.correlate import (
     Block,
     Scratch,
     blocks,
-    phases,
+    spread_back,
     strip_of,
     taps_of,
+    useful_taps,
     working_dtype,
 )
 from kbench.engine.ops.windows import (
@@ -66,56 +67,55 @@ def _own(box: Block) -> Block:
 
 
 @np.errstate(all="ignore")
-def _each_channel(
-    out: np.ndarray,
-    x: np.ndarray,
-    kernel: np.ndarray,
-    strides: Ints,
-    starts: Ints,
-    dilation: Ints,
-    times: int,
+def _forward(
+    out: np.ndarray, x: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
-    """`out[n, *place, j]`: the sum over taps of `x` at channel `j // times`, times the kernel's j.
-
-    `out` may have fewer channels: then neighbours are summed.
-    """
-    window, channels = kernel.shape[:-1], kernel.shape[-1]
+    """`out[n, *place, c * times + j]`: the sum over taps of `x` at c times the kernel's [c, j]."""
     if not out.size:
         return
+    facts = (x.shape[1:-1], out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    kernel = kernel[taps]
     if not kernel.size or not x.size:
         out.fill(0)
         return
+    window, times = kernel.shape[:-2], kernel.shape[-1]
     pool = Scratch(working_dtype(x.dtype))
-    weights = kernel.astype(pool.dtype, copy=False)
-    for box in blocks(out.shape[:-1], channels, CELLS):
+    weights = kernel.reshape(*window, -1).astype(pool.dtype, copy=False)
+    for box in blocks(out.shape[:-1], out.shape[-1], CELLS):
         strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
         target = out[box]
-        shape = (*target.shape[:-1], channels)
-        direct = target.shape == shape and target.dtype == pool.dtype
-        total = target if direct else pool.take("total", shape)
-        product = pool.take("product", shape)
+        total = target if target.dtype == pool.dtype else pool.take("total", target.shape)
+        product = pool.take("product", target.shape)
         for number, (tap, seen) in enumerate(taps_of(_own(box), window, strides, dilation)):
             np.multiply(strip[seen], weights[tap], out=product if number else total)
             if number:
                 np.add(total, product, out=total)
-        if not direct:
-            target[...] = _neighbours_summed(total, channels // target.shape[-1])
+        if total is not target:
+            target[...] = total
 
 
-def _forward(
-    out: np.ndarray, x: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
-) -> None:
-    flat = kernel.reshape(*kernel.shape[:-2], -1)
-    _each_channel(out, x, flat, strides, starts, dilation, kernel.shape[-1])
-
-
+@np.errstate(all="ignore")
 def _to_input(
     out: np.ndarray, g: np.ndarray, kernel: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
-    flat = kernel.reshape(*kernel.shape[:-2], -1)
-    ones = (1,) * len(strides)
-    for one in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
-        _each_channel(out[one.cells], g, flat[one.taps], ones, one.starts, one.dilation, 1)
+    """Each window adds to the cells that it sees."""
+    facts = (out.shape[1:-1], g.shape[1:-1], kernel.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    kernel = kernel[taps]
+    window, times = kernel.shape[:-2], kernel.shape[-1]
+    pool = Scratch(working_dtype(g.dtype))
+    weights = kernel.reshape(*window, math.prod(kernel.shape[-2:])).astype(pool.dtype, copy=False)
+
+    def added(part: np.ndarray) -> Callable[[Ints], np.ndarray]:
+        product = pool.take("product", part.shape)
+        return lambda tap: np.multiply(part, weights[tap], out=product)
+
+    channels = weights.shape[-1]
+    for images, cells, sums in spread_back(
+        out, g, window, channels, (channels, CELLS), (strides, starts, dilation), added, pool
+    ):
+        out[(images, *cells)] = _neighbours_summed(sums, times)
 
 
 @np.errstate(all="ignore")
@@ -123,10 +123,14 @@ def _to_kernel(
     out: np.ndarray, g: np.ndarray, x: np.ndarray, strides: Ints, starts: Ints, dilation: Ints
 ) -> None:
     """`out[*tap, c, m]`: the sum over all places of `x`, as the tap sees it, times `g`."""
-    window, times = out.shape[:-2], out.shape[-1]
+    facts = (x.shape[1:-1], g.shape[1:-1], out.shape[:-2], strides, starts, dilation)
+    taps, starts = useful_taps(*facts)
+    target = out[taps]
+    out.fill(0)
+    window, times = target.shape[:-2], out.shape[-1]
     pool = Scratch(working_dtype(x.dtype))
     total = np.zeros((*window, math.prod(out.shape[-2:])), np.float64)
-    if out.size and g.size and x.size:
+    if target.size and g.size and x.size:
         for box in blocks(g.shape[:-1], total.shape[-1], CELLS):
             strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
             part = g[box].astype(pool.dtype, copy=False)
@@ -134,7 +138,7 @@ def _to_kernel(
             for tap, seen in taps_of(_own(box), window, strides, dilation):
                 np.multiply(strip[seen], part, out=product)
                 total[tap] += product.reshape(-1, product.shape[-1]).sum(0)
-    out[...] = total.reshape(out.shape)
+    target[...] = total.reshape(target.shape)
 
 
 def _filters(kernel: Spec) -> int | None:

@@ -20,6 +20,7 @@ from kbench.engine.tensor import Tensor
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
+LIMIT = 1 << 31  # of strides, windows and dilations
 AXES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
 
 # ------------------------------------------------------------------ arguments
@@ -46,6 +47,8 @@ def _checked_int(entry: Any, name: str, value: Any) -> int:
         raise ArgumentError(f"{name} must hold integers, got {value!r}") from None
     if number < 1:
         raise ArgumentError(f"{name} must be at least 1, got {value!r}")
+    if number >= LIMIT:
+        raise ArgumentError(f"{name} must be below 2**31, got {value!r}")
     return number
 
 
