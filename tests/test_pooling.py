@@ -320,3 +320,17 @@ def test_bilinear_keeps_edges_and_constants_exactly() -> None:
     x[0, 0, 0] = np.inf
     larger = K.eval(K.resize_images(K.variable(x), 2, 2, None, "bilinear"))
     assert np.isinf(larger[0, 0, 0]).all() and not np.isnan(larger).any()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("factor", [2, 3, 4, 7])
+def test_kernels_of_interpolation(factor: int, dtype: str) -> None:
+    random = np.random.default_rng(factor)
+    for inner, n in itertools.product((1, 3, 9, 40), (1, 2, 5)):
+        x = random.standard_normal((3, n, inner)).astype(dtype)
+        larger = check_kernel("interpolate", x, axis=1, factor=factor)
+        if dtype != "float16":  # which adds up in blocks of float32 on NumPy
+            g = random.standard_normal(larger.shape).astype(dtype)
+            back = check_kernel("interpolate_back", g, axis=1, factor=factor)
+            inward, outward = np.sum(larger * g), np.sum(back * x)  # transposes of each other
+            np.testing.assert_allclose(inward, outward, 1e-4, 1e-4)

@@ -11,7 +11,7 @@ import numpy as np
 from kbench.engine import cancel, config
 from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError
-from kbench.engine.kernels import pooling
+from kbench.engine.kernels import pooling, resizing
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.poolnumpy import Line
@@ -210,17 +210,30 @@ def _collect_numpy(out: Any, g: np.ndarray, *, axis: int, factor: int) -> np.nda
     return out  # type: ignore[no-any-return]
 
 
+def _line_native(name: str) -> Callable[..., Native | None]:
+    """The kernel of interpolation along one axis."""
+
+    def find(x: Spec, *, axis: int, factor: int) -> Native | None:
+        outer, size, inner = _sides(x.shape, axis)  # type: ignore[arg-type]
+        size = size if name == "stretch" else size // factor
+        return resizing.native(name, x.dtype, outer, size, factor, inner)
+
+    return find
+
+
 INTERPOLATE = structured(
     "interpolate",
     lambda x, *, axis, factor: _upsample_infer(x, first=axis, factors=(factor,)),
     _interpolate_numpy,
     lambda g, y, x, **attrs: (apply(COLLECT, g, **attrs),),
+    native=_line_native("stretch"),
 )
 COLLECT = structured(
     "interpolate_back",
     lambda g, *, axis, factor: _block_sum_infer(g, first=axis, factors=(factor,)),
     _collect_numpy,
     lambda g, y, x, **attrs: (apply(INTERPOLATE, g, **attrs),),
+    native=_line_native("shrink"),
 )
 
 # ------------------------------------------------------------------ public functions
