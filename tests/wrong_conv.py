@@ -239,6 +239,18 @@ TRANSPOSED = [
     ),
     Wrong(
         "conv2d_transpose",
+        lambda: fed(transposed(a := x(None, dtype="int32")), (a, [2, 5, 5])),
+        ShapeError,
+        ("output_shape must hold 4 sizes, got int32[3]",),
+    ),
+    Wrong(
+        "conv2d_transpose",
+        lambda: transposed([None, None, K.size(x(None)), 5]),
+        ShapeError,
+        ("output_shape [2, -1, ?, 5] holds a negative size",),
+    ),
+    Wrong(
+        "conv2d_transpose",
         lambda: transposed((2, 6, 6, 5), strides=2, dilation_rate=2),
         ArgumentError,
         ("both above 1",),

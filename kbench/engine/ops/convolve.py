@@ -66,13 +66,13 @@ def check_taps(kernel: Spec) -> None:
 
 
 def entries(sizes: Spec, count: int) -> Shape:
-    """The sizes that a shape operand is known to hold; -1 counts as unknown."""
+    """The sizes that a shape operand is known to hold; a batch of -1 counts as unknown."""
     if sizes.shape not in ((count,), (None,)):
-        raise ShapeError(f"a shape of {count} sizes is needed, got {sizes}")
+        raise ShapeError(f"output_shape must hold {count} sizes, got {sizes}")
     value = sizes.value or (None,) * count
-    if any(size is not None and size < -1 for size in value):
+    if any(size is not None and size < 0 for size in value[1:]) or (value[0] or 0) < -1:
         raise ShapeError(f"output_shape {show(value)} holds a negative size")
-    return tuple(None if size == -1 else size for size in value)
+    return (None if value[0] == -1 else value[0], *value[1:])
 
 
 def same_size(ours: Dim, theirs: Dim) -> bool:
