@@ -110,6 +110,32 @@ def test_tiers_draw_the_same_numbers(
     K.set_num_threads(before)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        ("int8", -128, 128),
+        ("uint8", 3, 200),
+        ("int16", -5, 5),
+        ("uint16", 0, 1),
+        ("int32", -(2**31), 2**31),
+        ("uint32", 1, 2**32),
+        ("int64", -(2**40), 3 * 2**61),
+        ("int64", -(2**63), 2**63),
+        ("uint64", 2**63, 2**64),
+    ],
+)
+def test_tiers_draw_the_same_integers(
+    dtype: str, low: int, high: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {
+        mode: draws(monkeypatch, mode, K.random_uniform((30_001,), low, high, dtype, seed=4), 2)
+        for mode in ("off", "wait")
+    }
+    assert found["off"] == found["wait"]
+    values = np.frombuffer(found["wait"][0], dtype)
+    assert low <= int(values.min()) <= int(values.max()) < high
+
+
 def test_a_sequence_goes_on_where_another_tier_left_it(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = draws(monkeypatch, "off", K.random_normal((20_000,), seed=6), 4)
     mixed = K.random_normal((20_000,), seed=6)

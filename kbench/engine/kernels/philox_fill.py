@@ -25,6 +25,7 @@ KINDS = {  # the dtypes that each kind of number has
     "normal": ("float32", "float64"),
     "truncated": ("float32", "float64"),
     "below": ("bool", "float32", "float64"),
+    "integers": ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 }
 FORMS = {"normal": "pair", "truncated": "within"}
 PACE = 2e-9  # seconds for a word
@@ -77,6 +78,22 @@ NEXT = """    k0 = np.uint32(k0 + np.uint32(0x9E3779B9))
     k1 = np.uint32(k1 + np.uint32(0xBB67AE85))
 """
 
+SCALED = '''
+
+@exact_inline
+def scaled(high, low, span):
+    """Upper half of a 64-bit number, given in halves, times `span`: evenly in [0, span)."""
+    half = np.uint64(32)
+    mask = np.uint64(0xFFFFFFFF)
+    a = np.uint64(high)
+    b = np.uint64(low)
+    c = span >> half
+    d = span & mask
+    middle = a * d + ((b * d) >> half)
+    other = b * c + (middle & mask)
+    return a * c + (middle >> half) + (other >> half)
+'''
+
 LOOP = """
 @exact_kernel
 def run(params, start, stop):
@@ -89,6 +106,7 @@ def run(params, start, stop):
     a = np.VALUE(f64_of_bits(np.int64(field(params, 6))))
     b = np.VALUE(f64_of_bits(np.int64(field(params, 7))))
     c = np.VALUE(f64_of_bits(np.int64(field(params, 8))))
+    least = np.uint64(field(params, 6))
     for number in range(start, stop):
         block = (origin + number) * 256
         low = np.uint32(block)
@@ -127,6 +145,9 @@ SET(768, within(share_f32(z)) * b + a)
     ("truncated", "float64"): """SET(0, within(share_f64(w, y)) * b + a)
 SET(256, within(share_f64(x, z)) * b + a)
 """,
+    ("integers", "*"): """SET(0, np.DTYPE(scaled(w, y, limit) + least))
+SET(256, np.DTYPE(scaled(x, z, limit) + least))
+""",
     ("below", "*"): """SET(0, np.uint64(w) < limit)
 SET(256, np.uint64(x) < limit)
 SET(512, np.uint64(y) < limit)
@@ -152,8 +173,10 @@ def source(kind: str, dtype: str) -> str:
     text = HEAD.replace("ROUNDS", rounds).replace("KIND", kind)
     if kind in FORMS:
         text += "\n@exact_inline" + gaussian.form(FORMS[kind], dtype) + "\n"
+    if kind == "integers":
+        text += SCALED
     body = ""
-    for line in BODIES[kind, "*" if kind == "below" else dtype].splitlines():
+    for line in BODIES[kind, "*" if kind in ("below", "integers") else dtype].splitlines():
         if line.startswith("SET("):
             place, value = line[4:-1].split(", ", 1)
             body += _stored(kind, dtype, place, value)
@@ -166,18 +189,18 @@ def source(kind: str, dtype: str) -> str:
 
 
 def per_run(kind: str, dtype: str) -> int:
-    """Numbers that one run of words gives: float64 takes two words, but not to be compared."""
-    pairs = dtype == "float64" and kind != "below"
+    """Numbers that one run of words gives: float64 and integers take two words each."""
+    pairs = kind == "integers" or (dtype == "float64" and kind != "below")
     return philox.RUN_WORDS // 2 if pairs else philox.RUN_WORDS
 
 
 def find(kind: str, dtype: str) -> Fill | None:
     """The kernel of a kind of numbers, or None when there is none, or while it is not ready.
 
-    The call is `(out, key, stream, first, numbers, limit=0, check=None)`: fill `out` from run
-    number `first` of the stream of a key. `numbers` are (low, span, last) of uniform numbers and
-    (mean, deviation, 0) of normal and of truncated ones; a number is "below" when its word is
-    below `limit`.
+    The call is `(out, key, stream, first, numbers, limit=0, least=None, check=None)`: fill `out`
+    from run number `first` of the stream of a key. `numbers` are (low, span, last) of uniform
+    numbers and (mean, deviation, 0) of normal and of truncated ones. A number is "below" when its
+    word is below `limit`; integers are `limit` many from `least` on.
     """
     if dtype not in KINDS[kind]:
         return None
@@ -193,11 +216,14 @@ def find(kind: str, dtype: str) -> Fill | None:
         first: int,
         numbers: tuple[float, float, float] = (0.0, 0.0, 0.0),
         limit: int = 0,
+        least: int | None = None,
         check: Any = None,
     ) -> None:
         if out.dtype != dtype or not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError(f"expected a contiguous array of {dtype}, got {out.dtype}")
         bits = np.array(numbers, np.float64).view(np.int64).tolist()
+        if least is not None:
+            bits[0] = least
         head = [key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, stream]
         whole = out.size // each
         _run(job, out, [*head, first, limit, *bits], whole, each, check)
@@ -211,5 +237,6 @@ def find(kind: str, dtype: str) -> Fill | None:
 
 def _run(job: Job, out: Array, fields: list[int], runs: int, each: int, check: Any) -> None:
     if runs:
-        params = np.array([address_of(out), *fields], np.int64)
+        wrapped = [one & (1 << 64) - 1 for one in (address_of(out), *fields)]
+        params = np.array(wrapped, np.uint64).view(np.int64)
         drive(job, params, runs, each, check, PACE)

@@ -70,7 +70,7 @@ def _distribution(name: str, fill: Fill, kernel: str | None = None) -> Op:
 
 
 UNIFORM = _distribution("random_uniform", fill_uniform, "uniform")
-UNIFORM_INTEGERS = _distribution("random_integers", fill_integers)
+UNIFORM_INTEGERS = _distribution("random_integers", fill_integers, "integers")
 NORMAL = _distribution("random_normal", fill_normal, "normal")
 TRUNCATED = _distribution("truncated_normal", fill_truncated, "truncated")
 BINOMIAL = _distribution("random_binomial", fill_below, "below")

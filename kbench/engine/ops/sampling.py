@@ -186,6 +186,8 @@ def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Nat
     size = known_size(drawn.shape)
     if size is None or size < LEAST or drawn.dtype not in philox_fill.KINDS[kind]:
         return None
+    if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
+        return None  # every number there is: the words as they are
     return functools.partial(compiled, kind, drawn.dtype, stream, **numbers)
 
 
@@ -193,21 +195,29 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callabl
     """The kernel that fills as `fill_<kind>` does, as `(out, *operands, check)`; None till ready.
 
     Arguments:
-        kind: "uniform" (low, high), "normal" or "truncated" (mean, stddev) or "below" (p).
+        kind: "uniform" or "integers" (low, high), "normal" or "truncated" (mean, stddev), or
+            "below" (p).
     """
     kernel = philox_fill.find(kind, dtype)
     if kernel is None:
         return None
-    values, limit, last = [*numbers.values()], 0, 0.0
-    if kind == "uniform":
-        values[1], last = _interval(dtype, **numbers)
-    if kind == "below":
-        limit, values = _limit(**numbers), [0.0, 0.0]
     each = philox_fill.per_run(kind, dtype)
-    parameters = (values[0], values[1], float(last))
+    settings = _settings(kind, dtype, **numbers)
 
     def call(out: np.ndarray, *rest: Any) -> None:
         first = stream.take(-(-out.size // each))
-        kernel(out, stream.key, stream.number, first, parameters, limit, rest[-1])
+        kernel(out, stream.key, stream.number, first, **settings, check=rest[-1])
 
     return call
+
+
+def _settings(kind: str, dtype: str, **numbers: Any) -> dict[str, Any]:
+    """The parameters of a distribution as its kernel takes them."""
+    if kind == "below":
+        return {"limit": _limit(**numbers)}
+    if kind == "integers":
+        return {"limit": numbers["high"] - numbers["low"], "least": numbers["low"]}
+    if kind == "uniform":
+        span, last = _interval(dtype, **numbers)
+        return {"numbers": (numbers["low"], span, float(last))}
+    return {"numbers": (numbers["mean"], numbers["stddev"], 0.0)}
