@@ -100,6 +100,7 @@ SIZES = [
     ((9,), (3,), (7,), (1,), (0,), (1,), 2, 3, 5),
     ((33,), (5,), (33,), (1,), (2,), (1,), 1, 16, 32),
     ((40,), (3,), (38,), (1,), (4,), (2,), 3, 5, 20),  # causal
+    ((2100,), (3,), (1051,), (2,), (2,), (1,), 2, 4, 9),  # rows cut into pieces
     ((7, 6), (3, 3), (7, 6), (1, 1), (1, 1), (1, 1), 2, 4, 33),
     ((7, 6), (3, 2), (3, 3), (2, 2), (0, 0), (1, 1), 2, 3, 70),
     ((15, 15), (7, 7), (8, 8), (2, 2), (3, 3), (1, 1), 2, 3, 64),
@@ -154,6 +155,7 @@ DEPTHWISE = [
     ((9, 8), (3, 2), (4, 4), (2, 2), (0, 0), (1, 1), 2, 3, 2),
     ((9, 9), (5, 5), (9, 9), (1, 1), (4, 4), (2, 2), 1, 130, 1),
     ((1, 30), (1, 4), (1, 15), (1, 2), (0, 1), (1, 1), 4, 8, 3),
+    ((1, 1500), (1, 3), (1, 1500), (1, 1), (0, 1), (1, 1), 2, 4, 1),  # rows cut into pieces
     ((6, 7), (2, 2), (3, 2), (3, 4), (1, 1), (1, 1), 2, 5, 1),
     ((4, 4), (2, 2), (9, 9), (1, 1), (20, 20), (3, 3), 1, 3, 1),
 ]
@@ -192,7 +194,7 @@ def test_tiles_of_other_machines(lanes, most):
         ways[way](tiles, into, *arrays, [1, *strides], [0, *pads], [1, *dilation], None)
         np.copyto(out, into.reshape(out.shape))
 
-    for space, window, places, *geometry, images, channels, filters in SIZES[3:13]:
+    for space, window, places, *geometry, images, channels, filters in SIZES[3:14]:
         arrays = operands(space, window, places, images, channels, filters, "float32")
         check_all(*arrays, geometry, run)
 

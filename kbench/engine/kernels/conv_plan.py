@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,8 @@ ITEM_WORK = 8_000_000
 """Products of one item, about 0.1 ms: many items to share out, and little time to start each."""
 LARGE = 128 * 1024
 """Weights from which on a kernel leaves no room for anything else in the second cache."""
+WIDE = 1024
+"""Columns of one item at most."""
 ENOUGH = 32
 """Items that keep any number of threads busy."""
 
@@ -41,10 +42,14 @@ class Axis:
         return min(self.offsets, default=0)
 
     @property
+    def reach(self) -> int:
+        """Input places from the first to the last tap of one output."""
+        return max(self.offsets, default=0) - self.low + 1
+
+    @property
     def width(self) -> int:
         """Input places that `count` outputs reach over, from `low` on."""
-        reach = max(self.offsets, default=0) - self.low + 1
-        return max(self.count - 1, 0) * self.stride + reach
+        return max(self.count - 1, 0) * self.stride + self.reach
 
     @property
     def dense(self) -> bool:
@@ -83,15 +88,17 @@ def phases(axes: Sequence[tuple[Axis, ...]]) -> Iterator[tuple[Axis, ...]]:
 
 @dataclass(frozen=True)
 class Cut:
-    """Items of a gather: `together` planes times `height` rows times `bundle` panels."""
+    """Items of a gather: `together` planes, `height` rows, `across` columns, `bundle` panels."""
 
     height: int
     together: int
     bundle: int
+    across: int
+    slices: int
     chunks: int
     groups: int
     items: int
-    strip_rows: int
+    strip_bytes: int
     span: int
     work: int
     """Products of one item."""
@@ -99,39 +106,51 @@ class Cut:
 
 def cut_gather(
     planes: Axis, rows: Axis, columns: Axis, images: int, depth: int, filters: int,
-    lanes: int, line_bytes: int,
+    lanes: int, pixel: int,
 ) -> Cut:  # fmt: skip
-    """Cut a gather; `depth` is products per output, `line_bytes` a row of a strip, 0 for none."""
+    """Cut a gather; `depth` is products per output, `pixel` bytes in a strip, 0 for none."""
     panels = -(-filters // (2 * lanes))
-    row_work = max(1, columns.count * depth * panels * 2 * lanes)
+    across, slices = cut_columns(columns)
+    row_work = max(1, across * depth * panels * 2 * lanes)
+    line = 0 if not pixel else ((across - 1) * columns.stride + columns.reach) * pixel
     # A kernel larger than the second cache is read anew by every item, so items are larger.
     item_work = ITEM_WORK if depth * filters < LARGE else 8 * ITEM_WORK
     height = max(1, min(rows.count, 8, item_work // row_work))
-    while height > 1 and _strip(planes, rows, height, 1) * line_bytes > STRIP_BYTES:
+    while height > 1 and _strip(planes, rows, height, 1) * line > STRIP_BYTES:
         height = (height + 1) // 2
     height = -(-rows.count // -(-rows.count // height))  # chunks of like size
     total = images * planes.count
     together = 1
     if height == rows.count:
         wanted = item_work // (row_work * height)
-        room = STRIP_BYTES // max(1, _strip(planes, rows, height, 1) * line_bytes)
+        room = STRIP_BYTES // max(1, _strip(planes, rows, height, 1) * line)
         together = max(1, min(wanted, room, 16, -(-total // ENOUGH)))
     chunks, groups = -(-rows.count // height), -(-total // together)
+    whole = chunks * groups * slices
     bundle = panels
-    if chunks * groups < ENOUGH or height * row_work > 16 * ITEM_WORK:
-        parts = max(-(-ENOUGH // (chunks * groups)), height * row_work // (16 * ITEM_WORK))
+    if whole < ENOUGH or height * row_work > 16 * ITEM_WORK:
+        parts = max(-(-ENOUGH // whole), height * row_work // (16 * ITEM_WORK))
         bundle = -(-panels // min(panels, parts))
     parts = -(-panels // bundle)
-    span = (height - 1) * rows.stride + max(rows.offsets, default=0) - rows.low + 1
+    strip_rows = _strip(planes, rows, height, together)
+    span = (height - 1) * rows.stride + rows.reach
+    work = together * height * row_work // parts
     return Cut(
-        height, together, bundle, chunks, groups, chunks * groups * parts,
-        _strip(planes, rows, height, together), span, together * height * row_work // parts,
+        height, together, bundle, across, slices, chunks, groups, whole * parts,
+        strip_rows * line, span, work,
     )  # fmt: skip
+
+
+def cut_columns(columns: Axis, most: int = WIDE) -> tuple[int, int]:
+    """Columns of a piece of a row, and the pieces: a long row is not one item's alone."""
+    slices = max(1, -(-columns.count // most))
+    across = -(-columns.count // slices)
+    return across, -(-columns.count // across)
 
 
 def _strip(planes: Axis, rows: Axis, height: int, together: int) -> int:
     """Most input rows that an item reads."""
-    span = (height - 1) * rows.stride + max(rows.offsets, default=0) - rows.low + 1
+    span = (height - 1) * rows.stride + rows.reach
     return together * len(planes.offsets) * min(span, height * len(rows.offsets))
 
 
@@ -139,11 +158,14 @@ def _strip(planes: Axis, rows: Axis, height: int, together: int) -> int:
 class Sums:
     """Items of a gradient to the kernel: `each` output rows, `bundle` taps, `block` channels.
 
-    Rows are added up in chunks of `together`; every one of `parts` has totals of its own.
+    Rows, or pieces of long ones, are added up in chunks of `together`; each of `parts` has totals
+    of its own.
     """
 
     each: int
     together: int
+    across: int
+    slices: int
     parts: int
     block: int
     bundle: int
@@ -157,22 +179,26 @@ CHUNK_PLACES = 448
 
 
 def cut_sums(
-    rows: int, columns: int, taps: int, column_taps: int, channels: int, filters: int, itemsize: int
+    rows: int, columns: Axis, taps: int, channels: int, filters: int, itemsize: int
 ) -> Sums:
-    """Cut the gradient to a kernel of taps x column_taps x channels x filters."""
+    """Cut the gradient to a kernel of taps rows of columns, channels and filters."""
+    column_taps = len(columns.offsets)
     block = channels
     if channels > 128:
         block = -(-channels // -(-channels // 64))
     blocks = -(-channels // block)
     bundle = 1 if column_taps * block >= 64 else min(taps, max(1, 64 // (column_taps * block)))
     bundles = -(-taps // bundle)
-    together = max(1, min(rows, CHUNK_PLACES // max(1, columns)))
+    across, slices = cut_columns(columns, 2 * CHUNK_PLACES)
+    pieces = rows * slices
+    together = max(1, min(rows, CHUNK_PLACES // across)) if slices == 1 else 1
     size = taps * column_taps * channels * filters * itemsize
-    work = rows * columns * taps * column_taps * channels * filters
+    work = rows * columns.count * taps * column_taps * channels * filters
     wanted = max(-(-2 * ENOUGH // (blocks * bundles)), work // (8 * ITEM_WORK * blocks * bundles))
     room = max(1, PARTIAL_BYTES // max(1, size))
-    parts = max(1, min(wanted, room, -(-rows // together)))
-    each = -(-rows // parts)
-    parts = -(-rows // each)
+    parts = max(1, min(wanted, room, -(-pieces // together)))
+    each = -(-pieces // parts)
+    parts = -(-pieces // each)
     items = parts * blocks * bundles
-    return Sums(each, together, parts, block, bundle, items, math.ceil(work / max(1, items)))
+    work = -(-work // items)
+    return Sums(each, together, across, slices, parts, block, bundle, items, work)

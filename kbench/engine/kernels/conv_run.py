@@ -187,11 +187,11 @@ def _planned(
     taps = math.prod(len(axis.offsets) for axis in axes)
     channels, filters = x[4], out[4]
     direct = columns.low >= 0 and columns.low + columns.width <= x[3]
-    line = 0 if direct else columns.width * channels * tiles.size
-    cut = cut_gather(planes, rows, columns, x[0], taps * channels, filters, tiles.lanes, line)
+    pixel = 0 if direct else channels * tiles.size
+    cut = cut_gather(planes, rows, columns, x[0], taps * channels, filters, tiles.lanes, pixel)
     most_rows = cut.together * cut.height
     areas = (
-        cut.strip_rows * line,
+        cut.strip_bytes,
         8 * cut.together * len(planes.offsets) * cut.span,
         16 * most_rows * taps,
         16 * most_rows,
@@ -246,7 +246,7 @@ def _axis_fields(
 
 
 def _cut_fields(cut: Cut) -> dict[str, int]:
-    names = ("height", "together", "bundle", "chunks", "groups", "span")
+    names = ("height", "together", "bundle", "across", "slices", "chunks", "groups", "span")
     return {name: getattr(cut, name) for name in names}
 
 
@@ -280,16 +280,17 @@ def _planned_sums(
     axes = tuple(map(forward_axis, out[:3], strides, pads, dilation, g[1:4]))
     planes, rows, columns = axes
     taps = len(planes.offsets) * len(rows.offsets)
-    window, channels, filters = len(columns.offsets), x[4], g[4]
+    channels, filters = x[4], g[4]
     height = math.prod(g[:3])
-    cut = cut_sums(height, columns.count, taps, window, channels, filters, tiles.size)
+    cut = cut_sums(height, columns, taps, channels, filters, tiles.size)
     direct = columns.low >= 0 and columns.low + columns.width <= x[3]
     packs = filters % tiles.lanes != 0 or filters >= 256
     wide = -(-filters // tiles.lanes) * tiles.lanes
+    extent = (cut.across - 1) * columns.stride + columns.reach
     areas = (
-        0 if direct else cut.together * columns.width * cut.block * tiles.size,
+        0 if direct else cut.together * extent * cut.block * tiles.size,
         16 * cut.together,
-        cut.together * columns.count * wide * tiles.size if packs else 0,
+        cut.together * cut.across * wide * tiles.size if packs else 0,
     )
     offsets = [np.array(axis.offsets, np.int64) for axis in axes]
     _, table_at, panels_at, _ = starts(areas)
@@ -297,8 +298,9 @@ def _planned_sums(
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
         "table_at": table_at, "panels_at": panels_at,
         "filters": filters, "channels": channels, **_axis_fields(axes, x, g, offsets, False),
-        "rows": height, "lines": rows.count, "low": columns.low, "width": columns.width,
-        "direct": int(direct), "packs": int(packs), "taps": taps,
+        "rows": height * cut.slices, "lines": rows.count,
+        "low": columns.low, "width": columns.width, "direct": int(direct),
+        "packs": int(packs), "taps": taps,
         "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
     }  # fmt: skip
     return cut.parts, made_run(sources.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets)
@@ -306,6 +308,7 @@ def _planned_sums(
 
 def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:
     return {
-        "each": cut.each, "together": cut.together, "bundle": cut.bundle, "block": cut.block,
+        "each": cut.each, "together": cut.together, "across": cut.across, "slices": cut.slices,
+        "bundle": cut.bundle, "block": cut.block,
         "bundles": -(-taps // cut.bundle), "blocks": -(-channels // cut.block),
     }  # fmt: skip

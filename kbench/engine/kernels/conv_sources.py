@@ -68,7 +68,7 @@ GATHER_FIELDS = (
     "plane_stride", "row_stride", "column_stride",
     "plane_taps", "row_taps", "column_taps", "plane_offsets", "row_offsets", "column_offsets",
     "low", "width", "direct", "depth", "lowest", "span",
-    "images", "height", "chunks", "together", "groups", "bundle",
+    "images", "height", "chunks", "together", "groups", "bundle", "across", "slices",
 )  # fmt: skip
 
 GATHER = '''"""Convolution of DTYPE through tables of rows."""
@@ -87,19 +87,25 @@ FIELDS
     lines = strip + row_at
     taps = plane_taps * row_taps * column_taps
     pixel = channels * SIZE
-    line = width * pixel
-    first = max(low, 0)
-    last = min(low + width, in_columns)
+    reach = width - (columns - 1) * column_stride
     panels = (filters + 2 * lanes - 1) // (2 * lanes)
-    blocks = (columns + most - 1) // most
-    share = columns // blocks
-    longer = columns - share * blocks
     for item in range(start, stop):
-        rest = item // chunks
-        row0 = (item - rest * chunks) * height
+        rest = item // slices
+        column0 = (item - rest * slices) * across
+        places = min(across, columns - column0)
+        left = low + column0 * column_stride
+        extent = (places - 1) * column_stride + reach
+        line = extent * pixel
+        first = max(left, 0)
+        last = min(left + extent, in_columns)
+        blocks = (places + most - 1) // most
+        share = places // blocks
+        longer = places - share * blocks
+        piece = rest // chunks
+        row0 = (rest - piece * chunks) * height
         row1 = min(row0 + height, rows)
-        part = rest // groups
-        plane0 = (rest - part * groups) * together
+        part = piece // groups
+        plane0 = (piece - part * groups) * together
         plane1 = min(plane0 + together, images * planes)
         used = 0
         done = 0
@@ -115,17 +121,17 @@ FIELDS
                     if from_plane < 0 or from_plane >= in_planes:
                         continue
                     for b in range(row_taps):
-                        shift = peek_int64(row_offsets, b)
-                        from_row = row * row_stride + shift
+                        row_shift = peek_int64(row_offsets, b)
+                        from_row = row * row_stride + row_shift
                         if from_row < 0 or from_row >= in_rows:
                             continue
                         source = (image * in_planes + from_plane) * in_rows + from_row
                         source = x + source * in_columns * pixel
                         if direct != 0:
-                            begin = source + low * pixel
+                            begin = source + left * pixel
                         else:
                             key = ((plane - plane0) * plane_taps + a) * span
-                            key += (row - row0) * row_stride + shift - lowest
+                            key += (row - row0) * row_stride + row_shift - lowest
                             slot = peek_int64(seen, key)
                             if slot < 0:
                                 slot = used
@@ -135,23 +141,24 @@ FIELDS
                                 if last <= first:
                                     zero_bytes(target, line)
                                 else:
-                                    zero_bytes(target, (first - low) * pixel)
-                                    inside = target + (first - low) * pixel
+                                    zero_bytes(target, (first - left) * pixel)
+                                    inside = target + (first - left) * pixel
                                     copy_bytes(inside, source + first * pixel,
                                                (last - first) * pixel)
                                     zero_bytes(inside + (last - first) * pixel,
-                                               (low + width - last) * pixel)
+                                               (left + extent - last) * pixel)
                             begin = strip + slot * line
                         for c in range(column_taps):
                             where = 2 * (done * taps + count)
-                            across = (peek_int64(column_offsets, c) - low) * pixel
-                            store_int64(table, where, begin + across)
+                            shift = (peek_int64(column_offsets, c) - low) * pixel
+                            store_int64(table, where, begin + shift)
                             tap = (a * row_taps + b) * column_taps + c
                             store_int64(table, where + 1, tap * depth)
                             count += 1
                 to_plane = image * out_planes + z * plane_step + plane_phase
                 to_row = to_plane * out_rows + row * row_step + row_phase
-                target = out + (to_row * out_columns + column_phase) * filters * SIZE
+                to_column = column0 * column_step + column_phase
+                target = out + (to_row * out_columns + to_column) * filters * SIZE
                 store_int64(lines, 2 * done, count)
                 store_int64(lines, 2 * done + 1, target)
                 done += 1
@@ -159,20 +166,20 @@ FIELDS
             n = panel * 2 * lanes
             count = min(2 * lanes, filters - n)
             tile = wide if count > lanes else narrow
-            across = (2 * lanes if count > lanes else lanes) * SIZE
+            panel_row = (2 * lanes if count > lanes else lanes) * SIZE
             matrix = packed + n * taps * depth * SIZE
             for row in range(done):
                 count_taps = peek_int64(lines, 2 * row)
                 target = peek_int64(lines, 2 * row + 1) + n * SIZE
                 where = 0
                 if count_taps == 0:
-                    for column in range(columns):
+                    for column in range(places):
                         zero_bytes(target + column * column_step * filters * SIZE, count * SIZE)
                     continue
                 for block in range(blocks):
                     size = share + 1 if block < longer else share
                     call_tile(tile, size, where * column_stride * pixel, table + 16 * row * taps,
-                              count_taps, depth, column_stride * pixel, SIZE, matrix, across,
+                              count_taps, depth, column_stride * pixel, SIZE, matrix, panel_row,
                               target + where * column_step * filters * SIZE,
                               column_step * filters * SIZE, count, 0)
                     where += size
@@ -182,7 +189,8 @@ FIELDS
 REDUCE_FIELDS = (
     "out", "x", "g", "flags", "areas", "scratch", "area_bytes",         # set by each call
     "wide", "narrow", "lanes", "most", "table_at", "panels_at",
-    "rows", "each", "together",                         # output rows: all, of a part, of a chunk
+    "rows", "each", "together",                         # pieces: all, of a part, of a chunk
+    "slices", "across",                                 # pieces of a row, columns of one
     "planes", "lines", "columns", "filters",
     "in_planes", "in_rows", "in_columns", "channels",
     "plane_stride", "row_stride", "column_stride",
@@ -205,8 +213,7 @@ FIELDS
     table = strip + table_at
     panels = strip + panels_at
     pixel = channels * SIZE
-    first = max(low, 0)
-    last = min(low + width, in_columns)
+    reach = width - (columns - 1) * column_stride
     for item in range(start, stop):
         rest = item // blocks
         channel = (item - rest * blocks) * block
@@ -228,17 +235,25 @@ FIELDS
         end = min(rows, (part + 1) * each)
         for row0 in range(part * each, end, together):
             row1 = min(end, row0 + together)
+            # Rows are cut only where a chunk is one piece, so all pieces of a chunk are alike.
+            column0 = (row0 - row0 // slices * slices) * across
+            places = min(across, columns - column0)
+            left = low + column0 * column_stride
+            extent = (places - 1) * column_stride + reach
+            first = max(left, 0)
+            last = min(left + extent, in_columns)
+            source_g = g + (row0 // slices * columns + column0) * filters * SIZE
             if packs != 0:
                 for n in range(0, filters, 2 * lanes):
                     count = min(2 * lanes, filters - n)
-                    across = (2 * lanes if count > lanes else lanes) * SIZE
-                    target = panels + n * together * columns * SIZE
-                    source = g + (row0 * columns * filters + n) * SIZE
-                    for place in range((row1 - row0) * columns):
+                    panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+                    target = panels + n * together * across * SIZE
+                    source = source_g + n * SIZE
+                    for place in range((row1 - row0) * places):
                         copy_bytes(target, source, count * SIZE)
-                        if count * SIZE < across:
-                            zero_bytes(target + count * SIZE, across - count * SIZE)
-                        target += across
+                        if count * SIZE < panel_row:
+                            zero_bytes(target + count * SIZE, panel_row - count * SIZE)
+                        target += panel_row
                         source += filters * SIZE
             for tap in range(tap0, tap1):
                 across_planes = tap // row_taps
@@ -246,8 +261,9 @@ FIELDS
                 row_shift = peek_int64(row_offsets, tap - across_planes * row_taps)
                 used = 0
                 for row in range(row0, row1):
-                    plane = row // lines
-                    from_row = (row - plane * lines) * row_stride + row_shift
+                    whole = row // slices
+                    plane = whole // lines
+                    from_row = (whole - plane * lines) * row_stride + row_shift
                     image = plane // planes
                     from_plane = (plane - image * planes) * plane_stride + plane_shift
                     if from_row < 0 or from_row >= in_rows:
@@ -256,13 +272,13 @@ FIELDS
                         continue
                     source = (image * in_planes + from_plane) * in_rows + from_row
                     source = x + (source * in_columns * channels + channel) * SIZE
-                    begin = source + low * pixel
+                    begin = source + left * pixel
                     if direct == 0:
-                        begin = strip + used * width * stride
+                        begin = strip + used * extent * stride
                         if last <= first:
                             continue
-                        zero_bytes(begin, (first - low) * stride)
-                        inside = begin + (first - low) * stride
+                        zero_bytes(begin, (first - left) * stride)
+                        inside = begin + (first - left) * stride
                         if some == channels:
                             copy_bytes(inside, source + first * pixel, (last - first) * pixel)
                         else:
@@ -270,20 +286,20 @@ FIELDS
                                 copy_bytes(inside + (column - first) * stride,
                                            source + column * pixel, stride)
                         zero_bytes(inside + (last - first) * stride,
-                                   (low + width - last) * stride)
+                                   (left + extent - last) * stride)
                     store_int64(table, 2 * used, begin)
-                    store_int64(table, 2 * used + 1, (row - row0) * columns)
+                    store_int64(table, 2 * used + 1, (row - row0) * places)
                     used += 1
                 if used == 0:
                     continue
                 for n in range(0, filters, 2 * lanes):
                     count = min(2 * lanes, filters - n)
                     tile = wide if count > lanes else narrow
-                    matrix = g + (row0 * columns * filters + n) * SIZE
-                    across = filters * SIZE
+                    matrix = source_g + n * SIZE
+                    panel_row = filters * SIZE
                     if packs != 0:
-                        matrix = panels + n * together * columns * SIZE
-                        across = (2 * lanes if count > lanes else lanes) * SIZE
+                        matrix = panels + n * together * across * SIZE
+                        panel_row = (2 * lanes if count > lanes else lanes) * SIZE
                     for c in range(runs):
                         begin = (peek_int64(column_offsets, c) - low) * stride
                         place = (tap * column_taps + c) * channels + channel
@@ -291,8 +307,8 @@ FIELDS
                         where = 0
                         for tile_number in range(tiles):
                             size = share + 1 if tile_number < longer else share
-                            call_tile(tile, size, begin + where * SIZE, table, used, columns, SIZE,
-                                      column_stride * stride, matrix, across,
+                            call_tile(tile, size, begin + where * SIZE, table, used, places, SIZE,
+                                      column_stride * stride, matrix, panel_row,
                                       target + where * filters * SIZE, filters * SIZE, count, 1)
                             where += size
     give_back(flags, number)

@@ -21,7 +21,13 @@ from kbench.engine.kernels import depthwise_sources as sources
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.conv import FLOATS, Call, checked_call
-from kbench.engine.kernels.conv_plan import Axis, backward_axes, forward_axis, phases
+from kbench.engine.kernels.conv_plan import (
+    Axis,
+    backward_axes,
+    cut_columns,
+    forward_axis,
+    phases,
+)
 from kbench.engine.kernels.conv_sources import filled
 
 Array = np.ndarray[Any, Any]
@@ -163,7 +169,8 @@ def _gather(
 def _planned(loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]) -> conv_run.Run:
     rows, columns = axes
     taps = len(rows.offsets) * len(columns.offsets)
-    line_work = columns.count * taps * out[3]
+    across, slices = cut_columns(columns)
+    line_work = across * taps * out[3]
     height = max(1, min(rows.count, LINES_WORK // line_work))
     chunks = -(-rows.count // height)
     high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
@@ -178,14 +185,12 @@ def _planned(loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ..
         "row_taps": len(rows.offsets), "column_taps": len(columns.offsets),
         "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
         "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
-        "window": window, "height": height, "chunks": chunks,
+        "window": window, "height": height, "chunks": chunks, "across": across, "slices": slices,
         "inner_first": max(0, -(columns.low // columns.stride)),
         "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
-    return conv_run.made_run(
-        sources.GATHER_FIELDS, values, x[0] * chunks, WEIGHT * height * line_work, (16 * taps,),
-        tables,
-    )  # fmt: skip
+    items, work = x[0] * chunks * slices, WEIGHT * height * line_work
+    return conv_run.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
 
 
 def _to_kernel(
@@ -228,8 +233,9 @@ def _planned_sums(
 ) -> tuple[int, conv_run.Run]:
     rows, columns = axes
     lines = g[0] * rows.count
-    each = -(-lines // PARTS)
-    parts = -(-lines // each)
+    across, slices = cut_columns(columns)
+    each = -(-lines * slices // PARTS)
+    parts = -(-lines * slices // each)
     tables = [np.array(axis.offsets, np.int64) for axis in axes]
     values = {
         "products": loops.products, "lines": lines, "each": each, "rows": rows.count,
@@ -237,8 +243,9 @@ def _planned_sums(
         "channels": x[3], "row_stride": rows.stride, "column_stride": columns.stride,
         "row_taps": window[0], "column_taps": window[1],
         "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
+        "across": across, "slices": slices,
     }  # fmt: skip
-    work = WEIGHT * each * columns.count * window[0] * window[1] * x[3]
+    work = WEIGHT * each * across * window[0] * window[1] * x[3]
     return parts, conv_run.made_run(
         sources.REDUCE_FIELDS, values, parts, work, kept=tables
     )  # fmt: skip

@@ -31,7 +31,7 @@ GATHER_FIELDS = (
     "out_rows", "out_columns", "in_rows", "in_columns", "channels",
     "row_stride", "column_stride", "row_taps", "column_taps",
     "row_offsets", "column_offsets", "row_index", "column_index", "window",
-    "inner_first", "inner_last", "height", "chunks",
+    "inner_first", "inner_last", "height", "chunks", "across", "slices",
 )  # fmt: skip
 
 GATHER = '''"""Depthwise convolution of DTYPE."""
@@ -68,20 +68,23 @@ FIELDS
     table = scratch + number * area_bytes
     pixel = channels * SIZE
     for item in range(start, stop):
-        image = item // chunks
-        first = (item - image * chunks) * height
+        piece = item // slices
+        column0 = (item - piece * slices) * across
+        column1 = min(column0 + across, columns)
+        image = piece // chunks
+        first = (piece - image * chunks) * height
         source = x + image * in_rows * in_columns * pixel
         for row in range(first, min(first + height, rows)):
             target = (image * out_rows + row * row_step + row_phase) * out_columns + column_phase
             target = out + target * pixel
-            column = 0
-            while column < columns:
+            column = column0
+            while column < column1:
                 count = tabulate(table, source, column * column_stride, row * row_stride,
                                  in_rows, in_columns, pixel, row_taps, column_taps,
                                  row_offsets, column_offsets, row_index, column_index, window)
                 end = column + 1
                 if column >= inner_first and column < inner_last:
-                    end = inner_last
+                    end = min(inner_last, column1)
                 while column < end:
                     some = min(8, end - column)
                     call_8(pixels, some, table, count, column_stride * pixel, kernel,
@@ -98,7 +101,7 @@ REDUCE_FIELDS = (
     "out", "x", "g",                                                    # set by each call
     "products", "lines", "each", "rows", "columns", "in_rows", "in_columns",
     "channels", "row_stride", "column_stride", "row_taps", "column_taps",
-    "row_offsets", "column_offsets",
+    "row_offsets", "column_offsets", "across", "slices",
 )  # fmt: skip
 
 REDUCE = '''"""Gradient of a depthwise convolution of DTYPE to its weights."""
@@ -113,7 +116,10 @@ FIELDS
     for part in range(start, stop):
         totals = out + part * row_taps * column_taps * pixel
         zero_bytes(totals, row_taps * column_taps * pixel)
-        for line in range(part * each, min(lines, (part + 1) * each)):
+        for piece in range(part * each, min(lines * slices, (part + 1) * each)):
+            line = piece // slices
+            column0 = (piece - line * slices) * across
+            column1 = min(column0 + across, columns)
             image = line // rows
             row = (line - image * rows) * row_stride
             for a in range(row_taps):
@@ -123,15 +129,13 @@ FIELDS
                 source = x + (image * in_rows + from_row) * in_columns * pixel
                 for b in range(column_taps):
                     shift = peek_int64(column_offsets, b)
-                    first = 0
+                    first = column0
                     if shift < 0:
-                        first = (column_stride - 1 - shift) // column_stride
-                    last = columns
+                        first = max(first, (column_stride - 1 - shift) // column_stride)
+                    last = 0
                     if shift < in_columns:
                         inside = (in_columns - 1 - shift) // column_stride + 1
-                        last = min(columns, inside)
-                    else:
-                        last = 0
+                        last = min(column1, inside)
                     if first >= last:
                         continue
                     begin = source + (first * column_stride + shift) * pixel
