@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 import textwrap
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +14,10 @@ import numpy as np
 from kbench.engine import describe, tensor
 
 Array = np.ndarray[Any, Any]
-HEADS = ("engine", "first call", "median", "ran as", "difference", "relative", "at")
-DROPPED = ("relative", "first call", "at")  # where there is no room
+HEADS = ("engine", "first", "median", "ran as", "max diff", "relative", "at")
+DROPPED = ("first", "relative", "at")  # in this order, where there is no room
+NARROW = 50  # columns of the transcript beside the panes in a terminal of 120
+SLACK = 6  # characters that may be cut from the widest column before one goes
 WIDTH = 80
 
 
@@ -154,7 +157,8 @@ class Comparison:
 
     def _repr_mimebundle_(self, **_unused: Any) -> dict[str, Any]:
         rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)
-        return {**rich, "text/plain": repr(self)}
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW)}
 
 
 def message(error: Exception | None) -> str:
@@ -191,9 +195,10 @@ def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
     """Columns side by side; where they are too wide some go, then the widest words are cut."""
     kept = [n for n in range(len(HEADS)) if any(row[n] for row in rows[1:])]
     for head in DROPPED:
-        if sum(len(HEADS[n]) + 2 for n in kept) - 2 > width and HEADS.index(head) in kept:
+        wanted = sum(_size(rows, n) + 2 for n in kept) - 2
+        if wanted - SLACK > width and HEADS.index(head) in kept:
             kept.remove(HEADS.index(head))
-    sizes = [max(len(row[n]) for row in rows) for n in kept]
+    sizes = [_size(rows, n) for n in kept]
     while sum(sizes) + 2 * (len(sizes) - 1) > width:
         sizes[sizes.index(max(sizes))] -= 1
     lines = []
@@ -203,9 +208,13 @@ def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
     return lines
 
 
+def _size(rows: list[tuple[str, ...]], column: int) -> int:
+    return max(len(row[column]) for row in rows)
+
+
 def _cell(text: str, size: int, head: str) -> str:
     cut = text if len(text) <= size else text[: size - 1] + "…"
-    return cut.rjust(size) if head in ("first call", "median") else cut.ljust(size)
+    return cut.rjust(size) if head in ("first", "median") else cut.ljust(size)
 
 
 # ------------------------------------------------------------------ differences

@@ -230,9 +230,9 @@ def made() -> Comparison:
 def test_text() -> None:
     assert made().text(80).splitlines() == [
         "comparison of 3 engines, float32[3]",
-        "engine  first call  median  ran as       difference  relative  at",
-        "kbench     12.3 ms  310 us  blas, fused  reference",
-        "numpy          2 s  500 ns  numpy        1           0.2       [2]",
+        "engine    first  median  ran as       max diff   relative  at",
+        "kbench  12.3 ms  310 us  blas, fused  reference",
+        "numpy       2 s  500 ns  numpy        1          0.2       [2]",
         "<b>: ValueError: a",
     ]
 
@@ -242,9 +242,17 @@ def test_text_fits(width: int) -> None:
     assert max(map(len, made().text(width).splitlines())) <= width
 
 
+def test_columns_go_where_there_is_no_room() -> None:
+    assert made().text(50).splitlines()[1:3] == [
+        "engine  median  ran as    max diff   relative  at",
+        "kbench  310 us  blas, f…  reference",
+    ]
+    assert made().text(40).splitlines()[1] == "engine  median  ran as    max diff   at"
+
+
 def test_html_is_escaped_and_has_no_script() -> None:
     shown = made()._repr_mimebundle_()
-    assert shown["text/plain"] == repr(made())
+    assert shown["text/plain"] == made().text(differences.NARROW)
     page = shown["text/html"]
     assert page == html.show(made())
     assert "<script" not in page and "<b>:" not in page and "&lt;b&gt;" in page
