@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kbench.engine.errors import ShapeError
-from kbench.engine.kernels import conv
 from kbench.engine.op import Op, apply, register
 from kbench.engine.ops import correlate
 from kbench.engine.ops.convolve_native import Finder, Suits, hooks
@@ -29,8 +27,7 @@ Attrs = Any  # strides, padding and dilation, of every op here
 Form = Callable[..., None]  # (out, first, second, strides, starts, dilation)
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What sets a family of three ops apart from the other."""
 
     name: str
@@ -176,8 +173,7 @@ def _to_kernel_numpy(kind: Kind) -> Callable[..., Any]:
 # ------------------------------------------------------------------ three ops
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """The three ops of a kind."""
 
     forward: Op
@@ -249,6 +245,18 @@ def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: Attrs) -> int:
 
 # ------------------------------------------------------------------ of all channels
 
+
+def compiled(name: str) -> Callable[..., Any]:
+    """A function of the kernels' module, which is loaded when one is first asked for."""
+
+    def ask(*arguments: Any) -> Any:
+        from kbench.engine.kernels import conv
+
+        return getattr(conv, name)(*arguments)
+
+    return ask
+
+
 CONVOLVE = family(
     Kind(
         "convolve",
@@ -258,7 +266,7 @@ CONVOLVE = family(
         correlate.correlate,
         correlate.correlate_to_input,
         correlate.correlate_to_kernel,
-        (conv.find_forward, conv.find_to_input, conv.find_to_kernel),
-        conv.suits,
+        (compiled("find_forward"), compiled("find_to_input"), compiled("find_to_kernel")),
+        compiled("suits"),
     )
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from kbench.engine.ops.linear import multiply_into
 from kbench.engine.ops.windows import Ints, reach
 
 Block = tuple[slice, ...]
+Phase = tuple[Block, Block, Ints, Ints]
 PHASES = 8  # cells of a stride, above which going through them one by one is slower
 PATCHES = 1 << 20  # elements that are gathered at a time
 SKINNY = 8  # filters for each channel, from which on spreading is cheaper than gathering back
@@ -31,12 +31,12 @@ def working_dtype(dtype: Any) -> Any:
     return np.dtype(np.float32 if dtype == np.float16 else dtype)
 
 
-@dataclass
 class Scratch:
     """Memory that the blocks of one call use one after another."""
 
-    dtype: Any
-    parts: dict[str, np.ndarray] = field(default_factory=dict)
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.parts: dict[str, np.ndarray] = {}
 
     def take(self, name: str, shape: Ints) -> np.ndarray:
         """An array of unknown content; it is the caller's until the next of that name."""
@@ -223,9 +223,11 @@ def correlate_to_input(
         _scatter_to_input(out, g, kernel, strides, starts, dilation)
         return
     flipped = kernel.swapaxes(-1, -2)
-    for phase in phases(out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation):
-        ones = (1,) * len(strides)
-        correlate(out[phase.cells], g, flipped[phase.taps], ones, phase.starts, phase.dilation)
+    ones = (1,) * len(strides)
+    for cells, seen, begins, spacing in phases(
+        out.shape[1:-1], kernel.shape[:-2], strides, starts, dilation
+    ):
+        correlate(out[cells], g, flipped[seen], ones, begins, spacing)
 
 
 def is_finite(weights: np.ndarray) -> bool:
@@ -315,27 +317,21 @@ def taps_of(
         yield tap, (box[0], *cells)
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Every stride-th cell: these see the same taps, as a convolution of stride one of `g`."""
-
-    cells: Block
-    taps: Block
-    starts: Ints
-    dilation: Ints
-
-
 def phases(
     sizes: Ints, window: Ints, strides: Ints, starts: Ints, dilation: Ints
 ) -> Iterator[Phase]:
-    """The cells of an input, apart by what is left of their place when divided by the stride."""
+    """The cells of an input, apart by what is left of their place when divided by the stride.
+
+    Those of a phase see the same taps, as a convolution of stride one: (cells, taps in reverse,
+    starts, dilation).
+    """
     axes = [
         [_phase(i, *facts) for i in range(min(facts[1], size))]
         for size, *facts in zip(sizes, window, strides, starts, dilation, strict=True)
     ]
     for one in itertools.product(*axes):
         cells, taps, begins, spacings = zip(*one, strict=True)
-        yield Phase((slice(None), *cells), taps, begins, spacings)
+        yield (slice(None), *cells), taps, begins, spacings
 
 
 def _phase(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import ShapeError
-from kbench.engine.kernels import depthwise as compiled
 from kbench.engine.op import apply
 from kbench.engine.ops.conv import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.convolve import CONVOLVE, Kind, check_channels, family
@@ -146,11 +145,16 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
-def _finder(find: Callable[[str], Call | None], axis: Ints) -> Finder:
-    """A kernel over two spatial axes, also for one: `axis` says where each array gets the other."""
+def _finder(name: str, axis: Ints) -> Finder:
+    """A kernel over two spatial axes, also for one: `axis` says where each array gets the other.
+
+    The kernels' module is loaded when one is first asked for.
+    """
 
     def found(dtype: str, rank: int) -> Call | None:
-        call = find(dtype) if rank < 3 else None
+        from kbench.engine.kernels import depthwise as compiled
+
+        call = getattr(compiled, name)(dtype) if rank < 3 else None
         if call is None or rank == 2:
             return call
 
@@ -182,9 +186,9 @@ DEPTHWISE = family(
         _to_input,
         _to_kernel,
         (
-            _finder(compiled.find_depthwise_forward, (1, 1, 0)),
-            _finder(compiled.find_depthwise_to_input, (1, 1, 0)),
-            _finder(compiled.find_depthwise_to_kernel, (0, 1, 1)),
+            _finder("find_depthwise_forward", (1, 1, 0)),
+            _finder("find_depthwise_to_input", (1, 1, 0)),
+            _finder("find_depthwise_to_kernel", (0, 1, 1)),
         ),
         lambda name, kernel, places: math.prod(kernel) * places >= WORTH,
     )
