@@ -127,6 +127,15 @@ def short(kind: str) -> Any:
     return matrix
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_indices_that_were_checked_are_nobody_elses(form: str) -> None:
+    matrix = sp.csr_array(VALUES).asformat(form)
+    taken = sparse.as_csr(matrix)
+    own = matrix.coords if form == "coo" else (matrix.indices, matrix.indptr)
+    for one in (taken.indices, taken.indptr):
+        assert not any(np.shares_memory(one, other) for other in own)
+
+
 @pytest.mark.parametrize(
     "make",
     [lambda k=k: broken(k) for k in FORMATS]

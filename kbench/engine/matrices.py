@@ -1,8 +1,8 @@
 """Matrices of SciPy as users give them, in any format, brought to compressed rows.
 
 SciPy's compiled loops trust the indices of a matrix, and its attributes can be changed at will. So
-nothing of a user's matrix reaches such a loop before its indices were looked through; ValueError
-says what is wrong with them.
+no index of a user's matrix reaches such a loop before it was copied, lest another thread changes
+it, and looked through; ValueError says what is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Listed = tuple[np.ndarray, np.ndarray, np.ndarray]  # entries, their rows, their
 
 
 def compressed_rows(matrix: Any) -> Any:
-    """The matrix as a `csr_array` with sorted columns, each at most once; it may share memory."""
+    """The matrix as a `csr_array` with sorted columns, each at most once.
+
+    Its entries may lie in the memory of `matrix`, its indices never do.
+    """
     from scipy import sparse
 
     rows, columns = (int(one) for one in matrix.shape)
@@ -24,7 +27,7 @@ def compressed_rows(matrix: Any) -> Any:
         raise ValueError(f"its shape is {matrix.shape}")
     if matrix.format in ("csr", "csc"):
         by_rows = matrix.format == "csr"
-        parts = (matrix.data, matrix.indices, matrix.indptr)
+        parts = (matrix.data, np.array(matrix.indices), np.array(matrix.indptr))
         check_compressed(*parts, *((rows, columns) if by_rows else (columns, rows)))
         csr = (sparse.csr_array if by_rows else sparse.csc_array)(parts, shape=(rows, columns))
         csr = csr if by_rows else csr.tocsr()
@@ -70,7 +73,7 @@ def _check_range(indices: np.ndarray, size: int) -> None:
 
 def _of_coo(matrix: Any, rows: int, columns: int) -> Listed:
     at_rows, at_columns = matrix.coords
-    return matrix.data, at_rows, at_columns
+    return matrix.data, np.array(at_rows), np.array(at_columns)
 
 
 def _of_dok(matrix: Any, rows: int, columns: int) -> Listed:
