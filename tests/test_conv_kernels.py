@@ -10,7 +10,7 @@ import pytest
 from kernel_helpers import compiled_at_once
 
 from kbench.engine import config
-from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, stats
+from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, library, stats
 from kbench.engine.kernels.background import service
 
 __all__ = ["compiled_at_once"]
@@ -326,6 +326,13 @@ def test_none_without_a_compiler_or_for_other_dtypes(monkeypatch):
     monkeypatch.setenv("KBENCH_JIT", "off")
     assert conv.find_forward("float32", 2) is None
     assert depthwise.find_depthwise_to_kernel("float32") is None
+
+
+def test_the_library_knows_them():
+    for family in ("conv", "depthwise"):
+        assert (f"{family}_forward", "float64", "all") in library.catalogue()
+        for way in WAYS:
+            assert library.find(f"{family}_{way}", "float32", "all") is not None
 
 
 def test_what_suits():

@@ -49,6 +49,12 @@ def find_to_kernel(dtype: str, rank: int) -> Call | None:
     return _found(dtype, rank, conv_run.to_kernel, "image", "image", "kernel")
 
 
+def find(way: str, dtype: str) -> Call | None:
+    """One of the three above, by name, over two axes; all ranks share their kernels."""
+    finders = {"forward": find_forward, "to_input": find_to_input, "to_kernel": find_to_kernel}
+    return finders[way](dtype, 2)
+
+
 def _tile_text(dtype: str) -> str:
     """The source of the tiles for this machine; asked for by the background thread."""
     from kbench.engine.kernels.conv_tile import geometry

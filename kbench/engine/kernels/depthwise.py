@@ -70,6 +70,11 @@ def find_depthwise_to_kernel(dtype: str) -> Call | None:
     return _found(dtype, _to_kernel)
 
 
+def find(way: str, dtype: str) -> Call | None:
+    """One of the three above, by name."""
+    return _found(dtype, {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}[way])
+
+
 _ready: dict[str, Loops] = {}
 
 

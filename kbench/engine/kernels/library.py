@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels import argfold, ctc, philox_fill, rows, scan
+from kbench.engine.kernels import argfold, conv, ctc, depthwise, philox_fill, rows, scan
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import Kernel, drive, request
@@ -30,7 +30,12 @@ VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
     "middle": (3, 1, 2),
 }
 FLOATS = ("float16", "float32", "float64")
-OTHERS = {"ctc": ctc.find, "random": philox_fill.find}  # with calls of their own; have no view
+OTHERS = {  # with calls of their own; have no view
+    "ctc": ctc.find,
+    "random": philox_fill.find,
+    "conv": conv.find,
+    "depthwise": depthwise.find,
+}
 LONG = 65_536
 MANY = 64
 HEIGHT = 256
@@ -50,7 +55,8 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
     Arguments:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
-            random_normal and random_below, whose calls `ctc` and `philox_fill` describe.
+            random_normal and random_below, conv_ and depthwise_ with forward, to_input and
+            to_kernel, whose calls `ctc`, `philox_fill`, `conv` and `depthwise` describe.
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -281,6 +287,8 @@ def catalogue() -> list[tuple[str, str, str]]:
     names = ("softmax", "log_softmax", "logsumexp")
     entries += [(name, dtype, "last") for name in names for dtype in FLOATS]
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
+    convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
+    entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
     kinds = philox_fill.KINDS.items()
     return entries + [(f"random_{kind}", dtype, "all") for kind, one in kinds for dtype in one]
 
