@@ -14,12 +14,12 @@ from kbench import engines as _engines
 from kbench import keras_client as _keras_client
 from kbench import legacy as _legacy
 from kbench.backend import *  # noqa: F403
-from kbench.engine import config as _config
+from kbench.engine import keras_file as _keras_file
 from kbench.engine import tensor as _tensor
 from kbench.version import __version__
 
 __all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
-_engines.start(_config.load_file(), vars(backend), globals())
+_engines.start(_keras_file.load_file(), vars(backend), globals())
 _keras_client.install()
 
 

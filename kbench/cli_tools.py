@@ -40,9 +40,9 @@ def config_main(arguments: list[str]) -> int:
     if given != expected:
         parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
     import kbench.engines as engines
-    from kbench.engine import config
+    from kbench.engine import config, keras_file
 
-    fields = config.load_file()
+    fields = keras_file.load_file()
     if options.action == "set":
         return _set(config, options.name, options.value)
     engine = engines.choose(fields)
@@ -82,7 +82,9 @@ def _set(config: Any, name: str, text: str) -> int:
     except (ValueError, ImportError) as error:
         print(f"kbench: {getattr(error, 'reason', error)}", file=sys.stderr)
         return USAGE
-    path = config.save_file(engine=text if name == "backend" else None)
+    from kbench.engine import keras_file
+
+    path = keras_file.save_file(engine=text if name == "backend" else None)
     value = text if name == "backend" else config.snapshot()[name]
     print(f"{name} = {value}, written to {path}", file=sys.stderr)
     return OK

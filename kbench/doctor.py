@@ -79,12 +79,12 @@ def _versions() -> Facts:
 
 def _settings() -> Facts:
     import kbench.engines as engines
-    from kbench.engine import config
+    from kbench.engine import config, keras_file
 
     path = config.keras_home() / "keras.json"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fields = config.load_file()
+        fields = keras_file.load_file()
         choice = engines.choose(fields)
     found: Facts = {"engine": str(choice), **config.snapshot()}
     found["keras.json"] = str(path) if path.exists() else f"{path}, which does not exist"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config
+from kbench.engine import config, keras_file
 
 # ------------------------------------------------------------------ setters
 
@@ -114,7 +114,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     """The settings after reading a file, and the warnings given."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        config.load_file(path)
+        keras_file.load_file(path)
     return config.snapshot(), [str(one.message) for one in caught]
 
 
@@ -185,7 +185,7 @@ def test_no_file_is_no_matter_and_none_is_made(path: Path) -> None:
 def test_saving_keeps_unknown_fields(path: Path) -> None:
     path.write_text('{"backend": "tensorflow", "mine": [1, 2]}', encoding="utf-8")
     K.set_epsilon(0.125)
-    assert config.save_file(path) == path
+    assert keras_file.save_file(path) == path
     assert json.loads(path.read_text(encoding="utf-8")) == {
         "backend": "tensorflow",
         "mine": [1, 2],
@@ -197,7 +197,7 @@ def test_saving_keeps_unknown_fields(path: Path) -> None:
 
 
 def test_saving_makes_the_folder(tmp_path: Path) -> None:
-    written = config.save_file(tmp_path / "a" / "b" / "keras.json")
+    written = keras_file.save_file(tmp_path / "a" / "b" / "keras.json")
     assert json.loads(written.read_text(encoding="utf-8"))["backend"] == "kbench"
 
 
@@ -207,16 +207,16 @@ def test_a_save_that_fails_leaves_the_old_file(path: Path, monkeypatch: Any) -> 
     def fail(*_arguments: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(config.os, "replace", fail)
+    monkeypatch.setattr(keras_file.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        config.save_file(path)
+        keras_file.save_file(path)
     assert path.read_text(encoding="utf-8") == '{"mine": 1}'
     assert list(path.parent.iterdir()) == [path], "no temporary file is left"
 
 
 def test_a_broken_file_is_not_overwritten_silently(path: Path) -> None:
     path.write_text('{"mine": 1,', encoding="utf-8")
-    config.save_file(path)
+    keras_file.save_file(path)
     assert sorted(one.name for one in path.parent.iterdir()) == ["keras.json", "keras.json.broken"]
     kept = [one for one in path.parent.iterdir() if one != path]
     assert json.loads(path.read_text(encoding="utf-8"))["floatx"] == "float32"

@@ -1,19 +1,16 @@
 """Settings and where they come from; the only file that reads environment variables.
 
-Later wins: defaults; keras.json; environment; setters. Every change raises `epoch()` and is
-emitted on `changed` with the setting's name.
+Later wins: defaults; keras.json (see `keras_file.py`); environment; setters. Every change raises
+`epoch()` and is emitted on `changed` with the setting's name.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,7 @@ from kbench.engine.signal import Signal
 from kbench.engine.spec import FLOATS
 
 FORMATS = ("channels_last", "channels_first")
-_ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
+ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
 
 changed = Signal("config.changed")
 _lock = threading.RLock()
@@ -71,7 +68,11 @@ def epoch() -> int:
 
 
 def epsilon() -> float:
-    """The fuzz factor used in numeric expressions, a Python float (1e-07 by default).
+    """The fuzz factor used in numeric expressions.
+
+    Returns:
+        A Python float, 1e-07 by default.
+    Source: Keras 2.3 `backend.epsilon`.
 
     >>> K.epsilon()
     1e-07
@@ -82,8 +83,16 @@ def epsilon() -> float:
 def set_epsilon(e: float) -> None:
     """Set the fuzz factor; graphs built afterwards use it.
 
+    Arguments:
+        e: finite number of at least 0.
     Raises:
-        ArgumentError: `e` is not a finite number of at least 0.
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.set_epsilon`.
+
+    >>> K.set_epsilon(1e-5)
+    >>> K.epsilon()
+    1e-05
+    >>> K.set_epsilon(1e-7)
     """
     try:
         value = float(e)
@@ -95,7 +104,11 @@ def set_epsilon(e: float) -> None:
 
 
 def floatx() -> str:
-    """The default float dtype: 'float16', 'float32' or 'float64'.
+    """The default float dtype.
+
+    Returns:
+        'float16', 'float32' or 'float64'.
+    Source: Keras 2.3 `backend.floatx`.
 
     >>> K.floatx()
     'float32'
@@ -106,8 +119,16 @@ def floatx() -> str:
 def set_floatx(floatx: str) -> None:
     """Set the default float dtype; existing variables and tensors keep theirs.
 
+    Arguments:
+        floatx: 'float16', 'float32' or 'float64'.
     Raises:
-        ArgumentError: `floatx` is not one of the three names.
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.set_floatx`.
+
+    >>> K.set_floatx("float64")
+    >>> K.dtype(K.zeros((2,)))
+    'float64'
+    >>> K.set_floatx("float32")
     """
     if not isinstance(floatx, str) or floatx not in FLOATS:
         raise ArgumentError(f"floatx must be one of {', '.join(FLOATS)}, got {floatx!r}")
@@ -115,7 +136,15 @@ def set_floatx(floatx: str) -> None:
 
 
 def cast_to_floatx(x: Any) -> Any:
-    """Cast a NumPy array or list to `floatx()`; NumPy in, NumPy out.
+    """An array in the default float dtype; NumPy in, NumPy out.
+
+    Arguments:
+        x: array, list or number.
+    Returns:
+        NumPy array of `floatx()`.
+    Raises:
+        DtypeError: no numbers. ArgumentError: rows of different lengths.
+    Source: Keras 2.3 `backend.cast_to_floatx`.
 
     >>> K.cast_to_floatx([1.0, 2.0]).dtype
     dtype('float32')
@@ -131,7 +160,11 @@ def cast_to_floatx(x: Any) -> Any:
 
 
 def image_data_format() -> str:
-    """The layout used when a `data_format` argument is None.
+    """The layout of images used when a `data_format` argument is None.
+
+    Returns:
+        'channels_last' or 'channels_first'.
+    Source: Keras 2.3 `backend.image_data_format`.
 
     >>> K.image_data_format()
     'channels_last'
@@ -140,10 +173,18 @@ def image_data_format() -> str:
 
 
 def set_image_data_format(data_format: str) -> None:
-    """Set the default image layout: 'channels_last' or 'channels_first'.
+    """Set the default layout of images.
 
+    Arguments:
+        data_format: 'channels_last' or 'channels_first'.
     Raises:
-        ArgumentError: any other value.
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.set_image_data_format`.
+
+    >>> K.set_image_data_format("channels_first")
+    >>> K.image_data_format()
+    'channels_first'
+    >>> K.set_image_data_format("channels_last")
     """
     if data_format not in FORMATS:
         raise ArgumentError(
@@ -153,10 +194,18 @@ def set_image_data_format(data_format: str) -> None:
 
 
 def normalize_data_format(value: str | None) -> str:
-    """The layout meant by a `data_format` argument: None is the default, case is ignored.
+    """The layout meant by a `data_format` argument.
 
+    Arguments:
+        value: a layout in any case, or None for `image_data_format()`.
+    Returns:
+        'channels_last' or 'channels_first'.
     Raises:
         ArgumentError: any other value.
+    Source: Keras 2.3 `backend.normalize_data_format`.
+
+    >>> K.normalize_data_format("Channels_First"), K.normalize_data_format(None)
+    ('channels_first', 'channels_last')
     """
     if value is None:
         return image_data_format()
@@ -179,9 +228,9 @@ def set_image_dim_ordering(dim_ordering: str) -> None:
     Raises:
         ArgumentError: any other value.
     """
-    if not isinstance(dim_ordering, str) or dim_ordering not in _ORDERINGS:
+    if not isinstance(dim_ordering, str) or dim_ordering not in ORDERINGS:
         raise ArgumentError(f"dim_ordering must be 'tf' or 'th', got {dim_ordering!r}")
-    set_image_data_format(_ORDERINGS[dim_ordering])
+    set_image_data_format(ORDERINGS[dim_ordering])
 
 
 _engine = "kbench"
@@ -206,7 +255,15 @@ def use_engine(name: str) -> None:
 
 
 def num_threads() -> int:
-    """Threads that parallel kernels use: `set_num_threads`, KBENCH_NUM_THREADS, or all cores."""
+    """Threads that parallel kernels use.
+
+    Returns:
+        What `set_num_threads` set, or KBENCH_NUM_THREADS, or else the number of cores.
+    Source: kbench's own.
+
+    >>> K.num_threads() >= 1
+    True
+    """
     if _values["num_threads"]:
         return int(_values["num_threads"])
     asked = env("KBENCH_NUM_THREADS")
@@ -219,10 +276,17 @@ def num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Set the number of threads that parallel kernels use, at least 1.
+    """Set the number of threads that parallel kernels use; results do not depend on it.
 
+    Arguments:
+        count: integer of at least 1.
     Raises:
-        ArgumentError: `count` is not an integer of at least 1.
+        ArgumentError: anything else.
+    Source: kbench's own.
+
+    >>> K.set_num_threads(2)
+    >>> K.num_threads()
+    2
     """
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
         raise ArgumentError(f"count must be an integer of at least 1, got {count!r}")
@@ -333,73 +397,3 @@ _SETTERS: dict[str, Callable[[Any], None]] = {
     "image_data_format": set_image_data_format,
     "num_threads": set_num_threads,
 }
-
-
-# ------------------------------------------------------------------ keras.json
-
-
-def _read(path: Path) -> tuple[dict[str, Any], str | None]:
-    """The fields of the file, and what is wrong with it as a whole."""
-    try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}, None
-    except json.JSONDecodeError as error:
-        return {}, f"{path}, line {error.lineno}: {error.msg}"
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        return {}, f"{path}: {error}"
-    if not isinstance(loaded, dict):
-        return {}, f"{path}, line 1: not a JSON object"
-    return loaded, None
-
-
-def load_file(path: Path | None = None) -> dict[str, Any]:
-    """Apply keras.json and return its fields; what is wrong gives a warning and the default."""
-    path = path or keras_home() / "keras.json"
-    fields, problem = _read(path)
-    if problem is not None:
-        warnings.warn(f"{problem}; using the defaults", stacklevel=2)
-    if "image_data_format" not in fields and "image_dim_ordering" in fields:
-        ordering = fields["image_dim_ordering"]
-        known = isinstance(ordering, str) and ordering in _ORDERINGS
-        fields["image_data_format"] = _ORDERINGS[ordering] if known else ordering
-    for name in ("epsilon", "floatx", "image_data_format"):
-        if name in fields:
-            try:
-                _SETTERS[name](fields[name])
-            except ArgumentError as error:
-                warnings.warn(f"{path}, field {name!r}: {error.reason}", stacklevel=2)
-    return fields
-
-
-def save_file(path: Path | None = None, engine: str | None = None) -> Path:
-    """Write the settings to keras.json atomically, keeping fields that kbench does not know.
-
-    `engine` is written as the backend; without it the file keeps its own. A file that cannot be
-    read is kept beside it as keras.json.broken.
-    """
-    path = path or keras_home() / "keras.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    target = Path(os.path.realpath(path))
-    fields, problem = _read(target)
-    if problem is not None and target.is_file():
-        shutil.copyfile(target, target.with_name(f"{target.name}.broken"))
-    fields["backend"] = engine or fields.get("backend", "kbench")
-    for name in ("epsilon", "floatx", "image_data_format"):
-        fields[name] = _values[name]
-    _replace(target, json.dumps(fields, indent=4) + "\n")
-    return path
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a file so that at every moment the old or the new one is there, whole."""
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -14,30 +14,78 @@ from kbench.engine.variables import Placeholder, Variable
 
 
 def is_variable(x: Any) -> bool:
-    """True for what `variable`, `zeros`, `ones` and the like made."""
+    """Whether it is a variable: what `variable`, `zeros`, `ones` and the like made.
+
+    Arguments:
+        x: anything.
+    Returns:
+        bool; never raises.
+    Source: Keras 2.3 `backend.is_variable`.
+
+    >>> K.is_variable(K.zeros((2,))), K.is_variable(K.zeros((2,)) + 1)
+    (True, False)
+    """
     return isinstance(x, Variable)
 
 
 def is_placeholder(x: Any) -> bool:
-    """True for what `placeholder` made; never raises."""
+    """Whether `placeholder` made it.
+
+    Arguments:
+        x: anything.
+    Returns:
+        bool; never raises.
+    Source: Keras 2.3 `backend.is_placeholder`.
+
+    >>> K.is_placeholder(K.placeholder((2,))), K.is_placeholder(K.zeros((2,)))
+    (True, False)
+    """
     return isinstance(x, Placeholder)
 
 
 def is_tensor(x: Any) -> bool:
-    """True for every tensor, variables and placeholders included; never raises."""
+    """Whether it is a tensor; variables, placeholders and constants are.
+
+    Arguments:
+        x: anything.
+    Returns:
+        bool; never raises.
+    Source: Keras 2.3 `backend.is_tensor`.
+
+    >>> K.is_tensor(K.zeros((2,)) + 1), K.is_tensor(1)
+    (True, False)
+    """
     return isinstance(x, Tensor)
 
 
 def is_symbolic(x: Any) -> bool:
-    """True for every tensor of a graph."""
+    """Whether it is a tensor of a graph: every tensor is.
+
+    Arguments:
+        x: anything.
+    Returns:
+        bool; never raises.
+    Source: Keras 2.3 `backend.is_symbolic`.
+
+    >>> K.is_symbolic(K.zeros((2,))), K.is_symbolic([0, 0])
+    (True, False)
+    """
     return isinstance(x, Tensor)
 
 
 def is_keras_tensor(x: Any) -> bool:
-    """True for the output of a Keras layer: a tensor that carries `_keras_history`.
+    """Whether a tensor is the output of a Keras layer: whether it carries `_keras_history`.
 
+    Arguments:
+        x: tensor.
+    Returns:
+        bool.
     Raises:
         ArgumentError: `x` is no tensor.
+    Source: Keras 2.3 `backend.is_keras_tensor`.
+
+    >>> K.is_keras_tensor(K.placeholder((2,)))
+    False
     """
     if not isinstance(x, Tensor):
         raise ArgumentError(f"needs a tensor, got {type(x).__name__}")
@@ -45,9 +93,16 @@ def is_keras_tensor(x: Any) -> bool:
 
 
 def is_sparse(tensor: Any) -> bool:
-    """True for sparse tensors: of a SciPy matrix, of a sparse placeholder, or joined of them.
+    """Whether it is a sparse tensor: of a SciPy matrix, of a sparse placeholder, or joined of them.
 
-    Never raises; a SciPy matrix itself is no tensor.
+    Arguments:
+        tensor: anything; a SciPy matrix itself is no tensor.
+    Returns:
+        bool; never raises.
+    Source: Keras 2.3 `backend.is_sparse`.
+
+    >>> K.is_sparse(K.placeholder((2, 3), sparse=True)), K.is_sparse(K.zeros((2, 3)))
+    (True, False)
     """
     return isinstance(tensor, Tensor) and tensor.is_sparse
 
@@ -58,9 +113,17 @@ def _shape_of(x: Any) -> tuple[int, ...]:
 
 
 def int_shape(x: Any) -> Shape | None:
-    """The static shape as a tuple, None for sizes that are not known before evaluation.
+    """The static shape.
 
     Where a size is unknown, an attribute `_keras_shape` that a layer has set may supply it.
+
+    Arguments:
+        x: tensor, array, list or number.
+    Returns:
+        A tuple, with None for sizes that are not known before evaluation.
+    Raises:
+        DtypeError: no array of numbers.
+    Source: Keras 2.3 `backend.int_shape`.
 
     >>> K.int_shape(K.placeholder((None, 4, 5)))
     (None, 4, 5)
@@ -75,12 +138,32 @@ def int_shape(x: Any) -> Shape | None:
 
 
 def get_variable_shape(x: Any) -> Shape | None:
-    """The static shape, as `int_shape`."""
+    """The static shape, as `int_shape`.
+
+    Arguments:
+        x: variable, or any tensor or array.
+    Returns:
+        A tuple.
+    Raises:
+        DtypeError: no array of numbers.
+    Source: Keras 2.3 `backend.get_variable_shape`.
+
+    >>> K.get_variable_shape(K.variable([1.0, 2.0]))
+    (2,)
+    """
     return int_shape(x)
 
 
 def ndim(x: Any) -> int:
-    """The number of axes, a Python int.
+    """The number of axes.
+
+    Arguments:
+        x: tensor, array, list or number.
+    Returns:
+        A Python int.
+    Raises:
+        DtypeError: no array of numbers.
+    Source: Keras 2.3 `backend.ndim`.
 
     >>> K.ndim(K.zeros((2, 3)))
     2
@@ -90,6 +173,14 @@ def ndim(x: Any) -> int:
 
 def dtype(x: Any) -> str:
     """The name of the dtype.
+
+    Arguments:
+        x: tensor, array, list or number.
+    Returns:
+        A string.
+    Raises:
+        DtypeError: no array of numbers.
+    Source: Keras 2.3 `backend.dtype`.
 
     >>> K.dtype(K.zeros((2, 3)))
     'float32'
@@ -102,8 +193,16 @@ def dtype(x: Any) -> str:
 def count_params(x: Any) -> int:
     """The number of elements, from the static shape.
 
+    Arguments:
+        x: tensor, array, list or number.
+    Returns:
+        A Python int.
     Raises:
-        TypeError: a size is unknown.
+        TypeError: a size is unknown. DtypeError: no array of numbers.
+    Source: Keras 2.3 `backend.count_params`.
+
+    >>> K.count_params(K.zeros((2, 3)))
+    6
     """
     shape = int_shape(x) or ()
     if None in shape:

@@ -269,10 +269,15 @@ def sparse_value(node: Tensor) -> Any:
 
 
 def eval(x: Any) -> Any:
-    """The value of a tensor as a NumPy array, of a sparse one with its zeros.
+    """The value of a tensor.
 
+    Arguments:
+        x: tensor, or what becomes one.
+    Returns:
+        NumPy array; of a sparse tensor with its zeros.
     Raises:
         FeedError: the value depends on a placeholder, which needs a value.
+    Source: Keras 2.3 `backend.eval`.
 
     >>> K.eval(K.variable(2.0) * 3)
     array(6., dtype=float32)
@@ -363,12 +368,30 @@ def _holder() -> list[Session]:
 
 
 def get_session() -> Session:
-    """The session that runs everything; always the same one until it is replaced or cleared."""
+    """The session of this thread, made on first need.
+
+    Returns:
+        Session with `run(fetches, feed_dict)`.
+    Source: Keras 2.3 `backend.get_session`.
+
+    >>> x = K.placeholder((2,))
+    >>> K.get_session().run(x * 2, feed_dict={x: [1.0, 2.0]})
+    array([2., 4.], dtype=float32)
+    """
     return _holder()[0]
 
 
 def set_session(session: Session) -> None:
-    """Replace what `get_session` returns."""
+    """Replace what `get_session` returns.
+
+    Arguments:
+        session: Session, or anything with a method `run`.
+    Raises:
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.set_session`.
+
+    >>> K.set_session(K.Session())
+    """
     if not callable(getattr(session, "run", None)):
         raise ArgumentError(f"needs a session, got {session!r}")
     _holder()[0] = session

@@ -107,7 +107,16 @@ def _checked(loss: Any, variables: Any) -> list[Tensor]:
 
 
 def stop_gradient(variables: Any) -> Any:
-    """The same values, with no gradient passing through; a list or tuple gives a list.
+    """The same values, with no gradient passing through.
+
+    Arguments:
+        variables: a tensor, or a list or tuple of them.
+    Returns:
+        Tensor, or a list of them.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: none; that is its use.
+    Source: Keras 2.3 `backend.stop_gradient`.
 
     >>> w = K.variable(2.0)
     >>> K.gradients(w * K.stop_gradient(w), w)[0].eval()

@@ -33,6 +33,14 @@ def scope() -> str:
 def name_scope(name: str) -> AbstractContextManager[str]:
     """Prefix the names of tensors made inside the block; scopes nest.
 
+    Arguments:
+        name: string.
+    Returns:
+        A context manager that gives the whole prefix.
+    Raises:
+        ArgumentError: `name` is no string.
+    Source: Keras 2.3 `backend.name_scope`.
+
     >>> with K.name_scope("block"):
     ...     K.placeholder((2,), name="x").name
     'block/x:0'
@@ -75,6 +83,14 @@ def unique_name(base: str) -> str:
 def get_uid(prefix: str = "") -> int:
     """A counter for each prefix: 1 at the first call, then 2, 3 ...
 
+    Arguments:
+        prefix: string.
+    Returns:
+        A Python int.
+    Raises:
+        ArgumentError: no string.
+    Source: Keras 2.3 `backend.get_uid`.
+
     >>> K.reset_uids(); K.get_uid("dense"), K.get_uid("dense")
     (1, 2)
     """
@@ -86,7 +102,14 @@ def get_uid(prefix: str = "") -> int:
 
 
 def reset_uids() -> None:
-    """Start every counter of `get_uid` at 1 again."""
+    """Start every counter of `get_uid` at 1 again.
+
+    Source: Keras 2.3 `backend.reset_uids`.
+
+    >>> K.reset_uids()
+    >>> K.get_uid("conv")
+    1
+    """
     with _lock:
         _uids.clear()
 
@@ -116,6 +139,12 @@ def clear_session() -> None:
     """Forget names, uids, the learning phase and the session; graphs built before are void.
 
     Variables keep their values, and functions made before keep working.
+    Source: Keras 2.3 `backend.clear_session`.
+
+    >>> x = K.placeholder((2,), name="x")
+    >>> K.clear_session()
+    >>> K.placeholder((2,), name="x").name
+    'x:0'
     """
     global _generation
     with _lock:
@@ -130,7 +159,19 @@ def clear_session() -> None:
 
 
 def manual_variable_initialization(value: bool) -> None:
-    """Store Keras' flag; variables always hold their initial value here."""
+    """Store Keras' flag; variables always hold their initial value here.
+
+    Arguments:
+        value: True or False.
+    Raises:
+        ArgumentError: anything else.
+    Source: Keras 2.3 `backend.manual_variable_initialization`.
+
+    >>> K.manual_variable_initialization(True)
+    >>> K.eval(K.variable(2.0))
+    array(2., dtype=float32)
+    >>> K.manual_variable_initialization(False)
+    """
     global _manual_initialization
     if value not in (False, True):
         raise ArgumentError(f"value must be True or False, got {value!r}")
@@ -138,16 +179,45 @@ def manual_variable_initialization(value: bool) -> None:
 
 
 def v1_variable_initialization() -> None:
-    """Nothing to do: variables are initialised when they are made."""
+    """Nothing to do: variables are initialised when they are made.
+
+    Source: Keras 2.3 `backend.v1_variable_initialization`.
+
+    >>> K.v1_variable_initialization()
+    """
 
 
 def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `func` unchanged; everything is symbolic here."""
+    """`func` unchanged: everything is symbolic here.
+
+    Arguments:
+        func: function to be decorated.
+    Returns:
+        `func`.
+    Raises:
+        ArgumentError: no function.
+    Source: Keras 2.3 `backend.symbolic`.
+
+    >>> K.is_symbolic(K.symbolic(lambda x: K.square(x))(3.0))
+    True
+    """
     return _function(func)
 
 
 def eager(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `func` unchanged; evaluate its tensors with `eval`."""
+    """`func` unchanged: what it builds is a graph, which `eval` evaluates.
+
+    Arguments:
+        func: function to be decorated.
+    Returns:
+        `func`.
+    Raises:
+        ArgumentError: no function.
+    Source: Keras 2.3 `backend.eager`.
+
+    >>> K.eval(K.eager(lambda x: K.square(x))(3.0))
+    array(9., dtype=float32)
+    """
     return _function(func)
 
 

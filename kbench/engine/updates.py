@@ -59,9 +59,24 @@ class Update(Tensor):
 
 
 def update(x: Variable, new_x: Operand) -> Update:
-    """An op that stores `new_x` in `x` when it is evaluated or listed in `function(updates=)`.
+    """An op that stores a new value in a variable when it is evaluated, or listed in `updates=`.
 
     All new values of a call are computed from the state before it, then stored together.
+
+    Arguments:
+        x: variable.
+        new_x: number, array or tensor of its shape; it is cast to its dtype.
+    Returns:
+        Update, a tensor whose value is the new one.
+    Raises:
+        ArgumentError: `x` is no variable. ShapeError: the shapes differ.
+    Gradient: none.
+    Source: Keras 2.3 `backend.update`.
+
+    >>> w = K.variable(1.0)
+    >>> _ = K.eval(K.update(w, w * 5))
+    >>> K.get_value(w)
+    array(5., dtype=float32)
     """
     target = needs_variable(x)
     value = converted(as_tensor(new_x, like=target.spec.dtype), target.spec.dtype)
@@ -70,17 +85,66 @@ def update(x: Variable, new_x: Operand) -> Update:
 
 
 def update_add(x: Variable, increment: Operand) -> Update:
-    """An update of `x` to `x + increment`; each evaluation adds again."""
+    """An update of `x` to `x + increment`; each evaluation adds again.
+
+    Arguments:
+        x: variable.
+        increment: number, array or tensor that broadcasts over it.
+    Returns:
+        Update, a tensor whose value is the new one.
+    Raises:
+        ArgumentError: `x` is no variable. ShapeError: the shapes do not fit.
+    Gradient: none.
+    Source: Keras 2.3 `backend.update_add`.
+
+    >>> w = K.variable(1.0)
+    >>> _ = K.eval(K.update_add(w, 5.0))
+    >>> K.get_value(w)
+    array(6., dtype=float32)
+    """
     return update(x, needs_variable(x) + increment)
 
 
 def update_sub(x: Variable, decrement: Operand) -> Update:
-    """An update of `x` to `x - decrement`; each evaluation subtracts again."""
+    """An update of `x` to `x - decrement`; each evaluation subtracts again.
+
+    Arguments:
+        x: variable.
+        decrement: number, array or tensor that broadcasts over it.
+    Returns:
+        Update, a tensor whose value is the new one.
+    Raises:
+        ArgumentError: `x` is no variable. ShapeError: the shapes do not fit.
+    Gradient: none.
+    Source: Keras 2.3 `backend.update_sub`.
+
+    >>> w = K.variable(1.0)
+    >>> _ = K.eval(K.update_sub(w, 5.0))
+    >>> K.get_value(w)
+    array(-4., dtype=float32)
+    """
     return update(x, needs_variable(x) - decrement)
 
 
 def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
-    """An update of `x` to `x * momentum + value * (1 - momentum)`."""
+    """An update of `x` to `x * momentum + value * (1 - momentum)`.
+
+    Arguments:
+        x: variable.
+        value: number, array or tensor that broadcasts over it.
+        momentum: number or tensor, from 0 to 1.
+    Returns:
+        Update, a tensor whose value is the new one.
+    Raises:
+        ArgumentError: `x` is no variable. ShapeError: the shapes do not fit.
+    Gradient: none.
+    Source: Keras 2.3 `backend.moving_average_update`.
+
+    >>> w = K.variable(1.0)
+    >>> _ = K.eval(K.moving_average_update(w, 2.0, 0.5))
+    >>> K.get_value(w)
+    array(1.5, dtype=float32)
+    """
     target = needs_variable(x)
     return update(
         target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)

@@ -164,9 +164,14 @@ def variable(
         value: array, nested list, number, or a tensor, which is evaluated once. A sparse tensor,
             or a matrix of SciPy of any sparse format, makes a sparse variable.
         dtype: None means `floatx()`, whatever the dtype of `value`.
+        name: of the variable.
         constraint: kept as the attribute `constraint`, for optimizers.
+    Returns:
+        Variable of the shape of `value`.
     Raises:
         DtypeError: a value or dtype that is not numeric; a sparse variable of float16.
+    Gradient: to the variable, unless it is sparse.
+    Source: Keras 2.3 `backend.variable`.
 
     >>> K.eval(K.variable([[1, 2], [3, 4]]))
     array([[1., 2.],
@@ -189,10 +194,17 @@ def constant(
     """An immutable tensor.
 
     Arguments:
+        value: number, array or nested list; a tensor is cast and handed on.
         dtype: None means `floatx()`.
         shape: a number is repeated to this shape; an array of as many elements is reshaped.
+        name: of the tensor.
+    Returns:
+        Tensor with a value that is known.
     Raises:
         ShapeError: `value` has another number of elements than `shape`.
+        DtypeError: no numbers, or an unknown dtype.
+    Gradient: to the constant, as to any tensor.
+    Source: Keras 2.3 `backend.constant`.
 
     >>> K.eval(K.constant(2, shape=(2, 2)))
     array([[2., 2.],
@@ -253,9 +265,14 @@ def placeholder(
         dtype: None means `floatx()`.
         sparse: whether the tensor keeps only what is not zero; it has two axes, and is fed
             matrices of SciPy in any format, or arrays.
+        name: of the placeholder.
+    Returns:
+        Placeholder of that shape.
     Raises:
-        ArgumentError: neither `shape` nor `ndim`, or no valid sizes. ShapeError, DtypeError: a
-            sparse tensor cannot have the shape or dtype.
+        ArgumentError: neither `shape` nor `ndim`, or no valid sizes. ShapeError, DtypeError: both
+            that disagree, or a sparse tensor that cannot have the shape or dtype.
+    Gradient: to the placeholder, unless it is sparse.
+    Source: Keras 2.3 `backend.placeholder`.
 
     >>> K.int_shape(K.placeholder((None, 3)))
     (None, 3)
@@ -282,7 +299,16 @@ def placeholder(
 def get_value(x: Any) -> Any:
     """A copy of a variable's value; other tensors are evaluated, other things returned.
 
-    The value of a sparse tensor is a SciPy matrix in CSR form; `eval` gives it as an array.
+    Arguments:
+        x: variable or tensor.
+    Returns:
+        NumPy array; of a sparse tensor a SciPy matrix in CSR form, which `eval` gives as an array.
+    Raises:
+        FeedError: the value depends on a placeholder, which needs a value.
+    Source: Keras 2.3 `backend.get_value`.
+
+    >>> K.get_value(K.variable([1.0, 2.0]))
+    array([1., 2.], dtype=float32)
     """
     if isinstance(x, Variable):
         return x.get_value()
@@ -294,13 +320,21 @@ def _evaluated(x: Tensor) -> Any:
 
 
 def set_value(x: Variable, value: Any) -> None:
-    """Store `value` in a variable, cast to its dtype, at once.
+    """Store a value in a variable, cast to its dtype, at once.
 
-    A sparse variable takes matrices of SciPy in any format, and arrays, whose zeros it leaves out.
-
+    Arguments:
+        x: variable.
+        value: number or array of its shape. A sparse variable takes matrices of SciPy in any
+            format, and arrays, whose zeros it leaves out.
     Raises:
         ShapeError: the shape differs from the variable's. DtypeError: no numbers, or a sparse
-        matrix for a variable that is dense.
+        matrix for a variable that is dense. ArgumentError: `x` is no variable.
+    Source: Keras 2.3 `backend.set_value`.
+
+    >>> w = K.variable([1.0, 2.0])
+    >>> K.set_value(w, [3.0, 4.0])
+    >>> K.get_value(w)
+    array([3., 4.], dtype=float32)
     """
     needs_variable(x).set_value(value)
 
@@ -308,8 +342,13 @@ def set_value(x: Variable, value: Any) -> None:
 def batch_get_value(ops: Iterable[Any]) -> list[Any]:
     """The values of several variables at one moment, as a list; other tensors are evaluated.
 
+    Arguments:
+        ops: list of variables or tensors.
+    Returns:
+        A list of NumPy arrays.
     Raises:
         ArgumentError: no list. FeedError: a tensor that needs a value.
+    Source: Keras 2.3 `backend.batch_get_value`.
 
     >>> K.batch_get_value([K.variable(1.0), K.variable(2.0)])
     [array(1., dtype=float32), array(2., dtype=float32)]
@@ -326,7 +365,19 @@ def batch_get_value(ops: Iterable[Any]) -> list[Any]:
 
 
 def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
-    """Store several values: an iterable of (variable, value); all of them or, on an error, none."""
+    """Store several values at one moment: all of them or, on an error, none.
+
+    Arguments:
+        tuples: list of pairs (variable, value), as `set_value` takes them.
+    Raises:
+        ArgumentError: no pairs, or no variable. ShapeError, DtypeError: as `set_value`.
+    Source: Keras 2.3 `backend.batch_set_value`.
+
+    >>> a, b = K.variable(1.0), K.variable(2.0)
+    >>> K.batch_set_value([(a, 3.0), (b, 4.0)])
+    >>> K.batch_get_value([a, b])
+    [array(3., dtype=float32), array(4., dtype=float32)]
+    """
     pairs = list(tuples) if isinstance(tuples, Iterable) else [tuples]
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

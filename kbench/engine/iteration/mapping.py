@@ -95,8 +95,18 @@ def foldr(
 ) -> Any:
     """Fold the entries along the first axis from the right: `acc = fn(acc, entry)`.
 
-    As `foldl`, from the last entry to the first; `initializer` None takes the last entry.
+    As `foldl`, from the last entry to the first.
 
+    Arguments:
+        fn: takes the accumulator and an entry, and returns the next accumulator.
+        elems: tensor with at least one axis, or a nest of them of equal length.
+        initializer: the first accumulator; None takes the last entry.
+        name: of the result.
+    Returns:
+        The last accumulator.
+    Raises:
+        ShapeError, DtypeError: as `foldl`.
+    Gradient: to `elems`, `initializer` and what `fn` uses.
     Source: Keras 2.3 `backend.foldr`.
 
     >>> K.eval(K.foldr(lambda acc, x: acc * 10 + x, K.constant([1.0, 2.0, 3.0])))

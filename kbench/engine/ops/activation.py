@@ -54,6 +54,8 @@ def relu(
         threshold: values above it pass.
     Returns:
         Tensor of the shape and dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers. ShapeError: a bound does not broadcast over `x`.
     Gradient: to `x`: 1 above the threshold and within `max_value`, 0 beyond, `alpha` below.
     Source: Keras 2.3 `backend.relu`.
 
@@ -90,6 +92,10 @@ def elu(x: Operand, alpha: Operand = 1.0) -> Tensor:
     Arguments:
         x: any shape; integers become `floatx()`.
         alpha: number or tensor, the depth of the negative side.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: no array of numbers. ShapeError: `alpha` does not broadcast over `x`.
     Gradient: to `x`, and to `alpha` when it is a tensor.
     Source: Keras 2.3 `backend.elu`.
 
@@ -104,9 +110,16 @@ def elu(x: Operand, alpha: Operand = 1.0) -> Tensor:
 
 @elementwise("softplus(x)", "float", lambda g, y, x: (g * sigmoid(x),))
 def softplus(x: Operand) -> Tensor:
-    """log(1 + exp(x)) without overflow: large `x` gives `x`.
+    """`log(1 + exp(x))` of every element, without overflow: large `x` gives `x`.
 
-    Integers become `floatx()`. Gradient: `sigmoid(x)`. Source: Keras 2.3 `backend.softplus`.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `sigmoid(x)`.
+    Source: Keras 2.3 `backend.softplus`.
 
     >>> K.eval(K.softplus(K.constant([0.0, 100.0]))).round(3)
     array([  0.693, 100.   ], dtype=float32)
@@ -120,9 +133,15 @@ def _softsign_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
 
 @elementwise("x / (1 + abs(x))", "float", _softsign_gradient)
 def softsign(x: Operand) -> Tensor:
-    """x / (1 + |x|); NaN at the infinities.
+    """`x / (1 + |x|)` of every element; NaN at the infinities.
 
-    Integers become `floatx()`. Gradient: `1 / (1 + |x|) ** 2`.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `1 / (1 + |x|) ** 2`.
     Source: Keras 2.3 `backend.softsign`.
 
     >>> K.eval(K.softsign(K.constant([-1.0, 3.0])))
@@ -132,9 +151,16 @@ def softsign(x: Operand) -> Tensor:
 
 @elementwise("sigmoid(x)", "float", lambda g, y, x: (g * y * (1 - y),))
 def sigmoid(x: Operand) -> Tensor:
-    """1 / (1 + exp(-x)) without overflow.
+    """`1 / (1 + exp(-x))` of every element, without overflow.
 
-    Integers become `floatx()`. Gradient: `y (1 - y)`. Source: Keras 2.3 `backend.sigmoid`.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `y (1 - y)`.
+    Source: Keras 2.3 `backend.sigmoid`.
 
     >>> K.eval(K.sigmoid(K.constant([0.0, -1000.0])))
     array([0.5, 0. ], dtype=float32)
@@ -148,9 +174,15 @@ def _hard_sigmoid_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
 
 @elementwise("minimum(maximum(x * 0.2 + 0.5, 0), 1)", "float", _hard_sigmoid_gradient)
 def hard_sigmoid(x: Operand) -> Tensor:
-    """0.2 x + 0.5 held between 0 and 1: a cheap stand-in for `sigmoid`.
+    """`0.2 x + 0.5` held between 0 and 1: a cheap stand-in for `sigmoid`.
 
-    Integers become `floatx()`. Gradient: 0.2 between -2.5 and 2.5, else 0.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: 0.2 between -2.5 and 2.5, else 0.
     Source: Keras 2.3 `backend.hard_sigmoid`.
 
     >>> K.eval(K.hard_sigmoid(K.constant([-3.0, 0.0, 1.0])))
@@ -160,9 +192,16 @@ def hard_sigmoid(x: Operand) -> Tensor:
 
 @elementwise("tanh(x)", "float", lambda g, y, x: (g * (1 - y * y),))
 def tanh(x: Operand) -> Tensor:
-    """Hyperbolic tangent.
+    """Hyperbolic tangent of every element.
 
-    Integers become `floatx()`. Gradient: `1 - y * y`. Source: Keras 2.3 `backend.tanh`.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `1 - y * y`.
+    Source: Keras 2.3 `backend.tanh`.
 
     >>> K.eval(K.tanh(K.constant([0.0, 100.0])))
     array([0., 1.], dtype=float32)

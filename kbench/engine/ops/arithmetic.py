@@ -57,6 +57,8 @@ def cast(x: Operand, dtype: str) -> Tensor:
     Arguments:
         x: tensor, array, list or number of any dtype and shape; a sparse one stays sparse.
         dtype: name of the dtype. Floats become integers by truncation; to bool means `!= 0`.
+    Returns:
+        Tensor of the shape of `x`; `x` itself when it has the dtype.
     Raises:
         DtypeError: unknown dtype.
     Gradient: between floats, cast back; none through integers or bool.
@@ -202,27 +204,53 @@ def _minimum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tens
 
 @elementwise("maximum(x, y)", "same", _maximum_gradient)
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """The larger of two operands, with broadcasting; NaN propagates.
+    """The larger of two operands, element by element, with broadcasting; NaN propagates.
 
+    Arguments:
+        x, y: any dtypes and shapes that broadcast; numbers and arrays take the tensor's dtype.
+    Returns:
+        Tensor of the common shape and dtype.
+    Raises:
+        ShapeError: the shapes do not broadcast. DtypeError: no array of numbers.
     Gradient: to the larger; at a tie wholly to `x`.
+    Source: Keras 2.3 `backend.maximum`.
+
+    >>> K.eval(K.maximum(K.constant([1.0, 5.0]), 3.0))
+    array([3., 5.], dtype=float32)
     """
 
 
 @elementwise("minimum(x, y)", "same", _minimum_gradient)
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """The smaller of two operands, with broadcasting; NaN propagates.
+    """The smaller of two operands, element by element, with broadcasting; NaN propagates.
 
+    Arguments:
+        x, y: any dtypes and shapes that broadcast; numbers and arrays take the tensor's dtype.
+    Returns:
+        Tensor of the common shape and dtype.
+    Raises:
+        ShapeError: the shapes do not broadcast. DtypeError: no array of numbers.
     Gradient: to the smaller; at a tie wholly to `x`.
+    Source: Keras 2.3 `backend.minimum`.
+
+    >>> K.eval(K.minimum(K.constant([1.0, 5.0]), 3.0))
+    array([1., 3.], dtype=float32)
     """
 
 
 def clip(x: Operand, min_value: Operand | None, max_value: Operand | None) -> Tensor:
-    """`x` held between two bounds; None leaves a side open, NaN stays NaN.
+    """`x` held between two bounds; NaN stays NaN.
 
     Arguments:
-        min_value, max_value: numbers or tensors; when both are numbers and the upper is below
-            the lower, the lower is used for both.
+        x: any numeric dtype and shape.
+        min_value, max_value: numbers or tensors, or None for a side that is open; when both are
+            numbers and the upper is below the lower, the lower is used for both.
+    Returns:
+        Tensor of the shape and dtype of `x`, as far as the bounds do not widen them.
+    Raises:
+        ShapeError: the bounds do not broadcast over `x`. DtypeError: no array of numbers.
     Gradient: 1 inside and on the bounds, 0 outside.
+    Source: Keras 2.3 `backend.clip`.
 
     >>> K.eval(K.clip(K.constant([-2.0, 0.5, 2.0]), 0.0, 1.0))
     array([0. , 0.5, 1. ], dtype=float32)

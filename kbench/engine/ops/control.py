@@ -75,6 +75,8 @@ def switch(condition: Operand, then_expression: Any, else_expression: Any) -> Te
             that one is evaluated. Otherwise the choice is made element by element; a condition of
             lower rank decides whole rows.
         then_expression, else_expression: tensors, or functions that return one.
+    Returns:
+        Tensor of the common dtype of the expressions.
     Raises:
         ShapeError: the condition has more axes than the expressions, or does not fit them.
     Gradient: to the expression that was taken.
@@ -120,8 +122,11 @@ session.on_clear(_reset)
 def learning_phase() -> Any:
     """The flag that separates training (1) from testing (0).
 
-    A scalar bool placeholder that is 0 unless fed, the same one until `clear_session`; or the
-    value given to `set_learning_phase`.
+    Returns:
+        Tensor bool, a scalar placeholder that is 0 unless fed, the same one until
+        `clear_session`; or the value given to `set_learning_phase`.
+    Gradient: none.
+    Source: Keras 2.3 `backend.learning_phase`.
 
     >>> K.learning_phase().eval()
     array(False)
@@ -138,10 +143,18 @@ def learning_phase() -> Any:
 
 
 def set_learning_phase(value: Any) -> None:
-    """Fix the learning phase to 0 or 1 for tensors made from now on.
+    """Fix the learning phase for tensors made from now on.
 
+    Arguments:
+        value: 0 for testing or 1 for training; a bool does as well.
     Raises:
         ArgumentError: another value.
+    Source: Keras 2.3 `backend.set_learning_phase`.
+
+    >>> K.set_learning_phase(1)
+    >>> K.learning_phase()
+    1
+    >>> K.clear_session()
     """
     global _fixed
     _fixed = _checked_phase(value)
@@ -169,8 +182,17 @@ config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign
 def learning_phase_scope(value: Any) -> contextlib.AbstractContextManager[None]:
     """Fix the learning phase inside the block, then restore what it was.
 
+    Arguments:
+        value: 0 for testing or 1 for training; a bool does as well.
+    Returns:
+        A context manager.
     Raises:
-        ArgumentError: `value` is not 0 or 1.
+        ArgumentError: another value.
+    Source: `tf_keras.backend.learning_phase_scope`.
+
+    >>> with K.learning_phase_scope(1):
+    ...     K.eval(K.in_train_phase(K.constant(1.0), K.constant(2.0)))
+    array(1., dtype=float32)
     """
     return _fixed_phase(_checked_phase(value))
 
@@ -195,6 +217,14 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
         training: 0, 1, bool or a scalar tensor; None means `learning_phase()`.
     Returns:
         Tensor whose `_uses_learning_phase` is True when the global flag decides.
+    Raises:
+        ShapeError: ranks differ where the choice is made at evaluation.
+        ArgumentError: another value for `training`.
+    Gradient: to the one that was taken.
+    Source: Keras 2.3 `backend.in_train_phase`.
+
+    >>> K.eval(K.in_train_phase(K.constant(1.0), K.constant(2.0), training=1))
+    array(1., dtype=float32)
     """
     decided_by_phase = training is None
     flag = learning_phase() if training is None else training
@@ -209,7 +239,22 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
 
 
 def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
-    """`x` in testing, `alt` in training; see `in_train_phase`."""
+    """`x` in testing, `alt` in training.
+
+    Arguments:
+        x, alt: tensors, or functions that return one; only the one taken is evaluated.
+        training: 0, 1, bool or a scalar tensor; None means `learning_phase()`.
+    Returns:
+        Tensor whose `_uses_learning_phase` is True when the global flag decides.
+    Raises:
+        ShapeError: ranks differ where the choice is made at evaluation.
+        ArgumentError: another value for `training`.
+    Gradient: to the one that was taken.
+    Source: Keras 2.3 `backend.in_test_phase`.
+
+    >>> K.eval(K.in_test_phase(K.constant(1.0), K.constant(2.0)))
+    array(1., dtype=float32)
+    """
     return in_train_phase(alt, x, training)
 
 
@@ -221,6 +266,8 @@ def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManag
 
     Arguments:
         control_inputs: an update op or tensor, or a list or tuple of them; None is none.
+    Returns:
+        A context manager.
     Raises:
         ArgumentError: anything else.
     Source: Keras 2.3 `backend.control_dependencies`.

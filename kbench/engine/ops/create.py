@@ -82,6 +82,14 @@ def zeros(shape: Any, dtype: str | None = None, name: str | None = None) -> Tens
     Arguments:
         shape: integers, or scalar tensors, or an integer vector tensor.
         dtype: None means `floatx()`.
+        name: of the variable.
+    Returns:
+        Variable or Tensor of that shape.
+    Raises:
+        ShapeError: a negative size. ArgumentError: no integers. DtypeError: unknown dtype.
+        OutOfMemory: more than the machine has.
+    Gradient: to the variable, as to any.
+    Source: Keras 2.3 `backend.zeros`.
 
     >>> K.eval(K.zeros((2, 3)))
     array([[0., 0., 0.],
@@ -96,6 +104,17 @@ def ones(shape: Any, dtype: str | None = None, name: str | None = None) -> Tenso
     Arguments:
         shape: integers, or scalar tensors, or an integer vector tensor.
         dtype: None means `floatx()`.
+        name: of the variable.
+    Returns:
+        Variable or Tensor of that shape.
+    Raises:
+        ShapeError: a negative size. ArgumentError: no integers. DtypeError: unknown dtype.
+        OutOfMemory: more than the machine has.
+    Gradient: to the variable, as to any.
+    Source: Keras 2.3 `backend.ones`.
+
+    >>> K.eval(K.ones((2,), dtype="int32"))
+    array([1, 1], dtype=int32)
     """
     return _filled(shape, 1, dtype, name)
 
@@ -107,12 +126,42 @@ def _like(x: Operand, value: float, dtype: str | None, name: str | None) -> Tens
 
 
 def zeros_like(x: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
-    """A tensor of zeros in the shape of `x`; `dtype` None means the dtype of `x`."""
+    """Zeros of the shape of a tensor, which may be known only at evaluation.
+
+    Arguments:
+        x: any dtype and shape; its values are not looked at.
+        dtype: None means that of `x`.
+        name: of the result.
+    Returns:
+        Tensor of the shape of `x`.
+    Raises:
+        DtypeError: unknown dtype, or `x` is no array of numbers.
+    Gradient: none.
+    Source: Keras 2.3 `backend.zeros_like`.
+
+    >>> K.eval(K.zeros_like(K.constant([3.0, 4.0]), dtype="int32"))
+    array([0, 0], dtype=int32)
+    """
     return _like(x, 0, dtype, name)
 
 
 def ones_like(x: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
-    """A tensor of ones in the shape of `x`; `dtype` None means the dtype of `x`."""
+    """Ones of the shape of a tensor, which may be known only at evaluation.
+
+    Arguments:
+        x: any dtype and shape; its values are not looked at.
+        dtype: None means that of `x`.
+        name: of the result.
+    Returns:
+        Tensor of the shape of `x`.
+    Raises:
+        DtypeError: unknown dtype, or `x` is no array of numbers.
+    Gradient: none.
+    Source: Keras 2.3 `backend.ones_like`.
+
+    >>> K.eval(K.ones_like(K.constant([3.0, 4.0])))
+    array([1., 1.], dtype=float32)
+    """
     return _like(x, 1, dtype, name)
 
 
@@ -120,7 +169,18 @@ def ones_like(x: Operand, dtype: str | None = None, name: str | None = None) -> 
 
 
 def eye(size: int | Sequence[int], dtype: str | None = None, name: str | None = None) -> Variable:
-    """A variable with ones on the diagonal: [size, size], or [rows, columns] for a pair.
+    """A variable with ones on the diagonal, zeros elsewhere.
+
+    Arguments:
+        size: an integer, or a pair (rows, columns).
+        dtype: None means `floatx()`.
+        name: of the variable.
+    Returns:
+        Variable [size, size] or [rows, columns].
+    Raises:
+        ShapeError: a negative size. ArgumentError: no integers. DtypeError: unknown dtype.
+    Gradient: to the variable, as to any.
+    Source: Keras 2.3 `backend.eye`.
 
     >>> K.eval(K.eye(2))
     array([[1., 0.],
@@ -138,10 +198,15 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     """Numbers from `start` to before `stop`, a vector; one argument alone is `stop`.
 
     Arguments:
+        start, stop: numbers, or scalar tensors, which are evaluated.
         step: not 0; may be negative.
         dtype: "int32" by default, when the numbers are integers; floats then stay `floatx()`.
+    Returns:
+        Tensor [count]; empty when `stop` is not beyond `start`.
     Raises:
         ArgumentError: a step of 0, or arguments that are no numbers.
+    Gradient: none.
+    Source: Keras 2.3 `backend.arange`.
 
     >>> K.eval(K.arange(2, 8, 3))
     array([2, 5], dtype=int32)
@@ -193,8 +258,13 @@ def one_hot(indices: Operand, num_classes: int) -> Tensor:
 
     Arguments:
         indices: integers of any shape; one that is out of range gives a row of zeros.
+        num_classes: the size of the new axis, at least 0.
     Returns:
-        Tensor [*indices.shape, num_classes] of `floatx()`. No gradient.
+        Tensor [*indices.shape, num_classes] of `floatx()`.
+    Raises:
+        DtypeError: `indices` are no integers. ArgumentError: `num_classes` is none of at least 0.
+    Gradient: none.
+    Source: Keras 2.3 `backend.one_hot`.
 
     >>> K.eval(K.one_hot(K.constant([0, 2], dtype="int32"), 3))
     array([[1., 0., 0.],

@@ -18,7 +18,16 @@ from kbench.engine.tensor import Operand, Tensor, operator
 @operator("__abs__")
 @elementwise("abs(x)", "number", lambda g, y, x: (g * sign(x),))
 def abs(x: Operand) -> Tensor:
-    """Absolute value. Any numeric dtype. Gradient: `sign(x)`, 0 at 0.
+    """Absolute value of every element; also `abs(x)`.
+
+    Arguments:
+        x: any numeric dtype and shape; bool becomes int32.
+    Returns:
+        Tensor of the shape of `x` and its dtype.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `sign(x)`, 0 at 0.
+    Source: Keras 2.3 `backend.abs`.
 
     >>> K.eval(K.abs(K.constant([-2.0, 3.0])))
     array([2., 3.], dtype=float32)
@@ -27,12 +36,34 @@ def abs(x: Operand) -> Tensor:
 
 @elementwise("sign(x)", "number", lambda g, y, x: (_zeros(x),))
 def sign(x: Operand) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`; NaN stays NaN. Gradient: zero everywhere."""
+    """-1, 0 or 1 for every element; NaN stays NaN.
+
+    Arguments:
+        x: any numeric dtype and shape; bool becomes int32.
+    Returns:
+        Tensor of the shape of `x` and its dtype.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: zero everywhere.
+    Source: Keras 2.3 `backend.sign`.
+
+    >>> K.eval(K.sign(K.constant([-2.0, 0.0, 5.0])))
+    array([-1.,  0.,  1.], dtype=float32)
+    """
 
 
 @elementwise("square(x)", "number", lambda g, y, x: (g * x * 2,))
 def square(x: Operand) -> Tensor:
-    """`x * x`. Any numeric dtype. Gradient: `2 x`.
+    """Every element times itself; integers wrap around as they do in NumPy.
+
+    Arguments:
+        x: any numeric dtype and shape; bool becomes int32.
+    Returns:
+        Tensor of the shape of `x` and its dtype.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `2 x`.
+    Source: Keras 2.3 `backend.square`.
 
     >>> K.eval(K.square(K.constant([2.0, 3.0])))
     array([4., 9.], dtype=float32)
@@ -45,9 +76,16 @@ def _sqrt_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
 
 @elementwise("sqrt(where(x < 0, 0, x))", "float", _sqrt_gradient)
 def sqrt(x: Operand) -> Tensor:
-    """Square root; negative values give 0, NaN stays NaN.
+    """Square root of every element; negative values give 0, NaN stays NaN.
 
-    Integers become `floatx()`. Gradient: `1 / (2 sqrt(x))`, infinite at 0, and 0 for negatives.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `1 / (2 sqrt(x))`, infinite at 0, and 0 for negatives.
+    Source: Keras 2.3 `backend.sqrt`.
 
     >>> K.eval(K.sqrt(K.constant([4.0, -1.0])))
     array([2., 0.], dtype=float32)
@@ -56,22 +94,74 @@ def sqrt(x: Operand) -> Tensor:
 
 @elementwise("exp(x)", "float", lambda g, y, x: (g * y,))
 def exp(x: Operand) -> Tensor:
-    """e to the power of `x`; overflow gives inf. Integers become `floatx()`. Gradient: to `x`."""
+    """e to the power of every element; overflow gives inf.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `exp(x)`.
+    Source: Keras 2.3 `backend.exp`.
+
+    >>> K.eval(K.exp(K.constant([0.0, 1.0]))).round(3)
+    array([1.   , 2.718], dtype=float32)
+    """
 
 
 @elementwise("log(x)", "float", lambda g, y, x: (g / x,))
 def log(x: Operand) -> Tensor:
-    """Natural logarithm; 0 gives -inf and negatives NaN, silently. Gradient: `1 / x`."""
+    """Natural logarithm of every element; 0 gives -inf and negatives NaN, without a warning.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `1 / x`.
+    Source: Keras 2.3 `backend.log`.
+
+    >>> K.eval(K.log(K.constant([1.0, 0.0])))
+    array([  0., -inf], dtype=float32)
+    """
 
 
 @elementwise("sin(x)", "float", lambda g, y, x: (g * cos(x),))
 def sin(x: Operand) -> Tensor:
-    """Sine of every element, in radians. Integers become `floatx()`. Gradient: `cos(x)`."""
+    """Sine of every element, in radians.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `cos(x)`.
+    Source: Keras 2.3 `backend.sin`.
+
+    >>> K.eval(K.sin(K.constant([0.0, 1.0]))).round(3)
+    array([0.   , 0.841], dtype=float32)
+    """
 
 
 @elementwise("cos(x)", "float", lambda g, y, x: (-g * sin(x),))
 def cos(x: Operand) -> Tensor:
-    """Cosine of every element, in radians. Integers become `floatx()`. Gradient: `-sin(x)`."""
+    """Cosine of every element, in radians.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: `-sin(x)`.
+    Source: Keras 2.3 `backend.cos`.
+
+    >>> K.eval(K.cos(K.constant([0.0, 1.0]))).round(3)
+    array([1.  , 0.54], dtype=float32)
+    """
 
 
 @elementwise("rint(x)", "float", lambda g, y, x: (None,))
@@ -80,7 +170,16 @@ def _round(x: Operand) -> Tensor:
 
 
 def round(x: Operand) -> Tensor:
-    """Nearest integer, ties to even, in the dtype of `x`. Gradient: zero everywhere.
+    """The nearest integer of every element, ties to even.
+
+    Arguments:
+        x: any dtype and shape; integers and bool stay as they are.
+    Returns:
+        Tensor of the shape of `x` and its dtype.
+    Raises:
+        DtypeError: `x` is no array of numbers.
+    Gradient: zero everywhere.
+    Source: Keras 2.3 `backend.round`.
 
     >>> K.eval(K.round(K.constant([0.5, 1.5, -2.5])))
     array([ 0.,  2., -2.], dtype=float32)
@@ -115,13 +214,19 @@ def _power(x: Operand, y: Operand) -> Tensor:
 
 @operator("__pow__")
 def pow(x: Operand, a: Operand) -> Tensor:
-    """`x` to the power `a`, with broadcasting; also `x ** a`.
+    """`x` to the power `a`, element by element, with broadcasting; also `x ** a`.
 
     A negative base with a fractional exponent gives NaN.
+
+    Arguments:
+        x, a: any numeric dtypes and shapes that broadcast; bool becomes int32.
+    Returns:
+        Tensor of the common shape and dtype.
     Raises:
         ArgumentError: integers with a negative exponent, at the call where it is known, else at
-            evaluation.
+            evaluation. ShapeError: the shapes do not broadcast.
     Gradient: to `x`, and to `a` when it is a tensor.
+    Source: Keras 2.3 `backend.pow`.
 
     >>> K.eval(K.pow(K.constant([2.0, 3.0]), 2))
     array([4., 9.], dtype=float32)

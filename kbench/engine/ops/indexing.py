@@ -206,11 +206,15 @@ def slice(x: Operand, start: Any, size: Any) -> Tensor:
     """The block of `size` elements from `start` on, along every axis.
 
     Arguments:
+        x: any dtype and shape.
         start, size: one integer (or scalar tensor) for each axis, or vector tensors; a size of -1
             reaches to the end.
+    Returns:
+        Tensor of the shape `size` and the dtype of `x`.
     Raises:
         ArgumentError: not one entry for each axis. ShapeError: the block leaves `x`.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.slice`.
 
     >>> K.eval(K.slice(K.constant([1.0, 2.0, 3.0]), [1], [2]))
     array([2., 3.], dtype=float32)
@@ -337,6 +341,7 @@ def gather(reference: Operand, indices: Operand) -> Tensor:
         ShapeError: an index is negative or at least the number of rows, when it is known or else
             at evaluation.
     Gradient: to `reference`; repeated indices add up.
+    Source: Keras 2.3 `backend.gather`.
 
     >>> K.eval(K.gather(K.constant([1.0, 2.0, 3.0]), [2, 0]))
     array([3., 1.], dtype=float32)

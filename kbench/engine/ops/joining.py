@@ -123,9 +123,13 @@ def concatenate(tensors: Sequence[Operand], axis: int = -1) -> Tensor:
     Arguments:
         tensors: list of at least one tensor; all sizes but that of `axis` agree. Sparse tensors
             alone give a sparse tensor; beside dense ones they are made dense.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor of the common dtype, along `axis` as long as all together.
     Raises:
-        ShapeError: ranks or other sizes differ.
+        ShapeError: ranks or other sizes differ. ArgumentError: no list, or an empty one.
     Gradient: to each dense tensor its part.
+    Source: Keras 2.3 `backend.concatenate`.
 
     >>> K.int_shape(K.concatenate([K.zeros((2, 3)), K.zeros((2, 4))]))
     (2, 7)
@@ -177,9 +181,12 @@ def stack(x: Sequence[Operand], axis: int = 0) -> Tensor:
     Arguments:
         x: list of at least one tensor.
         axis: index of the new axis in the result; negative counts from the end.
+    Returns:
+        Tensor of the common dtype with one axis more.
     Raises:
-        ShapeError: shapes differ.
+        ShapeError: shapes differ, or no such axis. ArgumentError: no list, or an empty one.
     Gradient: to each tensor its part.
+    Source: Keras 2.3 `backend.stack`.
 
     >>> K.int_shape(K.stack([K.zeros((2, 3)), K.zeros((2, 3))]))
     (2, 2, 3)

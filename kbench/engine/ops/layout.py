@@ -91,6 +91,7 @@ def reshape(x: Operand, shape: Any) -> Tensor:
     Raises:
         ShapeError: the number of elements differs.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.reshape`.
 
     >>> K.int_shape(K.reshape(K.zeros((2, 6)), (3, -1)))
     (3, 4)
@@ -131,7 +132,16 @@ def reshape_like(g: Tensor, x: Tensor) -> Tensor:
 
 
 def flatten(x: Operand) -> Tensor:
-    """All elements in one axis, row-major. A scalar gives one element. Gradient: to `x`.
+    """All elements in one axis, in row-major order; a scalar gives one element.
+
+    Arguments:
+        x: any dtype and shape.
+    Returns:
+        Tensor [elements] of the dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.flatten`.
 
     >>> K.int_shape(K.flatten(K.zeros((2, 3))))
     (6,)
@@ -140,7 +150,16 @@ def flatten(x: Operand) -> Tensor:
 
 
 def batch_flatten(x: Operand) -> Tensor:
-    """All axes but the first in one: [n, ...] gives [n, product]. Gradient: to `x`.
+    """All axes but the first in one.
+
+    Arguments:
+        x: any dtype, at least one axis.
+    Returns:
+        Tensor [n, product of the rest] of the dtype of `x`.
+    Raises:
+        ShapeError: `x` is a scalar. DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.batch_flatten`.
 
     >>> K.int_shape(K.batch_flatten(K.placeholder((None, 2, 3))))
     (None, 6)
@@ -189,9 +208,15 @@ PERMUTE = view(
 def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
     """The axes in another order: axis i of the result is axis `pattern[i]` of `x`.
 
+    Arguments:
+        x: any dtype and shape.
+        pattern: every axis once; negative ones count from the end.
+    Returns:
+        Tensor of the dtype of `x`.
     Raises:
-        ShapeError: `pattern` does not name every axis once.
+        ShapeError: `pattern` does not name every axis once. ArgumentError: it is no list.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.permute_dimensions`.
 
     >>> K.int_shape(K.permute_dimensions(K.zeros((2, 3, 4)), (2, 0, 1)))
     (4, 2, 3)
@@ -206,7 +231,16 @@ def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
 
 
 def transpose(x: Operand) -> Tensor:
-    """All axes in reverse order. Gradient: to `x`.
+    """All axes in reverse order; a matrix has its rows and columns exchanged.
+
+    Arguments:
+        x: any dtype and shape.
+    Returns:
+        Tensor of the dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.transpose`.
 
     >>> K.int_shape(K.transpose(K.zeros((2, 3))))
     (3, 2)
@@ -229,7 +263,17 @@ EXPAND = view(
 
 
 def expand_dims(x: Operand, axis: int = -1) -> Tensor:
-    """A new axis of size 1 at index `axis` of the result. Gradient: to `x`.
+    """A new axis of size 1 at index `axis` of the result.
+
+    Arguments:
+        x: any dtype and shape.
+        axis: integer; negative counts from the end of the result.
+    Returns:
+        Tensor of the dtype of `x`, with one axis more.
+    Raises:
+        ShapeError: no such axis. ArgumentError: `axis` is no integer.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.expand_dims`.
 
     >>> K.int_shape(K.expand_dims(K.zeros((2, 3)), 1))
     (2, 1, 3)
@@ -253,10 +297,20 @@ SQUEEZE = view(
 
 
 def squeeze(x: Operand, axis: int) -> Tensor:
-    """Without axis `axis`, which must have size 1. Gradient: to `x`.
+    """`x` without axis `axis`, which must have size 1.
 
+    Arguments:
+        x: any dtype, at least one axis.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor of the dtype of `x`, with one axis less.
     Raises:
-        ShapeError: the axis has another size.
+        ShapeError: no such axis, or it has another size, which may show only at evaluation.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.squeeze`.
+
+    >>> K.int_shape(K.squeeze(K.zeros((2, 1, 3)), 1))
+    (2, 3)
     """
     tensor = as_tensor(x)
     return apply(SQUEEZE, tensor, axis=check_axis(axis, tensor.ndim))
@@ -274,7 +328,17 @@ REVERSE = view(
 
 
 def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
-    """The elements in reverse order along one or several axes. Gradient: to `x`.
+    """The elements in reverse order along one or several axes.
+
+    Arguments:
+        x: any dtype, at least one axis.
+        axes: integer or list of integers; negative counts from the end.
+    Returns:
+        Tensor of the shape and dtype of `x`.
+    Raises:
+        ShapeError: no such axis. ArgumentError: no integers, or an axis named twice.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.reverse`.
 
     >>> K.eval(K.reverse(K.constant([1.0, 2.0, 3.0]), 0))
     array([3., 2., 1.], dtype=float32)

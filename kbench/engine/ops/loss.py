@@ -207,6 +207,15 @@ def categorical_focal_crossentropy(
     Every term is multiplied by `alpha * (1 - output) ** gamma`; the rest is as in
     `categorical_crossentropy`.
 
+    Arguments:
+        target: the probability of every class, of the shape of `output`.
+        output: probabilities, or any numbers with `from_logits`.
+        alpha: the weight of the loss.
+        gamma: the exponent, at least 0.
+        from_logits: whether `softmax` is still to be taken of `output`.
+        axis: the axis of the classes.
+    Returns:
+        Tensor, float, without that axis.
     Raises:
         ShapeError: the shapes differ, or there is no such axis.
     Gradient: to both.
@@ -269,9 +278,17 @@ def binary_focal_crossentropy(
 ) -> Tensor:
     """Binary cross-entropy that counts easy elements less.
 
-    Every element is multiplied by `(1 - p) ** gamma`, where p is the probability of its target;
-    with `apply_class_balancing` also by `alpha` for yes and `1 - alpha` for no.
+    Every element is multiplied by `(1 - p) ** gamma`, where p is the probability of its target.
 
+    Arguments:
+        target: 0 or 1, or a probability, for every element of `output`.
+        output: probabilities, or any numbers with `from_logits`.
+        apply_class_balancing: whether to multiply by `alpha` for yes and `1 - alpha` for no.
+        alpha: the weight of yes, from 0 to 1.
+        gamma: the exponent, at least 0; 0 gives `binary_crossentropy`.
+        from_logits: whether `sigmoid` is still to be taken of `output`.
+    Returns:
+        Tensor of the shape of `output`, float.
     Raises:
         ShapeError: the shapes differ.
     Gradient: to both.

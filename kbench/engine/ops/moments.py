@@ -11,7 +11,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.ops.arithmetic import cast, maximum, multiply, where
 from kbench.engine.ops.compare import equal
 from kbench.engine.ops.elementary import exp, sqrt, square
-from kbench.engine.ops.reduce import floating, stored, count, spread, sum
+from kbench.engine.ops.reduce import count, floating, spread, stored, sum
 from kbench.engine.spec import Axis, Spec, check_axes, reduced_shape
 from kbench.engine.tensor import Operand, Tensor
 
@@ -19,9 +19,18 @@ Axes = tuple[int, ...]
 
 
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean over `axis`, or over every axis; NaN for no elements.
+    """Arithmetic mean over `axis`, or over every axis.
 
-    bool and integers become `floatx()`; float16 is accumulated in float32. Gradient: to `x`.
+    Arguments:
+        x: any numeric dtype; bool and integers become `floatx()`, float16 adds up in float32.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor, float; NaN for no elements.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.mean`.
 
     >>> K.eval(K.mean(K.constant([1.0, 2.0, 6.0])))
     array(3., dtype=float32)
@@ -35,9 +44,21 @@ def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Variance over `axis`, or over every axis, divided by the number of elements.
+    """Variance over `axis`, or over every axis: the mean square distance from the mean.
 
-    bool and integers become `floatx()`. Gradient: to `x`.
+    Arguments:
+        x: any numeric dtype; bool and integers become `floatx()`, float16 adds up in float32.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor, float; NaN for no elements.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.var`.
+
+    >>> K.eval(K.var(K.constant([[1.0, 3.0], [2.0, 2.0]]), axis=1))
+    array([1., 0.], dtype=float32)
     """
     tensor = floating(x)
     if tensor.spec.dtype == "float16":
@@ -48,15 +69,36 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Standard deviation over `axis`, or over every axis: the square root of `var`.
 
-    Gradient: to `x`; not finite where the variance is 0.
+    Arguments:
+        x: any numeric dtype; bool and integers become `floatx()`, float16 adds up in float32.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor, float; NaN for no elements.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: to `x`; not finite where the deviation is 0.
+    Source: Keras 2.3 `backend.std`.
+
+    >>> K.eval(K.std(K.constant([1.0, 3.0, 5.0, 7.0]))).round(3)
+    np.float32(2.236)
     """
     return sqrt(var(x, axis, keepdims))
 
 
 def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis`, or over every axis, without overflow; all -inf give -inf.
+    """`log(sum(exp(x)))` over `axis`, or over every axis, without overflow.
 
-    Integers become `floatx()`. Gradient: to `x`, its softmax.
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor, float; -inf when every element is -inf, or none is there.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: to `x`, its softmax.
+    Source: Keras 2.3 `backend.logsumexp`.
 
     >>> K.eval(K.logsumexp(K.constant([1000.0, -1000.0])))
     array(1000., dtype=float32)
@@ -99,7 +141,18 @@ LOGSUMEXP = register(
 def l2_normalize(x: Operand, axis: Axis = None) -> Tensor:
     """`x` divided by its Euclidean length along `axis`; lengths below 1e-6 count as that.
 
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.l2_normalize`.
+
+    >>> K.eval(K.l2_normalize(K.constant([[3.0, 4.0]]), axis=1))
+    array([[0.6, 0.8]], dtype=float32)
     """
     tensor = floating(x)
     squares = sum(square(tensor), axis, keepdims=True)

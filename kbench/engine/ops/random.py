@@ -183,7 +183,17 @@ def random_uniform_variable(
 ) -> Variable:
     """A variable that starts with numbers equally likely in [low, high).
 
-    Arguments and errors: as `random_uniform`; the shape must be known.
+    Arguments:
+        shape: integers.
+        low, high: the bounds.
+        dtype: None means `floatx()`.
+        name: of the variable.
+        seed: an integer for the same numbers in every run, or None.
+    Returns:
+        Variable of that shape.
+    Raises:
+        ShapeError, ArgumentError, DtypeError: as `random_uniform`; the shape must be known.
+    Gradient: to the variable, as to any.
     Source: Keras 2.3 `backend.random_uniform_variable`.
 
     >>> K.int_shape(K.random_uniform_variable((2, 3), -1.0, 1.0))
@@ -244,7 +254,16 @@ def truncated_normal(
 ) -> Tensor:
     """Numbers from the normal distribution within two standard deviations of its mean.
 
-    Arguments, errors and gradient: as `random_normal`.
+    Arguments:
+        shape: integers, or a tensor.
+        mean, stddev: numbers or tensors.
+        dtype: None means `floatx()`.
+        seed: an integer for the same numbers in every run, or None.
+    Returns:
+        Tensor of that shape, drawn anew at each evaluation.
+    Raises:
+        ShapeError, ArgumentError, DtypeError: as `random_normal`.
+    Gradient: to `mean` and `stddev` when they are tensors.
     Source: Keras 2.3 `backend.truncated_normal`.
 
     >>> float(abs(K.eval(K.truncated_normal((1000,), seed=1))).max()) <= 2.0
@@ -264,7 +283,17 @@ def random_normal_variable(
     """A variable that starts with numbers from the normal distribution.
 
     Arguments:
-        scale: the standard deviation; the rest and the errors are as in `random_normal`.
+        shape: integers.
+        mean: of the distribution.
+        scale: its standard deviation.
+        dtype: None means `floatx()`.
+        name: of the variable.
+        seed: an integer for the same numbers in every run, or None.
+    Returns:
+        Variable of that shape.
+    Raises:
+        ShapeError, ArgumentError, DtypeError: as `random_normal`; the shape must be known.
+    Gradient: to the variable, as to any.
     Source: Keras 2.3 `backend.random_normal_variable`.
 
     >>> K.int_shape(K.random_normal_variable((2, 3), 0.0, 1.0))
@@ -308,7 +337,19 @@ def random_binomial(
 def random_bernoulli(
     shape: Any, p: Operand = 0.0, dtype: str | None = None, seed: int | None = None
 ) -> Tensor:
-    """Ones with probability `p`: another name of `random_binomial`.
+    """Ones with probability `p`, else zeros: another name of `random_binomial`.
+
+    Arguments:
+        shape: integers, or a tensor.
+        p: number or tensor, the probability of a one.
+        dtype: None means `floatx()`.
+        seed: an integer for the same numbers in every run, or None.
+    Returns:
+        Tensor of that shape with 0 and 1, drawn anew at each evaluation.
+    Raises:
+        ShapeError, ArgumentError, DtypeError: as `random_binomial`.
+    Gradient: none.
+    Source: `tf_keras.backend.random_bernoulli`.
 
     >>> K.eval(K.random_bernoulli((2,)))
     array([0., 0.], dtype=float32)

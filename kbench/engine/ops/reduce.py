@@ -17,14 +17,7 @@ from kbench.engine.ops import arithmetic, compare, indexing  # noqa: F401 (index
 from kbench.engine.ops.arithmetic import cast, where
 from kbench.engine.ops.layout import reshape_like
 from kbench.engine.ops.shaping import IDENTITY, shape
-from kbench.engine.spec import (
-    Axis,
-    Spec,
-    check_axis,
-    is_float,
-    known_size,
-    reduced_shape,
-)
+from kbench.engine.spec import Axis, Spec, check_axis, is_float, known_size, reduced_shape
 from kbench.engine.tensor import Operand, Tensor
 
 Axes = tuple[int, ...]
@@ -154,13 +147,14 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Arguments:
         x: any dtype; bool counts as int32, float16 is accumulated in float32.
-        axis: integer, list of integers, or None; negative counts from the end.
-        keepdims: keep reduced axes with size 1.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
     Returns:
-        Tensor of the dtype of `x`; an empty sum is 0.
+        Tensor of the dtype of `x`; an empty sum is 0. Integers wrap around.
     Raises:
-        ShapeError: no such axis.
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.sum`.
 
     >>> K.eval(K.sum(K.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0))
     array([4., 6.], dtype=float32)
@@ -185,9 +179,21 @@ def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: 
     _product_gradient,
 )
 def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over `axis`, or over every axis; an empty product is 1.
+    """Product over `axis`, or over every axis.
 
+    Arguments:
+        x: any dtype; bool counts as int32.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor of the dtype of `x`; an empty product is 1. Integers wrap around.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`, right where zeros are present.
+    Source: Keras 2.3 `backend.prod`.
+
+    >>> K.eval(K.prod(K.constant([[1.0, 2.0], [3.0, 4.0]]), axis=1))
+    array([ 2., 12.], dtype=float32)
     """
 
 
@@ -220,17 +226,41 @@ def _extreme_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: 
 
 @reduction("max", _extreme(np.maximum), "same", _extreme_gradient)
 def max(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Maximum over `axis`, or over every axis; NaN propagates, no elements give the lowest value.
+    """Maximum over `axis`, or over every axis; NaN propagates.
 
+    Arguments:
+        x: any dtype.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor of the dtype of `x`; no elements give its lowest value, -inf for floats.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`, shared equally among the elements that reach the maximum.
+    Source: Keras 2.3 `backend.max`.
+
+    >>> K.eval(K.max(K.constant([[1.0, 7.0], [3.0, 4.0]]), axis=1))
+    array([7., 4.], dtype=float32)
     """
 
 
 @reduction("min", _extreme(np.minimum), "same", _extreme_gradient)
 def min(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Minimum over `axis`, or over every axis; NaN propagates, no elements give the highest value.
+    """Minimum over `axis`, or over every axis; NaN propagates.
 
+    Arguments:
+        x: any dtype.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor of the dtype of `x`; no elements give its highest value, inf for floats.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`, shared equally among the elements that reach the minimum.
+    Source: Keras 2.3 `backend.min`.
+
+    >>> K.eval(K.min(K.constant([[1.0, 7.0], [3.0, 4.0]]), axis=1))
+    array([1., 3.], dtype=float32)
     """
 
 
@@ -246,12 +276,42 @@ def _no_gradient(g: Tensor, y: Tensor, x: Tensor, **_attrs: Any) -> tuple[None]:
 
 @reduction("any", _logical(np.logical_or), "bool", _no_gradient)
 def any(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether an element is not 0, over `axis` or every axis; bool, False for no elements."""
+    """Whether any element along `axis`, or of all, is true.
+
+    Arguments:
+        x: any dtype; numbers are true when they are not 0.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor bool; no elements give False.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: none.
+    Source: Keras 2.3 `backend.any`.
+
+    >>> K.eval(K.any(K.constant([[0.0, 2.0], [0.0, 0.0]]), axis=1))
+    array([ True, False])
+    """
 
 
 @reduction("all", _logical(np.logical_and), "bool", _no_gradient)
 def all(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element is not 0, over `axis` or every axis; bool, True for no elements."""
+    """Whether every element along `axis`, or of all, is true.
+
+    Arguments:
+        x: any dtype; numbers are true when they are not 0.
+        axis: integer, list of integers, or None for every axis; negative counts from the end.
+        keepdims: whether reduced axes stay, with size 1.
+    Returns:
+        Tensor bool; no elements give True.
+    Raises:
+        ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
+    Gradient: none.
+    Source: Keras 2.3 `backend.all`.
+
+    >>> K.eval(K.all(K.constant([[1.0, 2.0], [0.0, 1.0]]), axis=1))
+    array([ True, False])
+    """
 
 
 def _arg_infer(x: Spec, *, axis: int) -> Spec:
@@ -275,7 +335,17 @@ ARGMIN = structured(
 
 
 def argmax(x: Operand, axis: int = -1) -> Tensor:
-    """Index of the largest element along `axis`, the first at a tie; int64. No gradient.
+    """Index of the largest element along `axis`, the first at a tie; NaN counts as the largest.
+
+    Arguments:
+        x: any dtype, at least one axis.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor int64 without that axis.
+    Raises:
+        ShapeError: no such axis, or one without elements.
+    Gradient: none.
+    Source: Keras 2.3 `backend.argmax`.
 
     >>> K.eval(K.argmax(K.constant([[1.0, 3.0, 2.0]])))
     array([1])
@@ -285,7 +355,21 @@ def argmax(x: Operand, axis: int = -1) -> Tensor:
 
 
 def argmin(x: Operand, axis: int = -1) -> Tensor:
-    """Index of the smallest element along `axis`, the first at a tie; int64. No gradient."""
+    """Index of the smallest element along `axis`, the first at a tie; NaN counts as the smallest.
+
+    Arguments:
+        x: any dtype, at least one axis.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor int64 without that axis.
+    Raises:
+        ShapeError: no such axis, or one without elements.
+    Gradient: none.
+    Source: Keras 2.3 `backend.argmin`.
+
+    >>> K.eval(K.argmin(K.constant([[1.0, 3.0, 0.5]])))
+    array([2])
+    """
     tensor = as_tensor(x)
     return apply(ARGMIN, tensor, axis=check_axis(axis, tensor.ndim))
 

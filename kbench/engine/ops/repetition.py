@@ -48,10 +48,18 @@ REPEAT = structured(
 
 
 def repeat_elements(x: Operand, rep: int, axis: int) -> Tensor:
-    """Every element `rep` times in a row along `axis`. Gradient: to `x`.
+    """Every element `rep` times in a row along `axis`.
 
+    Arguments:
+        x: any dtype, at least one axis.
+        rep: integer of at least 1.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor of the dtype of `x`, along `axis` `rep` times as long.
     Raises:
-        ArgumentError: `rep` is not an integer of at least 1.
+        ArgumentError: `rep` is not an integer of at least 1. ShapeError: no such axis.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.repeat_elements`.
 
     >>> K.eval(K.repeat_elements(K.constant([1.0, 2.0]), 2, 0))
     array([1., 1., 2., 2.], dtype=float32)
@@ -110,11 +118,15 @@ def tile(x: Operand, n: Any) -> Tensor:
     """`x` repeated as a whole `n[i]` times along axis i.
 
     Arguments:
+        x: any dtype and shape.
         n: an integer (the last axis), a list, or an integer vector tensor. A list shorter than
             the rank is filled with 1 on the left.
+    Returns:
+        Tensor of the dtype of `x`.
     Raises:
-        ArgumentError: more entries than axes, or a negative entry.
+        ArgumentError: more entries than axes, or no integers. ShapeError: a negative entry.
     Gradient: to `x`.
+    Source: Keras 2.3 `backend.tile`.
 
     >>> K.eval(K.tile(K.constant([1.0, 2.0]), 2))
     array([1., 2., 1., 2.], dtype=float32)
@@ -130,10 +142,20 @@ def tile(x: Operand, n: Any) -> Tensor:
 
 
 def repeat(x: Operand, n: int) -> Tensor:
-    """A matrix [rows, columns] repeated `n` times: [rows, n, columns]. Gradient: to `x`.
+    """Each row of a matrix repeated `n` times along a new axis.
 
+    Arguments:
+        x: any dtype, [rows, columns].
+        n: integer of at least 0.
+    Returns:
+        Tensor [rows, n, columns] of the dtype of `x`.
     Raises:
-        ShapeError: `x` has not two axes.
+        ShapeError: `x` has not two axes. ArgumentError: `n` is no integer of at least 0.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.repeat`.
+
+    >>> K.int_shape(K.repeat(K.zeros((2, 3)), 4))
+    (2, 4, 3)
     """
     tensor = as_tensor(x)
     if tensor.ndim != 2:

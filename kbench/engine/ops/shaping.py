@@ -42,7 +42,22 @@ IDENTITY = register(
 
 @operator("identity")
 def identity(x: Operand, name: str | None = None, *, stop: bool = False) -> Tensor:
-    """A new tensor equal to `x`. Gradient: to `x`."""
+    """A new tensor equal to `x`.
+
+    Arguments:
+        x: any dtype and shape.
+        name: of the new tensor.
+        stop: whether no gradient passes, as in `stop_gradient`.
+    Returns:
+        Tensor of the shape and dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers. ArgumentError: `name` is no string.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.identity`.
+
+    >>> K.eval(K.identity(K.constant([1.0, 2.0])))
+    array([1., 2.], dtype=float32)
+    """
     return apply(IDENTITY, as_tensor(x), name=name, stop=stop)
 
 
@@ -95,7 +110,16 @@ SHAPE = structured(
 
 
 def shape(x: Operand) -> Tensor:
-    """The shape at evaluation, an int32 vector with one entry for each axis. No gradient.
+    """The shape at evaluation.
+
+    Arguments:
+        x: any dtype and shape; its values are not looked at.
+    Returns:
+        Tensor int32 [axes]. Sizes that are known are followed, so that it can serve as a shape.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: none.
+    Source: Keras 2.3 `backend.shape`.
 
     >>> K.eval(K.shape(K.zeros((2, 3))))
     array([2, 3], dtype=int32)
@@ -114,7 +138,17 @@ SIZE = structured(
 
 
 def size(x: Operand, name: str | None = None) -> Tensor:
-    """The number of elements at evaluation, an int32 scalar. No gradient.
+    """The number of elements at evaluation.
+
+    Arguments:
+        x: any dtype and shape; its values are not looked at.
+        name: of the result.
+    Returns:
+        Tensor int32, a scalar.
+    Raises:
+        DtypeError: no array of numbers. ArgumentError: `name` is no string.
+    Gradient: none.
+    Source: Keras 2.3 `backend.size`.
 
     >>> K.eval(K.size(K.zeros((2, 3))))
     array(6, dtype=int32)
