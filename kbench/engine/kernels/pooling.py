@@ -26,10 +26,10 @@ Call = Callable[..., None]
 
 LEAST = 8192  # elements of the input from which on a kernel is worth while
 FEW = 8  # lanes up to which neighbouring windows are computed side by side
-MANY = 6  # taps from which on rows and then columns are faster, where the stride is 1
 STRIP = 1 << 15  # cells of a strip that one item scatters to: they stay in the cache
 LARGEST_STRIP = 1 << 19
 OFTEN = 40  # visits of each cell from which on NumPy, one axis after the other, is faster
+OFTEN_BACK = (24, 14)  # likewise on the way back to the largest: by window, side by side
 PART = 1 << 22  # elements of float16 that are widened at a time
 
 SCATTERS = ("max_gradient", "spread")
@@ -78,7 +78,8 @@ def native(
     if min(cells, windows) == 0 or cells < config.least(LEAST):
         return None
     work = Work(name, dtype, outer, lines, inner)
-    return None if work.visits > OFTEN else work.find
+    often = OFTEN_BACK[work.fields["wide"] > 0] if name == "max_gradient" else OFTEN
+    return None if work.visits > often else work.find
 
 
 class Work:
@@ -103,19 +104,26 @@ class Work:
 
     def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
         """How an item walks over its windows, and how many items an image has."""
-        field, inner = self.fields, self.inner
         visits = [steps * window / size for size, steps, window, _, _ in sizes]
         self.visits = math.prod(visits)
-        rows_first = inner <= FEW
-        if self.name != "max_gradient":
-            rows_first |= field["scols"] == 1 and self.taps >= MANY
-        field["wide"] = self._wide() if rows_first else 0
-        if field["wide"] and self.name != "max_gradient":
+        wide = self._wide() if self._prefers_rows() else 0
+        self.fields["wide"] = wide
+        if wide and self.name != "max_gradient":
             self.visits = visits[0] * visits[1] + visits[2]
         if self.scatters:
             self._cut_strips()
         else:
-            self.items = field["odepth"] * field["orows"]
+            self.items = self.fields["odepth"] * self.fields["orows"]
+
+    def _prefers_rows(self) -> bool:
+        """Whether neighbouring windows go side by side, by the measured cost of a cell."""
+        field, inner = self.fields, self.inner
+        if self.name == "max_gradient":
+            return inner <= FEW // 2 and field["ocols"] > inner
+        by_window = self.taps * (1 + 24 / inner)
+        step = field["scols"]
+        by_rows = field["kdepth"] * field["krows"] * step + field["kcols"] * (1 if step == 1 else 6)
+        return inner <= FEW or by_rows + 1 < by_window
 
     def _wide(self) -> int:
         """Neighbouring windows whose columns fit the scratch, 0 when those are too few."""
