@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import CASES
+from test_wrong_calls import CANNOT_BE_WRONG
 
 import kbench as K
 from kbench import cli
@@ -87,10 +89,46 @@ def test_docstring_examples(name):
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
-def test_every_public_function_has_a_docstring():
-    bare = [
-        name
-        for name in K.backend.__all__
-        if inspect.isfunction(getattr(K, name)) and not (getattr(K, name).__doc__ or "").strip()
-    ]
-    assert not bare
+def _documented() -> list[str]:
+    """Every public function but the names of Keras 1, whose text is that of the new name."""
+    functions = [name for name in K.backend.__all__ if inspect.isfunction(getattr(K, name))]
+    return sorted(name for name in functions if getattr(K, name).__module__ != "kbench.legacy")
+
+
+SECTIONS = ("Arguments", "Returns", "Raises", "Gradient", "Source")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The parts of a docstring by their headings, in the order in which they stand."""
+    parts = re.split(rf"^({'|'.join(SECTIONS)}):", text.split(">>>")[0], flags=re.MULTILINE)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+@pytest.mark.parametrize("name", _documented())
+def test_docstrings_have_the_form(name):
+    """A summary, the sections that apply, in their order, and an example."""
+    function = getattr(K, name)
+    text = inspect.getdoc(function) or ""
+    sections = _sections(text)
+    summary = sections[""].strip().split("\n\n")[0]
+    assert summary.endswith(".") and len(summary) <= 200
+    assert ">>>" in text
+    assert [one for one in SECTIONS if one in sections] == list(sections)[1:]
+    assert sections["Source"].strip().rstrip(".").startswith(("Keras", "`tf_keras", "kbench"))
+    parameters = inspect.signature(function).parameters
+    described = sections.get("Arguments", "")
+    missing = [one for one in parameters if not re.search(rf"\b{one}\b", described)]
+    assert not missing or set(missing) <= {"kwargs"}, "arguments that are not described"
+    if name not in CANNOT_BE_WRONG:
+        assert "Error" in sections["Raises"]
+    gives_tensor = name in {case.name for case in CASES}
+    assert not gives_tensor or sections["Gradient"].strip()
+    nothing = inspect.signature(function).return_annotation in (None, "None")
+    assert nothing or sections["Returns"].strip()
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_old_names_say_the_new_one():
+    old = {name for name in K.backend.__all__ if inspect.isfunction(getattr(K, name))}
+    for name in old - set(_documented()):
+        assert "Source:" in inspect.getdoc(getattr(K, name)), name

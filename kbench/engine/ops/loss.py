@@ -130,6 +130,7 @@ def categorical_crossentropy(
         target: probabilities, of the shape of `output`.
         output: probabilities, which are divided by their sum and held within `epsilon()` of 0 and
             1; with `from_logits` any numbers, of which the softmax is taken.
+        axis: that of the classes; negative counts from the end.
     Returns:
         Tensor of the shape of `output` without `axis`.
     Raises:
@@ -315,7 +316,9 @@ def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
     """Whether the target of each row is among its `k` largest predictions.
 
     Arguments:
-        predictions: [batch, classes]. targets: [batch], class numbers.
+        predictions: numbers [batch, classes].
+        targets: class numbers [batch].
+        k: how many count as the largest, at least 0.
     Returns:
         Tensor bool[batch]. Ties count as in; a prediction of the target that is not finite gives
         False.
