@@ -42,6 +42,7 @@ AFTER = {
     "keras.engine.training_utils": ("kbench.keras_client.fixes", "training_utils"),
     "keras.layers.core": ("kbench.keras_client.fixes", "lambda_layer"),
     "keras.layers.cudnn_recurrent": ("kbench.keras_client.missing", "cudnn"),
+    "keras.layers.wrappers": ("kbench.keras_client.fixes", "time_distributed"),
     "keras.metrics": ("kbench.keras_client.metrics", "metrics"),
     "keras.optimizers": ("kbench.keras_client.missing", "optimizers"),
     "keras.utils.generic_utils": ("kbench.keras_client.fixes", "generic_utils"),

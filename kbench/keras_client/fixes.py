@@ -108,3 +108,11 @@ def lambda_layer(module: ModuleType) -> None:
         return K.int_shape(result)
 
     layer.compute_output_shape = compute_output_shape
+
+
+def time_distributed(module: ModuleType) -> None:
+    """layers/wrappers.py:225: a step reads the global `uses_learning_phase`, which nobody made.
+
+    With a fixed batch that was a NameError for every layer that does not use the learning phase.
+    """
+    module.uses_learning_phase = False  # type: ignore[attr-defined]
