@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench import backend, legacy
+from kbench import engines, legacy
 from kbench.api_samples import GIVES, SAMPLES
 from kbench.engine import config
 from kbench.engine.errors import KbenchError
@@ -26,7 +26,7 @@ from kbench.engine.op import REGISTRY, Op
 from kbench.engine.plan import groups, libraried
 from kbench.engine.tensor import Tensor
 
-K: Any = backend
+K: Any = engines.load("kbench")  # whatever engine is chosen
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 DTYPES = ("bool", *INTEGERS, *FLOATS)
@@ -225,7 +225,7 @@ def entries() -> tuple[Entry, ...]:
     known = data()
     tests = known["tests"]
     named = {row["name"] for row in known["functions"]}
-    own = [one for one in backend.__all__ if one not in named and inspect.isfunction(_get(one))]
+    own = [one for one in K.__all__ if one not in named and inspect.isfunction(_get(one))]
     rows = [*known["functions"], *({"name": one, "family": OWN, "in": []} for one in own)]
     with _usual_settings():
         return tuple(_entry(row, tests.get(row["name"], {})) for row in rows)
@@ -246,7 +246,7 @@ def _usual_settings() -> Iterator[None]:
 
 
 def _get(name: str) -> Any:
-    return getattr(backend, name, None)
+    return getattr(K, name, None)
 
 
 def _entry(row: dict[str, Any], tests: dict[str, int]) -> Entry:

@@ -26,6 +26,7 @@ from kbench.engine.tensor import Operand, Tensor
 Arguments = dict[str, Any]
 Public = Callable[..., Any]
 
+HOME = "kbench.backend"  # where pickle finds the functions that take both forms
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
 TH_LAYOUT = {4: "filters, channels, rows, cols", 5: "filters, channels, depth, rows, cols"}
 LAYOUT = {4: "rows, cols, channels, filters", 5: "depth, rows, cols, channels, filters"}
@@ -185,6 +186,7 @@ def accepting(name: str, public: Public) -> Public:
 
     call.__code__ = call.__code__.replace(co_name=name, co_qualname=name)  # errors name it by that
     functools.update_wrapper(call, public)
+    call.__module__ = HOME
     return call
 
 

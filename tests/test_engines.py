@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
+import os
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pexpect
 import pytest
 
 import kbench
 from kbench import backend as K
-from kbench import engines
+from kbench import cli_base, engines
 from kbench.engine import config, trace
 from kbench.engine.errors import EngineError
 
@@ -230,6 +234,42 @@ def test_config_keeps_the_engine(run_python: Any, tmp_path: Path, modules: Path)
     assert command("get", "backend").stdout == "their_backend\n"
 
 
+def test_the_workbench_does_not_open_without_its_engine() -> None:
+    environment = {**os.environ, "KERAS_BACKEND": "theano", "TERM": "xterm-256color"}
+    environment.pop("CI", None)
+    arguments = ["-m", "kbench_launcher"]
+    terminal = pexpect.spawn(
+        sys.executable, arguments, env=environment, cwd=ROOT, timeout=30, dimensions=(24, 300)
+    )
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.before.startswith(b"kbench: KERAS_BACKEND asks for the engine 'theano'")
+    assert terminal.exitstatus == 2
+
+
+@pytest.mark.parametrize(
+    "written, named",
+    [
+        ("", False),
+        ("no json", False),
+        ("[1]", False),
+        ('{"floatx": "float32"}', False),
+        ('{"backend": "numpy"}', False),
+        ('{"backend": "their_backend"}', True),
+    ],
+)
+def test_whether_an_engine_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, named: bool
+) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    if written:
+        (tmp_path / "keras.json").write_text(written)
+    assert cli_base.names_engine() is named
+    monkeypatch.setenv("KERAS_BACKEND", "kbench")
+    assert cli_base.names_engine() is False
+
+
 # ------------------------------------------------------------------ engines side by side
 
 
@@ -294,6 +334,21 @@ def test_a_kernel_of_an_op_is_not_used_where_none_is_wanted(
     with engines.running("numpy"):
         assert forms(lambda: compiled([])) == {"numpy"}
     assert forms(lambda: compiled([])) == {"library"}
+
+
+def test_kbench_is_there_beside_another_engine(run_python: Any, modules: Path) -> None:
+    code = (
+        "[K.compare(lambda K, x: K.sum(x), ['kbench', 'numpy'], feeds=[[1.0, 2.0]])"
+        "['numpy'].value.item(), K.backend(),"
+        " len(__import__('kbench.api', fromlist=['api']).entries()) > 180]"
+    )
+    found = answer(run_python, code, KERAS_BACKEND="their_backend", PYTHONPATH=f"{modules}:{ROOT}")
+    assert found == [3.0, "their_backend", True]
+
+
+@pytest.mark.parametrize("module", ["kbench.engines", "kbench.comparison"])
+def test_examples(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 def test_the_package_offers_compare_and_engines() -> None:

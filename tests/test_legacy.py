@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import timeit
 import warnings
 from collections.abc import Callable
@@ -295,6 +296,11 @@ def test_the_table_tells_of_parameters_that_exist() -> None:
         assert targets | set(old.weights) <= set(today), name
         assert not set(old.names) & set(today), name
         assert getattr(K, name).__wrapped__.__name__ == name
+
+
+def test_functions_that_take_both_forms_are_pickled_by_name() -> None:
+    for name in legacy.TABLE:
+        assert pickle.loads(pickle.dumps(getattr(K, name))) is getattr(K, name)
 
 
 def test_names_left_out_say_why() -> None:
