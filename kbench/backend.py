@@ -47,7 +47,7 @@ from kbench.engine.facts import (
     is_variable,
     ndim,
 )
-from kbench.engine.function import Function, Session, eval, function, get_session, set_session
+from kbench.engine.function import Function, eval, function
 from kbench.engine.gradient import gradients, stop_gradient
 from kbench.engine.iteration.mapping import foldl, foldr, map_fn
 from kbench.engine.iteration.recurrence import rnn
@@ -150,6 +150,7 @@ from kbench.engine.session import (
     symbolic,
     v1_variable_initialization,
 )
+from kbench.engine.sessions import Session, get_session, set_session
 from kbench.engine.tensor import Tensor
 from kbench.engine.trace import record
 from kbench.engine.updates import moving_average_update, update, update_add, update_sub

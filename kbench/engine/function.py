@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +23,6 @@ from kbench.engine.variables import Variable, store_all
 from kbench.engine.walk import walk
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
-FUNCTIONS = 256  # sets of fetches that a session remembers
 
 
 class Function:
@@ -231,7 +228,7 @@ def function(
 
 
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
-    feeds = _feeds(feed_dict, "eval")
+    feeds = feeds_of(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
         return as_dense(node._array) if node.is_sparse else node.get_value()
     _check_generation([node])
@@ -245,7 +242,7 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     return as_dense(value) if is_csr(value) else value
 
 
-def _feeds(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
+def feeds_of(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
     """What a caller feeds by hand, checked."""
     if feed_dict is None:
         return {}
@@ -283,118 +280,3 @@ def eval(x: Any) -> Any:
     array(6., dtype=float32)
     """
     return _evaluate(x) if isinstance(x, Tensor) else as_tensor(x).eval()
-
-
-# ------------------------------------------------------------------ the session
-
-
-class Session:
-    """Runs tensors with values fed by hand, as TensorFlow 1 code expects it.
-
-    Members: `run`, `graph`, `close`, `as_default`; it is a context manager, too.
-    """
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._functions: OrderedDict[Any, Function] = OrderedDict()
-
-    @property
-    def graph(self) -> session.Graph:
-        """The graph that is being built, of which every new tensor is a part."""
-        return session.Graph(session.generation())
-
-    def run(self, fetches: Any, feed_dict: Any = None, **_options: Any) -> Any:
-        """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form.
-
-        Everything is computed in one call, and updates among the fetches are stored together.
-        `feed_dict` maps placeholders, or any tensors, to values. A sparse tensor gives a SciPy
-        matrix in CSR form. Options of TensorFlow are taken, and ignored.
-        """
-        flat: list[Tensor] = []
-        _flatten(fetches, flat)
-        feeds = _feeds(feed_dict, "run")
-        key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
-        compiled = self._functions.get(key)
-        if compiled is None:
-            compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
-            if len(self._functions) > FUNCTIONS:
-                self._functions.popitem(last=False)
-        values = iter(compiled(list(feeds.values())))
-        return _rebuild(fetches, values)
-
-    def close(self) -> None:
-        """Forget compiled functions."""
-        self._functions.clear()
-        self.closed = True
-
-    def as_default(self) -> contextlib.AbstractContextManager[Session]:
-        """A block without effect: every session runs everything."""
-        return contextlib.nullcontext(self)
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_error: Any) -> None:
-        self.close()
-
-
-def _flatten(fetches: Any, flat: list[Tensor]) -> None:
-    if isinstance(fetches, Tensor):
-        flat.append(fetches)
-    elif isinstance(fetches, dict):
-        for one in fetches.values():
-            _flatten(one, flat)
-    elif isinstance(fetches, (list, tuple)):
-        for one in fetches:
-            _flatten(one, flat)
-    else:
-        raise ArgumentError(f"fetches must be tensors, got {fetches!r}", function="run")
-
-
-def _rebuild(fetches: Any, values: Any) -> Any:
-    if isinstance(fetches, Tensor):
-        return next(values)
-    if isinstance(fetches, dict):
-        return {key: _rebuild(one, values) for key, one in fetches.items()}
-    items = [_rebuild(one, values) for one in fetches]
-    if hasattr(fetches, "_fields"):  # a named tuple
-        return type(fetches)(*items)
-    return tuple(items) if isinstance(fetches, tuple) else items
-
-
-@functools.cache
-def _holder() -> list[Session]:
-    return [Session()]
-
-
-def get_session() -> Session:
-    """The session of this thread, made on first need.
-
-    Returns:
-        Session with `run(fetches, feed_dict)`.
-    Source: Keras 2.3 `backend.get_session`.
-
-    >>> x = K.placeholder((2,))
-    >>> K.get_session().run(x * 2, feed_dict={x: [1.0, 2.0]})
-    array([2., 4.], dtype=float32)
-    """
-    return _holder()[0]
-
-
-def set_session(session: Session) -> None:
-    """Replace what `get_session` returns.
-
-    Arguments:
-        session: Session, or anything with a method `run`.
-    Raises:
-        ArgumentError: anything else.
-    Source: Keras 2.3 `backend.set_session`.
-
-    >>> K.set_session(K.Session())
-    """
-    if not callable(getattr(session, "run", None)):
-        raise ArgumentError(f"needs a session, got {session!r}")
-    _holder()[0] = session
-
-
-session.on_clear(lambda: set_session(Session()))
