@@ -338,3 +338,24 @@ def test_kernels_of_interpolation(factor: int, dtype: str) -> None:
             back = check_kernel("interpolate_back", g, axis=1, factor=factor)
             inward, outward = np.sum(larger * g), np.sum(back * x)  # transposes of each other
             np.testing.assert_allclose(inward, outward, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("jit", ["off", "wait"])
+def test_huge_windows_strides_and_factors_end_soon(
+    jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", jit)
+    huge = 2**31 - 1
+    x = K.variable(np.arange(12.0).reshape(1, 3, 4, 1))
+    whole = K.pool2d(x, huge, 1, "same")
+    np.testing.assert_array_equal(K.eval(whole), np.full((1, 3, 4, 1), 11))
+    mean = K.pool2d(x, huge, (1, huge), "same", pool_mode="avg")
+    np.testing.assert_array_equal(K.eval(mean), np.full((1, 3, 1, 1), 5.5))
+    (back,) = K.gradients(K.sum(mean), [x])
+    np.testing.assert_allclose(K.eval(back), 0.25)
+    assert K.eval(K.pool2d(x, 2, huge)).item() == 5
+    none = K.variable(np.zeros((1, 0, 3, 1)))
+    for how in ("nearest", "bilinear"):
+        larger = K.resize_images(none, huge, 1, None, how)
+        assert K.eval(larger).shape == (1, 0, 3, 1)
+        assert K.eval(K.gradients(K.sum(larger), [none])[0]).shape == (1, 0, 3, 1)

@@ -54,6 +54,8 @@ def _upsample_numpy(out: Any, x: np.ndarray, *, first: int, factors: Ints) -> np
     if out is None:
         shape = _upsample_infer(Spec(x.shape, x.dtype.name), first=first, factors=factors).shape
         out = np.empty(shape, x.dtype)  # type: ignore[arg-type]
+    if not out.size:
+        return out  # type: ignore[no-any-return]
     whole, single = _apart(x.shape, first, factors)
     target, source = out.reshape(whole), x.reshape(single)
     step = max(1, BLOCK * len(target) // max(1, out.size))
@@ -76,6 +78,8 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
     shape = _block_sum_infer(Spec(g.shape, g.dtype.name), first=first, factors=factors).shape
     if out is None:
         out = np.empty(shape, g.dtype)  # type: ignore[arg-type]
+    if not out.size:
+        return out  # type: ignore[no-any-return]
     whole, single = _apart(shape, first, factors)  # type: ignore[arg-type]
     source = g.reshape(whole)
     target = out.reshape(single)
@@ -195,6 +199,8 @@ def _interpolate_numpy(out: Any, x: np.ndarray, *, axis: int, factor: int) -> np
     outer, size, inner = _sides(x.shape, axis)
     if out is None:
         out = np.empty((*x.shape[:axis], size * factor, *x.shape[axis + 1 :]), x.dtype)
+    if not out.size:
+        return out  # type: ignore[no-any-return]
     target = out.reshape(outer, size, factor, inner)
     _in_blocks(_stretch, target, x.reshape(outer, size, inner), size * factor)
     return out  # type: ignore[no-any-return]
@@ -205,6 +211,8 @@ def _collect_numpy(out: Any, g: np.ndarray, *, axis: int, factor: int) -> np.nda
     size = longer // factor
     if out is None:
         out = np.empty((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+    if not out.size:
+        return out  # type: ignore[no-any-return]
     source = g.reshape(outer, size, factor, inner)
     _in_blocks(_shrink, out.reshape(outer, size, inner), source, longer)
     return out  # type: ignore[no-any-return]

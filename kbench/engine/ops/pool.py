@@ -103,7 +103,7 @@ def _pool(
     layout = layout_of(data_format)
     tensor = as_tensor(x)
     check_rank(tensor.spec, rank, layout)
-    if mode not in ("max", "avg"):
+    if not isinstance(mode, str) or mode not in ("max", "avg"):
         raise ArgumentError(f"pool_mode must be 'max' or 'avg', got {mode!r}")
     if mode == "avg" and not is_float(tensor.spec.dtype):
         tensor = converted(tensor, config.floatx())

@@ -36,7 +36,8 @@ class Line(NamedTuple):
 
     def taps(self) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
         """For each place in the window: the cells that stand there, and whose windows they are."""
-        for offset in range(self.window):
+        low = max(0, self.before - (self.steps - 1) * self.stride)
+        for offset in range(low, min(self.window, self.before + self.size)):
             shift = offset - self.before
             first = max(0, -(shift // self.stride))
             last = min(self.steps, (self.size - 1 - shift) // self.stride + 1)
@@ -74,19 +75,16 @@ class Form(NamedTuple):
         """The windows along each spatial axis of [outer, *space, inner]."""
         rank = len(self.window)
         sizes = shape[self.first : self.first + rank]
-        pads = pads_of(sizes, self.window, self.strides, self.padding)
-        return [
-            Line(
-                i + 1,
-                rank + 2,
-                size,
-                window_count(size, self.window[i], self.strides[i], self.padding) or 0,
-                self.window[i],
-                self.strides[i],
-                pads[i][0],
-            )
-            for i, size in enumerate(sizes)
-        ]
+        # A larger window covers the same cells, and a single one has no next: so ends what is huge.
+        windows = tuple(min(one, 2 * n + 1) for one, n in zip(self.window, sizes, strict=True))
+        pads = pads_of(sizes, windows, self.strides, self.padding)
+        found = []
+        for i, size in enumerate(sizes):
+            stride = self.strides[i]
+            steps = window_count(size, windows[i], stride, self.padding) or 0
+            line = (i + 1, rank + 2, size, steps, windows[i], stride if steps > 1 else 1)
+            found.append(Line(*line, pads[i][0]))
+        return found
 
     def seen(self, array: np.ndarray) -> np.ndarray:
         """An array as [outer, *space, inner]."""
