@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from kbench.engine import config
 from kbench.engine.config import image_data_format
 from kbench.engine.errors import ArgumentError
@@ -28,6 +30,7 @@ Public = Callable[..., Any]
 
 HOME = "kbench.backend"  # where pickle finds the functions that take both forms
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
+OLD_WORDS = (*ORDERINGS, "default")
 TH_LAYOUT = {4: "filters, channels, rows, cols", 5: "filters, channels, depth, rows, cols"}
 LAYOUT = {4: "rows, cols, channels, filters", 5: "depth, rows, cols, channels, filters"}
 
@@ -62,7 +65,12 @@ def _sizes_at(*positions: int) -> Callable[[tuple[Any, ...]], bool]:
 
 def _fraction_at(position: int) -> Callable[[tuple[Any, ...]], bool]:
     """Whether a float stands at a position where today an axis would."""
-    return lambda operands: len(operands) > position and isinstance(operands[position], float)
+
+    def tells(operands: tuple[Any, ...]) -> bool:
+        given = operands[position] if len(operands) > position else None
+        return isinstance(given, (float, np.floating))
+
+    return tells
 
 
 _BORDER = {"border_mode": "padding"}
@@ -173,7 +181,7 @@ def accepting(name: str, public: Public) -> Public:
             return None
         told = len(operands) > len(today) or (old.tells is not None and old.tells(operands))
         if not told and len(operands) > ordering:
-            told = operands[ordering] in ("tf", "th", "default")
+            told = isinstance(operands[ordering], str) and operands[ordering] in OLD_WORDS
         return order if told or not known.isdisjoint(keywords) else None
 
     def call(*operands: Any, **keywords: Any) -> Any:
@@ -230,7 +238,7 @@ def _value(new: str, key: str, value: Any) -> Any:
     """The value of an argument as it is called today."""
     if new != "data_format":
         return value
-    if isinstance(value, str) and (value in ORDERINGS or value == "default"):
+    if isinstance(value, str) and value in OLD_WORDS:
         return ORDERINGS.get(value) or image_data_format()
     if key == "dim_ordering":
         raise ArgumentError(f"dim_ordering must be 'tf', 'th' or 'default', got {value!r}")
