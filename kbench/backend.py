@@ -154,17 +154,8 @@ from kbench.engine.sessions import Session, get_session, set_session
 from kbench.engine.tensor import Tensor
 from kbench.engine.trace import record
 from kbench.engine.updates import moving_average_update, update, update_add, update_sub
-from kbench.engine.variables import (
-    Placeholder,
-    Variable,
-    batch_get_value,
-    batch_set_value,
-    constant,
-    get_value,
-    placeholder,
-    set_value,
-    variable,
-)
+from kbench.engine.values import batch_get_value, batch_set_value, get_value, set_value
+from kbench.engine.variables import Placeholder, Variable, constant, placeholder, variable
 from kbench.legacy import (
     asymmetric_spatial_2d_padding,
     asymmetric_temporal_padding,

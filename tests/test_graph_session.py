@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from kbench import backend as K
 from kbench.engine import config
+from kbench.engine import variables as module
 
 
 @pytest.fixture(autouse=True)
@@ -232,6 +233,26 @@ def test_an_error_in_the_middle_stores_nothing() -> None:
     assert (K.get_value(a), K.get_value(b), a.version, b.version) == (1.0, 2.0, 0, 0)
     K.get_session().run(fetches, {i: [0]})
     assert (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
+
+
+class Interrupted(module.Variable):
+    """A variable whose storing is interrupted, once."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_array" and "_array" in vars(self) and not vars(self).get("hit"):
+            vars(self)["hit"] = True
+            raise KeyboardInterrupt
+        super().__setattr__(name, value)
+
+
+def test_an_interrupt_between_two_stores_undoes_the_first() -> None:
+    a, b = K.variable(1.0), Interrupted(np.float32([2.0]), "b")
+    swap = K.function([], [], [(a, a + 10), (b, b + 10), (a, a + 20)])
+    with pytest.raises(KeyboardInterrupt):
+        swap([])
+    assert (K.get_value(a), K.get_value(b), a.version, b.version) == (1.0, 2.0, 0, 0)
+    swap([])
+    assert (K.get_value(a), K.get_value(b), a.version, b.version) == (21.0, 12.0, 1, 1)
 
 
 def test_several_values_are_of_one_moment() -> None:
