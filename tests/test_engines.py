@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -354,3 +355,15 @@ def test_examples(module: str) -> None:
 def test_the_package_offers_compare_and_engines() -> None:
     assert kbench.engines is engines
     assert callable(kbench.compare)
+
+
+def test_the_page_about_engines_holds(run_python: Any) -> None:
+    text = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    done = run_python("-c", "\n".join(blocks))
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "3.0" and lines[1] == "comparison of 2 engines, float64[300, 300]"
+    assert lines[-1] == "True (300, 300)"
+    named = re.search(r"by itself \((.*?)\)", text, re.DOTALL).group(1)
+    assert set(re.findall(r"\w+", named)) <= set(engines.WRITTEN_BY_KERAS)
