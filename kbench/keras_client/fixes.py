@@ -116,3 +116,20 @@ def time_distributed(module: ModuleType) -> None:
     With a fixed batch that was a NameError for every layer that does not use the learning phase.
     """
     module.uses_learning_phase = False  # type: ignore[attr-defined]
+
+
+def first_step(module: ModuleType) -> None:
+    """layers/recurrent.py:919, 1382, 1971: a cell makes its dropout masks at its first step.
+
+    TensorFlow's `rnn` calls the step once before the loop, so that these masks belong to the whole
+    sequence. Made within the loop, as `K.rnn` alone would have it, they differ from step to step.
+    """
+    K: Any = importlib.import_module("kbench.backend")
+
+    def rnn(step_function: Any, inputs: Any, initial_states: Any, **options: Any) -> Any:
+        if not options.get("unroll"):
+            entry = K.zeros_like(K.sum(inputs, axis=1))  # there is one even if there are no steps
+            step_function(entry, [*initial_states, *(options.get("constants") or [])])
+        return K.rnn(step_function, inputs, initial_states, **options)
+
+    module.K = Stand(module.K, rnn=rnn)  # type: ignore[attr-defined]

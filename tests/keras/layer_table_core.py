@@ -111,7 +111,7 @@ CORE = [
     ),
 ]
 
-# ------------------------------------------------------------------ noise: nothing in the test phase
+# ------------------------------------------------------------------ noise: not in the test phase
 
 NOISE = [
     LayerRow("Dropout", lambda: layers.Dropout(0.4), ((4, 3),), same),

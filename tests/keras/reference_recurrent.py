@@ -66,15 +66,24 @@ def lstm(kernel, recurrent, bias=0.0, gate=sigmoid):
 
 
 def convolutional_lstm(
-    kernel, recurrent, bias=0.0, padding="valid", strides=(1, 1), dilation=(1, 1)
+    kernel, recurrent, bias=0.0, padding="valid", strides=(1, 1), dilation=(1, 1), masks=None
 ):
-    """A step of ConvLSTM2D: an LSTM whose products are convolutions."""
+    """A step of ConvLSTM2D: an LSTM whose products are convolutions.
+
+    `masks` are four factors of the input and four of the state, one for each gate.
+    """
+    outer, inner = masks or ([1.0] * 4, [1.0] * 4)
+    kernels, recurrents = np.split(kernel, 4, axis=-1), np.split(recurrent, 4, axis=-1)
+    biases = np.split(np.broadcast_to(bias, kernel.shape[-1:]), 4)
 
     def step(x, states):
         h, c = states
-        drive = convolve(x[None], kernel, strides, padding, dilation)[0] + bias
-        drive = drive + convolve(h[None], recurrent, (1, 1), "same")[0]
-        i, f, fresh, o = np.split(drive, 4, axis=-1)
+        i, f, fresh, o = (
+            convolve((x * outer[n])[None], kernels[n], strides, padding, dilation)[0]
+            + convolve((h * inner[n])[None], recurrents[n], (1, 1), "same")[0]
+            + biases[n]
+            for n in range(4)
+        )
         c = hard_sigmoid(f) * c + hard_sigmoid(i) * np.tanh(fresh)
         h = hard_sigmoid(o) * np.tanh(c)
         return h, [h, c]
