@@ -12,6 +12,7 @@ from kernel_helpers import compiled_at_once
 from kbench.engine import config
 from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, library, stats
 from kbench.engine.kernels.background import service
+from kbench.engine.kernels.conv_drive import Tiles
 
 __all__ = ["compiled_at_once"]
 
@@ -178,9 +179,7 @@ def test_tiles_of_other_machines(lanes, most):
     host = conv.find_tiles("float32")
     assert host is not None
     wide, narrow = int(job.module.wide.address), int(job.module.narrow.address)
-    tiles = conv_run.Tiles(
-        "float32", lanes, most, wide, narrow, host.pack, host.gather, host.reduce
-    )
+    tiles = Tiles("float32", lanes, most, wide, narrow, host.pack, host.gather, host.reduce)
     ways = {way: getattr(conv_run, way) for way in WAYS}
 
     def run(way, out, first, second, strides, pads, dilation):
@@ -311,8 +310,8 @@ def test_a_call_can_be_stopped_and_the_next_one_is_whole():
         run = FIND[way]("float32", 2)
         run(whole, *inputs_of(way, *arrays), *geometry, check)
         assert len(looks) > 2  # 5 billion products: a look about every 15 ms
-        for stop in (1, 2):
-            looks = []
+        for at in (1, 2):
+            looks, stop = [], at
             with pytest.raises(Stopped):
                 run(out, *inputs_of(way, *arrays), *geometry, check)
         run(out, *inputs_of(way, *arrays), *geometry)

@@ -209,7 +209,7 @@ def normalize_data_format(value: str | None) -> str:
     """
     if value is None:
         return image_data_format()
-    lowered = value.lower() if isinstance(value, str) else value
+    lowered = value.lower() if isinstance(value, str) else ""
     if lowered not in FORMATS:
         raise ArgumentError(
             f"data_format must be 'channels_last' or 'channels_first', got {value!r}"
@@ -318,6 +318,14 @@ def least(elements: int) -> int:
     """
     asked = env("KBENCH_LEAST")
     return int(asked) if asked is not None and asked.isdigit() else elements
+
+
+def exact() -> bool:
+    """Whether forms with larger rounding errors, which are faster, are forbidden: KBENCH_EXACT=1.
+
+    Winograd's convolution is such a form.
+    """
+    return bool(_values["exact"]) or (env("KBENCH_EXACT") or "0").lower() not in ("0", "off", "no")
 
 
 def cache_dir() -> Path:

@@ -18,7 +18,7 @@ from kbench.engine import config
 from kbench.engine.kernels import conv_run
 from kbench.engine.kernels import conv_sources as sources
 from kbench.engine.kernels.background import service
-from kbench.engine.kernels.conv_run import Tiles
+from kbench.engine.kernels.conv_drive import Tiles
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object]

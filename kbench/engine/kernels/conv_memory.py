@@ -52,6 +52,16 @@ def _call(builder, context, arguments):
 
 
 @intrinsic
+def call_6(typing, address, a, b, c, d, e, f):
+    """Call a function of six integers by its address."""
+
+    def codegen(context, builder, signature, arguments):
+        return _call(builder, context, arguments)
+
+    return types.void(*[types.intp] * 7), codegen
+
+
+@intrinsic
 def call_7(typing, address, a, b, c, d, e, f, g):
     """Call a function of seven integers by its address."""
 

@@ -1,4 +1,4 @@
-"""Runs the compiled convolutions on checked arrays: parameter blocks, scratch areas, partial sums.
+"""Runs the compiled convolutions on checked arrays: plans for their sizes, partial sums.
 
 Arrays here are contiguous, of the tiles' dtype, and have three spatial axes. Whatever the numbers
 say, compiled code stays inside: input rows and columns outside of the array are never read.
@@ -7,19 +7,27 @@ say, compiled code stays inside: input rows and columns outside of the array are
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kbench.engine import threads
 from kbench.engine.kernels import conv_sources as sources
-from kbench.engine.kernels.background import Job
+from kbench.engine.kernels import winograd
 from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.conv_drive import (
+    PLANS,
+    PRODUCTS,
+    Array,
+    Check,
+    Ints,
+    Run,
+    Sizes,
+    Tiles,
+    made_run,
+    starts,
+)
 from kbench.engine.kernels.conv_plan import (
     Axis,
     Cut,
@@ -30,40 +38,6 @@ from kbench.engine.kernels.conv_plan import (
     forward_axis,
     phases,
 )
-from kbench.engine.kernels.loops import drive
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
-Ints = Sequence[int]
-Sizes = tuple[int, ...]
-
-PRODUCTS = 32
-"""Products that count as one element of work when `drive` decides on threads and tiles."""
-
-PLANS = 256
-"""Sizes whose plans are kept."""
-
-_pace = {"float32": 1.5e-9, "float64": 3e-9}
-"""Seconds of 32 products: a guess at first, then twice what the last large run took."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """The compiled tiles of a dtype and the kernels around them."""
-
-    dtype: str
-    lanes: int
-    most: int
-    wide: int
-    narrow: int
-    pack: Job
-    gather: Job
-    reduce: Job
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return 4 if self.dtype == "float32" else 8
 
 
 def forward(
@@ -73,6 +47,8 @@ def forward(
     """The convolution itself; what `pads` and the size of `out` reach over is zero."""
     if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
         raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    if _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, check):
+        return
     axes = tuple(map(forward_axis, kernel.shape[:3], strides, pads, dilation, out.shape[1:4]))
     _gather(tiles, out, x, kernel, False, axes, check)
 
@@ -84,68 +60,22 @@ def to_input(
     """The gradient to the input of a convolution whose result has the gradient `g`."""
     if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    if _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, check):
+        return
     axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
     for phase in phases(list(axes)):
         _gather(tiles, out, g, kernel, True, phase, check)
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A kernel's parameters for some sizes, without the addresses that every call sets.
-
-    `fields` are all parameters, those that a call sets first; `kept` are tables they point to.
-    """
-
-    fields: tuple[str, ...]
-    template: Array
-    items: int
-    work: int
-    areas: tuple[int, ...]
-    kept: tuple[Array, ...]
-
-    def __call__(self, job: Job, dtype: str, check: Check, *addresses: int) -> None:
-        """Drive the kernel, in tiles so short that `check` is called often enough."""
-        params = self.template.copy()
-        params[: len(addresses)] = addresses
-        areas = None
-        if self.areas:
-            areas = Areas(*self.areas)
-            params[len(addresses) : len(addresses) + 4] = areas.fields
-        each = -(-self.work // PRODUCTS)
-        begun = time.perf_counter()
-        drive(job, params, self.items, each, check, _pace[dtype])
-        if self.items * each > 20 * threads.PARALLEL_FROM:
-            _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
-
-
-def made_run(
-    fields: tuple[str, ...], values: dict[str, int], items: int, work: int,
-    areas: tuple[int, ...] = (), kept: Sequence[Array] = (),
-) -> Run:  # fmt: skip
-    """A `Run` whose parameters not among `values` are set by each call."""
-    template = np.array([values.get(name, 0) for name in fields], np.int64)
-    return Run(fields, template, items, work, areas, tuple(kept))
-
-
-def starts(parts: Sequence[int]) -> list[int]:
-    """Where the parts of a scratch area begin, each on a cache line; then the area's size."""
-    return list(itertools.accumulate((-(-part // 64) * 64 + 64 for part in parts), initial=0))
-
-
-class Areas:
-    """Scratch areas, one for each thread, and the flags that say which are taken."""
-
-    def __init__(self, *parts: int) -> None:
-        self._bytes = starts(parts)[-1]
-        self._count = max(1, threads.count())
-        self._block = np.empty(self._count * self._bytes + 64, np.uint8)
-        self._flags = np.zeros(self._count, np.int64)
-
-    @property
-    def fields(self) -> Sizes:
-        """What a kernel needs to know: flags, their number, the first area, bytes of one."""
-        start = -(-address_of(self._block) // 64) * 64
-        return address_of(self._flags), self._count, start, self._bytes
+def _by_winograd(
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Ints, pads: Ints,
+    dilation: Ints, check: Check,
+) -> bool:  # fmt: skip
+    """Take Winograd's form where it is faster and ready; False where it is not."""
+    if not winograd.suits(tiles, out.shape, x.shape, kernel.shape, strides, pads, dilation):
+        return False
+    loops = winograd.find_loops()
+    return loops is not None and winograd.run(tiles, loops, out, x, kernel, back, pads, check)
 
 
 # ------------------------------------------------------------------ forward, and back to the input

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels import conv_run
+from kbench.engine.kernels import conv_drive
 from kbench.engine.kernels import depthwise_sources as sources
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
@@ -170,8 +170,10 @@ def _gather(
     run(loops.gather, loops.dtype, check, *addresses)
 
 
-@functools.lru_cache(conv_run.PLANS)
-def _planned(loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]) -> conv_run.Run:
+@functools.lru_cache(conv_drive.PLANS)
+def _planned(
+    loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]
+) -> conv_drive.Run:
     rows, columns = axes
     taps = len(rows.offsets) * len(columns.offsets)
     across, slices = cut_columns(columns)
@@ -195,7 +197,7 @@ def _planned(loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ..
         "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
     items, work = x[0] * chunks * slices, WEIGHT * height * line_work
-    return conv_run.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
+    return conv_drive.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
 
 
 def _to_kernel(
@@ -232,10 +234,10 @@ def _reduce(
     return totals
 
 
-@functools.lru_cache(conv_run.PLANS)
+@functools.lru_cache(conv_drive.PLANS)
 def _planned_sums(
     loops: Loops, window: Ints, g: Ints, x: Ints, axes: tuple[Axis, ...]
-) -> tuple[int, conv_run.Run]:
+) -> tuple[int, conv_drive.Run]:
     rows, columns = axes
     lines = g[0] * rows.count
     across, slices = cut_columns(columns)
@@ -251,6 +253,6 @@ def _planned_sums(
         "across": across, "slices": slices,
     }  # fmt: skip
     work = WEIGHT * each * across * window[0] * window[1] * x[3]
-    return parts, conv_run.made_run(
+    return parts, conv_drive.made_run(
         sources.REDUCE_FIELDS, values, parts, work, kept=tables
     )  # fmt: skip

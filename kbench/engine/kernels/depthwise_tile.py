@@ -17,7 +17,7 @@ PIXELS = 8
 _I64 = ir.IntType(64)
 
 
-class _Channels(Emitter):
+class Channels(Emitter):
     """A function that goes over the channels, some vectors at a time, and the rest with a mask."""
 
     def loop(self, channels, groups, body) -> None:
@@ -90,7 +90,7 @@ class _Channels(Emitter):
 
 def _sums(module, dtype, lanes, pixels, name):
     """Weights are read once for all the pixels."""
-    one = _Channels(module, dtype, lanes, name, 7)
+    one = Channels(module, dtype, lanes, name, 7)
     table, taps, step_x, weights, out, step_out, channels = one.function.args
 
     def body(builder, offset, vectors, mask):
@@ -118,7 +118,7 @@ def _sums(module, dtype, lanes, pixels, name):
 
 def _dots(module, dtype, lanes, name):
     """The sums over pixels are added to what `sums` holds."""
-    one = _Channels(module, dtype, lanes, name, 7)
+    one = Channels(module, dtype, lanes, name, 7)
     x, step_x, g, step_g, count, sums, channels = one.function.args
 
     def body(builder, offset, vectors, mask):

@@ -1,0 +1,130 @@
+"""Sources of Winograd's convolution: the transforms, and the kernel that runs tiles of outputs.
+
+One item transforms some rows of four by four tiles, multiplies the 36 planes by those of the
+kernel, and transforms the sums back; all of it stays in the second cache.
+"""
+
+from __future__ import annotations
+
+TILES = '''"""The transforms of Winograd's convolution in float32."""
+from kbench.engine.kernels.compile import entry
+from kbench.engine.kernels.winograd_tile import transforms
+
+_into, _back = transforms("float32", LANES)
+
+
+@entry(6)
+def into(source, target, row, column, plane, channels):
+    _into(source, target, row, column, plane, channels)
+
+
+@entry(6)
+def back(source, target, row, column, plane, channels):
+    _back(source, target, row, column, plane, channels)
+'''
+
+FIELDS = (
+    "out", "x", "packed", "strange",                                    # set by each call,
+    "flags", "areas", "scratch", "area_bytes",                          # and so are these
+    "wide", "narrow", "lanes", "most", "into", "back",
+    "values_at", "sums_at", "corner_at", "table_at",
+    "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
+    "top", "left", "tile_rows", "tile_columns", "together",
+    "value_bytes", "value_plane", "sum_bytes", "sum_plane",
+)  # fmt: skip
+
+KERNEL = '''"""Winograd's convolution of float32 with windows of 3x3."""
+from kbench.engine.kernels.conv_memory import call_6, copy_bytes, give_back, take, zero_bytes
+from kbench.engine.kernels.conv_tile import call_tile
+from kbench.engine.kernels.toolkit import field, inline, peek_int32, range_kernel, store_int64
+
+
+@inline
+def infinite(values, count):
+    """Whether any of some float32 is infinite or not a number, by their exponents."""
+    found = False
+    for n in range(count):
+        found |= (peek_int32(values, n) & 0x7F800000) == 0x7F800000
+    return found
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    number = take(flags, areas)
+    strip = scratch + number * area_bytes
+    values = strip + values_at
+    sums = strip + sums_at
+    corner = strip + corner_at
+    table = strip + table_at
+    store_int64(table, 0, 0)
+    store_int64(table, 1, 0)
+    pixel = channels * SIZE
+    line = (4 * tile_columns + 2) * pixel
+    first = max(-left, 0)
+    last = min(4 * tile_columns + 2 - left, in_columns)
+    for item in range(start, stop):
+        tile0 = item * together
+        tile1 = min(tile0 + together, images * tile_rows)
+        count = (tile1 - tile0) * tile_columns
+        for tile_row in range(tile0, tile1):
+            image = tile_row // tile_rows
+            row0 = 4 * (tile_row - image * tile_rows) - top
+            for i in range(6):
+                target = strip + i * line
+                row = row0 + i
+                if row < 0 or row >= in_rows or last <= first:
+                    zero_bytes(target, line)
+                    continue
+                source = x + ((image * in_rows + row) * in_columns + first) * pixel
+                zero_bytes(target, (first + left) * pixel)
+                inside = target + (first + left) * pixel
+                copy_bytes(inside, source, (last - first) * pixel)
+                zero_bytes(inside + (last - first) * pixel,
+                           line - (last + left) * pixel)
+            target = values + (tile_row - tile0) * tile_columns * value_bytes
+            for column in range(tile_columns):
+                call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
+                       pixel, value_plane, channels)
+        blocks = (count + most - 1) // most
+        share = count // blocks
+        longer = count - share * blocks
+        for plane in range(36):
+            for n in range(0, filters, 2 * lanes):
+                some = min(2 * lanes, filters - n)
+                tile = wide if some > lanes else narrow
+                width = 2 * lanes if some > lanes else lanes
+                matrix = packed + (n * 36 + plane * width) * channels * SIZE
+                where = 0
+                for block in range(blocks):
+                    size = share + 1 if block < longer else share
+                    call_tile(tile, size, values + plane * value_plane + where * value_bytes, table,
+                              1, channels, value_bytes, SIZE, matrix, width * SIZE,
+                              sums + plane * sum_plane + where * sum_bytes + n * SIZE, sum_bytes,
+                              some, 0)
+                    where += size
+        # Where a number is not finite the differences of the transforms spread NaN over its tile.
+        for tile_row in range(tile0, tile1):
+            image = tile_row // tile_rows
+            row0 = 4 * (tile_row - image * tile_rows)
+            rows = min(4, out_rows - row0)
+            source = sums + (tile_row - tile0) * tile_columns * sum_bytes
+            target = out + (image * out_rows + row0) * out_columns * filters * SIZE
+            for column in range(tile_columns):
+                columns = min(4, out_columns - 4 * column)
+                if rows == 4 and columns == 4:
+                    call_6(back, source, target, out_columns * filters * SIZE, filters * SIZE,
+                           sum_plane, filters)
+                else:
+                    call_6(back, source, corner, 4 * filters * SIZE, filters * SIZE, sum_plane,
+                           filters)
+                    for i in range(rows):
+                        copy_bytes(target + i * out_columns * filters * SIZE,
+                                   corner + 4 * i * filters * SIZE, columns * filters * SIZE)
+                source += sum_bytes
+                target += 4 * filters * SIZE
+            target = out + (image * out_rows + row0) * out_columns * filters * SIZE
+            if infinite(target, rows * out_columns * filters):
+                store_int64(strange, 0, 1)
+    give_back(flags, number)
+'''

@@ -1,0 +1,124 @@
+"""The transforms of Winograd's convolution with 3x3 windows, four by four outputs at a time.
+
+A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2015: F(4x4, 3x3). Six by
+six inputs become 36 numbers, and 36 sums over channels become four by four outputs; the products
+between are 36 matrix products instead of 144. Vectors run along channels.
+
+Only the background thread imports this: it loads LLVM.
+"""
+
+from __future__ import annotations
+
+from kbench.engine.kernels.compile import intrinsic, ir, types
+from kbench.engine.kernels.conv_tile import number
+from kbench.engine.kernels.depthwise_tile import Channels
+
+
+class _Transform(Channels):
+    """Lines of vectors, transformed along both axes."""
+
+    def times(self, builder, factor, x, y):
+        """factor * x + y."""
+        constant = ir.Constant(self.vector, [float(factor)] * self.lanes)
+        return self.multiply_add(builder, constant, x, y)
+
+    def inputs(self, builder, d):
+        """Six numbers of a line of six inputs."""
+        p = self.times(builder, -4, d[2], d[4])
+        q = self.times(builder, -4, d[1], d[3])
+        r = builder.fsub(d[4], d[2])
+        s = builder.fsub(d[3], d[1])
+        first = self.times(builder, 4, d[0], self.times(builder, -5, d[2], d[4]))
+        last = self.times(builder, 4, d[1], self.times(builder, -5, d[3], d[5]))
+        return [
+            first,
+            builder.fadd(p, q),
+            builder.fsub(p, q),
+            self.times(builder, 2, s, r),
+            self.times(builder, -2, s, r),
+            last,
+        ]
+
+    def outputs(self, builder, m):
+        """Four outputs of a line of six sums."""
+        a, b = builder.fadd(m[1], m[2]), builder.fsub(m[1], m[2])
+        c, e = builder.fadd(m[3], m[4]), builder.fsub(m[3], m[4])
+        return [
+            builder.fadd(builder.fadd(m[0], a), c),
+            self.times(builder, 2, e, b),
+            self.times(builder, 4, c, a),
+            builder.fadd(self.times(builder, 8, e, b), m[5]),
+        ]
+
+    def both(self, builder, grid, one):
+        """Transform the columns of a grid, then its rows."""
+        columns = [one(builder, list(column)) for column in zip(*grid, strict=True)]
+        return [one(builder, list(row)) for row in zip(*columns, strict=True)]
+
+    def emit(self, one, size, steps_in, steps_out):
+        """`steps_in` and `steps_out` give the byte offset of a place of a grid."""
+        source, target, *_, channels = self.function.args
+
+        def body(builder, offset, vectors, mask):
+            def place(base, shift):
+                return builder.add(builder.add(base, offset), shift)
+
+            places = [[steps_in(builder, i, j) for j in range(6)] for i in range(6)]
+            grid = [
+                [self.read(builder, place(source, shift), mask) for shift in row] for row in places
+            ]
+            result = self.both(builder, grid, one)
+            for i in range(size):
+                for j in range(size):
+                    shift = steps_out(builder, i, j)
+                    self.write(builder, result[i][j], place(target, shift), mask)
+            return builder
+
+        self.loop(channels, (1,), body)
+        return self.function
+
+
+def _steps(row, column):
+    """Offsets of a grid with byte steps from row to row and column to column."""
+
+    def offset(builder, i, j):
+        return builder.add(builder.mul(row, number(i)), builder.mul(column, number(j)))
+
+    return offset
+
+
+def _planes(plane):
+    """Offsets of the 36 planes."""
+
+    def offset(builder, i, j):
+        return builder.mul(plane, number(6 * i + j))
+
+    return offset
+
+
+def transforms(dtype, lanes):
+    """Two operations: (x, values, row, column, plane, channels), and back from sums likewise."""
+
+    @intrinsic
+    def into(typing, source, target, row, column, plane, channels):
+        def codegen(context, builder, signature, arguments):
+            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_in_{lanes}", 6)
+            _, _, row, column, plane, _ = one.function.args
+            function = one.emit(one.inputs, 6, _steps(row, column), _planes(plane))
+            builder.call(function, arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6), codegen
+
+    @intrinsic
+    def back(typing, source, target, row, column, plane, channels):
+        def codegen(context, builder, signature, arguments):
+            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_out_{lanes}", 6)
+            _, _, row, column, plane, _ = one.function.args
+            function = one.emit(one.outputs, 4, _planes(plane), _steps(row, column))
+            builder.call(function, arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6), codegen
+
+    return into, back

@@ -1,0 +1,141 @@
+"""Winograd's convolution: its values, where it is taken, and where it leaves to the direct form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_helpers import compiled_at_once
+from test_conv_kernels import expected, inputs_of, operands, run_found
+
+from kbench.engine import config
+from kbench.engine.kernels import conv, stats, winograd
+
+__all__ = ["compiled_at_once"]
+
+WAYS = ("forward", "to_input")
+ONES = ((1, 1), (1, 1), (1, 1))
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Counts the calls that Winograd's form has answered."""
+    counts = {"taken": 0}
+    run = winograd.run
+
+    def counted(*arguments):
+        done = run(*arguments)
+        counts["taken"] += done
+        return done
+
+    monkeypatch.setattr(winograd, "run", counted)
+    return counts
+
+
+def exactly(monkeypatch, way, out, first, second, geometry):
+    """The direct form's result."""
+    with monkeypatch.context() as patch:
+        patch.setenv("KBENCH_EXACT", "1")
+        run_found(way, out, first, second, *geometry)
+
+
+# (space, places, pads, images, channels, filters)
+SIZES = [
+    ((24, 24), (24, 24), (1, 1), 1, 16, 16),
+    ((23, 25), (23, 25), (1, 1), 2, 16, 40),
+    ((25, 22), (23, 20), (0, 0), 2, 33, 17),
+    ((19, 30), (21, 32), (2, 2), 1, 20, 31),
+    ((17, 40), (21, 38), (3, 0), 1, 16, 64),  # sees nothing but border at first
+    ((30, 12), (28, 12), (0, 2), 2, 17, 16),  # borders that differ at the two ends
+    ((8, 8), (8, 8), (1, 1), 9, 24, 16),
+    ((22, 28), (20, 20), (-1, -4), 2, 16, 16),  # a part of the image
+]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_values_agree_with_loops(size, taken):
+    space, places, pads, *counts = size
+    arrays = operands(space, (3, 3), places, *counts, "float32")
+    geometry = ((1, 1), pads, (1, 1))
+    for way in WAYS:
+        want = expected(way, *arrays, geometry)
+        guarded = np.full(want.size + 512, 7.5, "float32")
+        out = guarded[256:-256].reshape(want.shape)
+        run_found(way, out, *inputs_of(way, *arrays), *geometry)
+        np.testing.assert_allclose(out, want, rtol=0, atol=2e-5 * np.abs(want).max())
+        assert (guarded[:256] == 7.5).all() and (guarded[-256:] == 7.5).all()
+    assert taken["taken"] == 2, stats().failures
+
+
+def test_float16_is_computed_in_float32(taken):
+    arrays = operands((24, 24), (3, 3), (24, 24), 1, 16, 16, "float16")
+    out = np.empty_like(arrays[2])
+    run_found("forward", out, arrays[0], arrays[1], *ONES)
+    want = expected("forward", *arrays, ONES)
+    np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-3)
+    assert taken["taken"] == 1
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38])
+def test_what_is_not_finite_stays_where_it_belongs(value, monkeypatch):
+    for place in range(2):
+        for way in WAYS:
+            arrays = operands((24, 24), (3, 3), (24, 24), 1, 16, 16, "float32")
+            inputs = inputs_of(way, *arrays)
+            inputs[place].reshape(-1)[777] = value
+            out, want = (np.empty(arrays[2 * (way == "forward")].shape, "f4") for _ in range(2))
+            with np.errstate(all="ignore"):
+                run_found(way, out, *inputs, *ONES)
+                exactly(monkeypatch, way, want, *inputs, ONES)
+            assert np.array_equal(np.isfinite(out), np.isfinite(want))
+            if not np.isfinite(want).all():
+                np.testing.assert_array_equal(out, want)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(taken):
+    before = config.num_threads()
+    arrays = operands((56, 56), (3, 3), (56, 56), 4, 32, 48, "float32")
+    for way in WAYS:
+        results = []
+        for count in (1, 2, 3):
+            config.set_num_threads(count)
+            out = np.empty_like(arrays[2 * (way == "forward")])
+            run_found(way, out, *inputs_of(way, *arrays), *ONES)
+            results.append(out)
+        config.set_num_threads(before)
+        assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
+    assert taken["taken"] == 6
+
+
+def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
+    def shapes(channels=16, filters=16, space=(24, 24), images=1):
+        return operands(space, (3, 3), space, images, channels, filters, "float32")
+
+    for few in (shapes(channels=8), shapes(filters=8), shapes(space=(9, 9)), shapes(space=(8, 7))):
+        run_found("forward", np.empty_like(few[2]), few[0], few[1], *ONES)
+    arrays = operands((24, 24), (3, 3), (12, 12), 4, 16, 16, "float32")
+    run_found("forward", np.empty_like(arrays[2]), *arrays[:2], (2, 2), *ONES[1:])
+    run_found("forward", np.empty_like(arrays[2]), *arrays[:2], *ONES[:2], (2, 2))
+    run_found("to_kernel", np.empty_like(arrays[1]), arrays[2], arrays[0], (2, 2), *ONES[1:])
+    double = [one.astype("float64") for one in shapes()]
+    run_found("forward", np.empty_like(double[2]), *double[:2], *ONES)
+    whole = shapes()
+    exactly(monkeypatch, "forward", np.empty_like(whole[2]), *whole[:2], ONES)
+    deep = operands((3, 24, 24), (1, 3, 3), (3, 24, 24), 1, 16, 16, "float32")
+    call = conv.find_forward("float32", 3)
+    call(np.empty_like(deep[2]), *deep[:2], (1, 1, 1), (0, 1, 1), (1, 1, 1))
+    assert taken["taken"] == 0
+    run_found("forward", np.empty_like(whole[2]), *whole[:2], *ONES)
+    assert taken["taken"] == 1
+
+
+def test_a_call_can_be_stopped():
+    arrays = operands((56, 56), (3, 3), (56, 56), 1, 32, 32, "float32")
+
+    class Stopped(Exception):
+        pass
+
+    def check():
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        conv.find_forward("float32", 2)(np.empty_like(arrays[2]), *arrays[:2], *ONES, check)
