@@ -34,7 +34,8 @@ def compressed_rows(matrix: Any) -> Any:
     else:
         data, at_rows, at_columns = _LISTERS[matrix.format](matrix, rows, columns)
         _check_listed(data, (at_rows, at_columns), (rows, columns))
-        places = (at_rows, at_columns)
+        index = np.int32 if max(rows, columns, data.size) < 2**31 else np.int64
+        places = (at_rows.astype(index), at_columns.astype(index))
         csr = sparse.coo_array((data, places), shape=(rows, columns)).tocsr()
     if not csr.has_canonical_format:
         csr = csr.copy()
