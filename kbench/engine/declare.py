@@ -22,6 +22,7 @@ from kbench.engine.spec import (
     Spec,
     broadcast,
     check_axes,
+    checked_flag,
     is_float,
     promote,
     reduced_shape,
@@ -173,7 +174,8 @@ def reduction(
             tensor = as_tensor(x)
             axes = check_axes(axis, tensor.ndim)
             wanted, _ = _result_dtype(dtype, tensor.spec.dtype)
-            return apply(op, converted(tensor, wanted), axis=axes, keepdims=bool(keepdims))
+            kept = checked_flag(keepdims, "keepdims")
+            return apply(op, converted(tensor, wanted), axis=axes, keepdims=kept)
 
         public.op = op  # type: ignore[attr-defined]
         return public

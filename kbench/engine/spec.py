@@ -128,8 +128,9 @@ def dtype_name(dtype: object) -> str:
     if isinstance(candidate, str) and candidate.endswith("_ref"):
         candidate = candidate[:-4]
     try:
-        # NumPy takes None for float64; here it names nothing.
-        name = "" if candidate is None else str(np.dtype(candidate).name)  # type: ignore[call-overload]
+        # NumPy takes None, and pairs, for float64; here they name nothing.
+        named = isinstance(candidate, (str, type, np.dtype))
+        name = str(np.dtype(candidate).name) if named else ""  # type: ignore[call-overload]
     except (TypeError, ValueError):
         name = str(candidate)
     if name not in DTYPES:
@@ -211,11 +212,19 @@ def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Sorted, non-negative, distinct axes; None means all of them."""
     if axis is None:
         return tuple(range(ndim))
-    items = axis if isinstance(axis, (list, tuple, np.ndarray)) else (axis,)
+    scalar = not isinstance(axis, (list, tuple, np.ndarray)) or getattr(axis, "ndim", None) == 0
+    items = (axis,) if scalar else tuple(axis)  # type: ignore[arg-type]
     axes = sorted(check_axis(item, ndim) for item in items)
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"axis {axis!r} names the same axis twice")
     return tuple(axes)
+
+
+def checked_flag(value: object, name: str) -> bool:
+    """An argument that is a yes or a no: a bool, 0 or 1."""
+    if isinstance(value, (bool, int, np.bool_, np.integer)) and value in (0, 1):
+        return bool(value)
+    raise ArgumentError(f"{name} must be True or False, got {value!r}")
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:

@@ -84,7 +84,8 @@ class Tensor:
         self.inputs = inputs
         self.attrs = attrs
         self.spec = spec
-        self.name = session.unique_name(name or op.name)
+        unnamed = name is None or (isinstance(name, str) and not name)
+        self.name = session.unique_name(op.name if unnamed else name)  # type: ignore[arg-type]
         found, self.called = user_call(2)
         self.place = place if place is not None else found
         self.generation = session.generation()

@@ -9,7 +9,7 @@ import numpy as np
 from kbench.engine import cancel, config
 from kbench.engine.declare import elementwise
 from kbench.engine.op import Op, apply, register
-from kbench.engine.operands import as_tensor, converted
+from kbench.engine.operands import as_tensor, converted, to_array
 from kbench.engine.ops.arithmetic import clip, minimum, where
 from kbench.engine.ops.compare import logical_and
 from kbench.engine.ops.elementary import exp
@@ -31,8 +31,11 @@ def _number(value: Any) -> Any:
     """A Python number for anything of one element, as layers pass arrays of one."""
     if isinstance(value, Tensor):
         return value
-    array = np.asarray(value)
-    return array.item() if array.size == 1 else value
+    single = isinstance(value, (np.ndarray, np.generic)) and value.size == 1
+    if single or (isinstance(value, (list, tuple)) and len(value) == 1):
+        array = to_array(value)
+        return array.item() if array.size == 1 else value
+    return value
 
 
 def _is_zero(value: Any) -> bool:

@@ -302,10 +302,10 @@ def resize_images(
     """
     tensor, first = _checked(x, 2, data_format)
     factors = (_factor(height_factor, "height_factor"), _factor(width_factor, "width_factor"))
+    if not isinstance(interpolation, str) or interpolation not in ("nearest", "bilinear"):
+        raise ArgumentError(f"interpolation must be 'nearest' or 'bilinear', got {interpolation!r}")
     if interpolation == "nearest":
         return _repeated(tensor, first, factors)
-    if interpolation != "bilinear":
-        raise ArgumentError(f"interpolation must be 'nearest' or 'bilinear', got {interpolation!r}")
     if not is_float(tensor.spec.dtype):
         tensor = converted(tensor, config.floatx())
     for axis, factor in enumerate(factors, first):

@@ -222,7 +222,7 @@ def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
     (4, 2, 3)
     """
     tensor = as_tensor(x)
-    if not isinstance(pattern, (list, tuple, np.ndarray)):
+    if not isinstance(pattern, (list, tuple, np.ndarray)) or getattr(pattern, "ndim", 1) != 1:
         raise ArgumentError(f"pattern must be a list of axes, got {pattern!r}")
     axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
     if sorted(axes) != list(range(tensor.ndim)):

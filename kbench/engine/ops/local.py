@@ -153,7 +153,8 @@ def _sizes(
 
 def _checked_places(places: Any, counts: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
     """`output_shape` beside what follows from `inputs`; they must agree."""
-    if not isinstance(places, (list, tuple, np.ndarray)) or len(places) != rank:
+    listed = isinstance(places, (list, tuple, np.ndarray)) and getattr(places, "ndim", 1) == 1
+    if not listed or len(places) != rank:
         raise ArgumentError(f"output_shape must hold {rank} sizes, got {places!r}")
     given = tuple(
         None if one is None else checked_ints(one, 1, "output_shape")[0] for one in places

@@ -18,7 +18,15 @@ from kbench.engine.ops.elementary import log, pow
 from kbench.engine.ops.layout import expand_dims, reshape_like
 from kbench.engine.ops.moments import logsumexp
 from kbench.engine.ops.reduce import sum as total
-from kbench.engine.spec import INTEGERS, Spec, check_axis, is_float, known_size, promote
+from kbench.engine.spec import (
+    INTEGERS,
+    Spec,
+    check_axis,
+    checked_flag,
+    is_float,
+    known_size,
+    promote,
+)
 from kbench.engine.tensor import Operand, Tensor
 
 # ------------------------------------------------------------------ one entry of each row
@@ -145,7 +153,7 @@ def categorical_crossentropy(
     truth, guess = _pair(target, output)
     along = check_axis(axis, guess.ndim)
     _same_shape(truth, guess)
-    if from_logits:
+    if checked_flag(from_logits, "from_logits"):
         shares = guess - logsumexp(guess, along, keepdims=True)
     else:
         shares = log(_shares(guess, along))
@@ -178,7 +186,7 @@ def sparse_categorical_crossentropy(
     if not is_float(guess.spec.dtype):
         guess = converted(guess, floatx())
     along = check_axis(axis, guess.ndim)
-    logits = guess if from_logits else log(_inside(guess))
+    logits = guess if checked_flag(from_logits, "from_logits") else log(_inside(guess))
     normal = logsumexp(logits, along)
     if classes.ndim != normal.ndim:
         _check_count(classes, normal)
@@ -229,7 +237,8 @@ def categorical_focal_crossentropy(
     truth, guess = _pair(target, output)
     along = check_axis(axis, guess.ndim)
     _same_shape(truth, guess)
-    shares = _shares(softmax(guess, along) if from_logits else guess, along)
+    logits = checked_flag(from_logits, "from_logits")
+    shares = _shares(softmax(guess, along) if logits else guess, along)
     return -total(truth * log(shares) * pow(1 - shares, gamma) * alpha, along)
 
 
@@ -255,7 +264,7 @@ def binary_crossentropy(target: Operand, output: Operand, from_logits: bool = Fa
     """
     truth, guess = _pair(target, output)
     _same_shape(truth, guess)
-    if from_logits:
+    if checked_flag(from_logits, "from_logits"):
         return _from_logits(truth, guess)
     inside = _inside(guess)
     yes, no = log(inside + epsilon()), log(1 - inside + epsilon())
@@ -303,7 +312,7 @@ def binary_focal_crossentropy(
     yes = sigmoid(guess) if from_logits else guess
     right = truth * yes + (1 - truth) * (1 - yes)
     result = pow(1 - right, gamma) * plain
-    if apply_class_balancing:
+    if checked_flag(apply_class_balancing, "apply_class_balancing"):
         weight = as_tensor(alpha, like=truth.spec.dtype)
         result = (truth * weight + (1 - truth) * (1 - weight)) * result
     return result

@@ -12,7 +12,7 @@ from kbench.engine.ops.arithmetic import cast, maximum, multiply, where
 from kbench.engine.ops.compare import equal
 from kbench.engine.ops.elementary import exp, sqrt, square
 from kbench.engine.ops.reduce import count, floating, spread, stored, sum
-from kbench.engine.spec import Axis, Spec, check_axes, reduced_shape
+from kbench.engine.spec import Axis, Spec, check_axes, checked_flag, reduced_shape
 from kbench.engine.tensor import Operand, Tensor
 
 Axes = tuple[int, ...]
@@ -105,7 +105,7 @@ def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """
     tensor = floating(x)
     axes = check_axes(axis, tensor.ndim)
-    return apply(LOGSUMEXP, tensor, axis=axes, keepdims=bool(keepdims))
+    return apply(LOGSUMEXP, tensor, axis=axes, keepdims=checked_flag(keepdims, "keepdims"))
 
 
 def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:

@@ -173,7 +173,8 @@ def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
     (3, 1)
     """
     tensor = as_tensor(x)
-    flags = list(broadcastable) if isinstance(broadcastable, (list, tuple, np.ndarray)) else None
+    listed = isinstance(broadcastable, (list, tuple, np.ndarray))
+    flags = list(broadcastable) if listed and getattr(broadcastable, "ndim", 1) == 1 else None
     if flags is None or not all(isinstance(one, (bool, np.bool_)) for one in flags):
         raise ArgumentError(f"broadcastable must hold bools, got {broadcastable!r}")
     if len(flags) != tensor.ndim:

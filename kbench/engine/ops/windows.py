@@ -54,7 +54,7 @@ def _checked_int(entry: Any, name: str, value: Any) -> int:
 
 def checked_padding(padding: Any, allowed: Sequence[str] = ("valid", "same")) -> str:
     """The border's name in lower case; ArgumentError for any other."""
-    lowered = padding.lower() if isinstance(padding, str) else padding
+    lowered = padding.lower() if isinstance(padding, str) else ""
     if lowered not in allowed:
         words = " or ".join(f"'{one}'" for one in allowed)
         raise ArgumentError(f"padding must be {words}, got {padding!r}")
