@@ -32,7 +32,7 @@ OFTEN = 40  # visits of each cell from which on NumPy, one axis after the other,
 OFTEN_BACK = (24, 14)  # likewise on the way back to the largest: by window, side by side
 PART = 1 << 22  # elements of float16 that are widened at a time
 
-SCATTERS = ("max_gradient", "spread")
+SCATTERS = ("max_gradient", "spread", "copy")
 OPERANDS = {
     "max": "x",
     "average": "x",
@@ -99,7 +99,7 @@ class Work:
         self.image = math.prod(one[0] for one in sizes) * inner
         self.windows = math.prod(one[1] for one in sizes) * inner
         self.taps = math.prod(one[2] for one in sizes)
-        self.scatters = name in SCATTERS or name == "copy"
+        self.scatters = name in SCATTERS
         self._choose_way(sizes)
 
     def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:

@@ -16,7 +16,7 @@ LANES = 4096
 FIELDS = """y x g outer depth rows cols inner odepth orows ocols kdepth krows kcols
 sdepth srows scols pdepth prows pcols divides strip_depth strip_rows strips_depth strips_rows
 wide h""".split()
-"""The parameter block; `y` is what is written."""
+"""The parameter block; `y` is what is written, `h` the largest values of the windows."""
 
 PLACE = "depth, rows, cols, inner, ocols, kcols, scols, pcols, wide"
 STRIP = """image, d0, d1, r0, r1, from_d, to_d, from_r, to_r, depth, rows, cols, inner, ocols,

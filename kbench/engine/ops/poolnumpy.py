@@ -183,8 +183,8 @@ def _winners(h: np.ndarray, x: np.ndarray, y: np.ndarray, line: Line) -> np.ndar
 
 
 def _maxima(x: np.ndarray, lines: list[Line]) -> list[np.ndarray]:
-    """`x`, then the largest values after each axis, the last axis first."""
-    stages = [x]
+    """`x`, then the largest values after each axis, the last axis first; float16 as float32."""
+    stages = [x.astype(_wide(x.dtype), copy=False)]
     for line in reversed(lines):
         stages.append(_pass(stages[-1], line, np.maximum, _lowest(x.dtype)))
     return stages
