@@ -92,12 +92,17 @@ def test_version_answers_within_150_ms(run_python):
     assert float(done.stdout.splitlines()[-1]) < 0.15
 
 
-def test_importing_kbench_adds_at_most_150_ms_to_numpy(run_python):
-    """Best of five each, in turn, so that both meet the same machine."""
+def test_importing_kbench_adds_at_most_150_ms_to_numpy(run_python, tmp_path):
+    """Best of five each, in turn, so that both meet the same machine.
+
+    The first import writes bytecode, as an installation has it, wherever the tests are run.
+    """
+    compiled = {"PYTHONDONTWRITEBYTECODE": "unset", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     best = {"numpy": 9.0, "kbench": 9.0}
     for _ in range(5):
         for name in best:
-            best[name] = min(best[name], float(run_python("-c", TIMED.format(name)).stdout))
+            done = run_python("-c", TIMED.format(name), env=compiled)
+            best[name] = min(best[name], float(done.stdout))
     assert best["kbench"] - best["numpy"] < 0.15
 
 
