@@ -13,6 +13,8 @@ from kernel_helpers import compiled_at_once
 from kbench import backend as K
 from kbench.engine import cancel
 from kbench.engine.kernels import rowcopy
+from kbench.engine.op import REGISTRY
+from kbench.engine.ops import indexing
 
 __all__ = ["compiled_at_once"]
 
@@ -211,5 +213,26 @@ def test_a_stop_is_honoured(name: str) -> None:
     try:
         with pytest.raises(KeyboardInterrupt):
             call(np.empty_like(x), x, np.arange(3000), cancel.check)
+    finally:
+        cancel.clear()
+
+
+@pytest.mark.parametrize("part", [1, 5, 100])
+def test_numpy_moves_rows_in_parts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "PART", part)
+    random = np.random.default_rng(part)
+    x = random.integers(-5, 6, (7, 2, 3)).astype("float16")
+    rows = random.integers(0, 7, (4, 5))
+    picked = REGISTRY["gather"].numpy(None, x, rows)
+    np.testing.assert_array_equal(picked, x[rows])
+    total = np.zeros(x.shape)
+    np.add.at(total, rows, picked)
+    np.testing.assert_array_equal(REGISTRY["scatter_add"].numpy(None, picked, rows, x), total)
+    empty = REGISTRY["gather"].numpy(None, x[:0], rows[:0])
+    assert empty.shape == (0, 5, 2, 3)
+    cancel.request()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            REGISTRY["scatter_add"].numpy(None, picked, rows, x)
     finally:
         cancel.clear()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import config
+from kbench.engine import cancel, config
 from kbench.engine.declare import structured, view
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.kernels import rowcopy
@@ -26,6 +27,7 @@ Item = tuple[Any, ...]
 
 LEAST = 16_384  # cells from which on rows are taken by a kernel
 LEAST_ADDED = 1024
+PART = 1 << 20  # cells that NumPy moves between two looks at the cancel flag
 
 
 def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
@@ -260,9 +262,24 @@ def _check_rows(indices: Any, rows: int) -> None:
         raise ShapeError(f"index {wrong} is out of range for {rows} rows", function="gather")
 
 
+def _in_parts(indices: np.ndarray, width: int) -> Iterator[tuple[builtins.slice, np.ndarray]]:
+    """The indices in parts of a few milliseconds' work, so that a stop is honoured soon."""
+    flat = indices.ravel()
+    step = max(1, PART // max(1, width))
+    for start in range(0, flat.size, step):
+        part = builtins.slice(start, start + step)
+        yield part, flat[part]
+        cancel.check()
+
+
 def _gather_numpy(out: Any, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     _check_rows(indices, x.shape[0])
-    return np.take(x, indices, axis=0, out=out, mode="raise" if out is None else "clip")
+    if out is None:
+        out = np.empty((*indices.shape, *x.shape[1:]), x.dtype)
+    flat = out.reshape(indices.size, *x.shape[1:])
+    for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
+        np.take(x, rows, axis=0, out=flat[part], mode="clip")
+    return out  # type: ignore[no-any-return]
 
 
 def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
@@ -272,8 +289,11 @@ def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
 def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) -> np.ndarray:
     _check_rows(indices, x.shape[0])
     total = np.zeros(x.shape, np.float32 if g.dtype == np.float16 else g.dtype)
-    np.add.at(total, indices, g)
-    return total.astype(g.dtype, copy=False)
+    flat = g.reshape(indices.size, *x.shape[1:])
+    for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
+        np.add.at(total, rows, flat[part].astype(total.dtype, copy=False))
+    with np.errstate(over="ignore"):
+        return total.astype(g.dtype, copy=False)
 
 
 def _moving(find: Callable[[], Any], operand: int) -> Native:
