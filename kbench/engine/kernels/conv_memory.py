@@ -9,7 +9,7 @@ from __future__ import annotations
 from kbench.engine.kernels.compile import inline, intrinsic, ir, types
 
 _I1, _I8, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
-_POINTER = ir.PointerType()
+_POINTER = _I8.as_pointer()
 
 
 def _machine(module, name, arguments):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from kbench.engine.kernels.compile import intrinsic, ir, target_features, types
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-_POINTER = ir.PointerType()
+
 _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
 ARGUMENTS = 12
@@ -90,15 +90,15 @@ class Emitter:
         return self.module.globals.get(name) or ir.Function(self.module, kind, name)
 
     def masked_load(self, builder, address, mask):
-        kind = ir.FunctionType(self.vector, [_POINTER, _I32, self.mask, self.vector])
+        pointer = self.pointer(builder, address, self.vector)
+        kind = ir.FunctionType(self.vector, [pointer.type, _I32, self.mask, self.vector])
         load = self.machine("masked.load", kind, ".p0")
-        pointer = builder.inttoptr(address, _POINTER)
         return builder.call(load, [pointer, ir.Constant(_I32, self.size), mask, self.zero])
 
     def masked_store(self, builder, value, address, mask):
-        kind = ir.FunctionType(ir.VoidType(), [self.vector, _POINTER, _I32, self.mask])
+        pointer = self.pointer(builder, address, self.vector)
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, pointer.type, _I32, self.mask])
         store = self.machine("masked.store", kind, ".p0")
-        pointer = builder.inttoptr(address, _POINTER)
         builder.call(store, [value, pointer, ir.Constant(_I32, self.size), mask])
 
     def masks(self, builder, columns, vectors):
