@@ -311,6 +311,36 @@ def test_an_error_undoes_what_was_waited_for() -> None:
     assert picked.eval(feed_dict={x: [0]}) == 2.0
 
 
+def test_what_waits_for_an_update_of_the_same_call_sees_its_value() -> None:
+    total, count, x = K.variable(0.0), K.variable(0.0), K.placeholder((None,))
+    updates = [K.update_add(total, K.sum(x)), K.update_add(count, K.cast(K.size(x), "float32"))]
+    with K.control_dependencies(updates):
+        mean = K.identity(total / count)
+        twice = K.update_add(total, total)
+    before = total * 1
+    run = K.function([x], [mean, before, updates[0]], updates)
+    assert [float(one) for one in run([[1.0, 3.0]])] == [2.0, 0.0, 4.0]
+    assert [float(one) for one in run([[8.0]])] == [4.0, 4.0, 12.0]
+    assert (K.get_value(total), K.get_value(count)) == (12.0, 3.0)
+    # The pair of a variable and the same new value is that update, too.
+    pairs = [(one.target, one.inputs[1]) for one in updates]
+    assert K.function([x], [mean + 1], pairs)([[4.0, 4.0]])[0] == 5.0
+    assert K.function([x], [twice])([[1.0]])[0] == 42.0, "not its own updates: stored before"
+
+
+def test_an_update_that_waits_for_another_of_the_same_call() -> None:
+    count, total, copy = K.variable(1.0), K.variable(10.0), K.variable(0.0)
+    first = K.update_add(count, 1.0)
+    with K.control_dependencies(first):
+        second = K.update_add(total, count)
+        third = K.update(copy, count)
+    run = K.function([], [], [third, second, first])
+    run([])
+    assert [K.get_value(one) for one in (count, total, copy)] == [2.0, 12.0, 2.0]
+    run([])
+    assert [K.get_value(one) for one in (count, total, copy)] == [3.0, 15.0, 3.0]
+
+
 # ------------------------------------------------------------------ print_tensor
 
 

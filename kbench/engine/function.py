@@ -20,6 +20,7 @@ from kbench.engine.tensor import Last, Tensor
 from kbench.engine.trace import RunRecord
 from kbench.engine.updates import Update, update
 from kbench.engine.variables import Variable, store_all
+from kbench.engine.waiting import seeing_updates
 from kbench.engine.walk import walk
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
@@ -48,6 +49,8 @@ class Function:
         nodes = walk(roots, {id(one) for one in self.inputs})
         _check_generation(nodes)
         self._before = _controlled(nodes, roots, self.inputs, name)
+        stop = {id(one) for one in self.inputs}
+        roots = seeing_updates(self.outputs, self._stores, nodes, stop)
         self.plan: Plan = make_plan(name, roots, self.inputs)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
