@@ -112,7 +112,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
     backend = engine_choice.load(result.engine)
     clock = time.perf_counter
     begun = clock()
-    build = _build_eager if result.engine == TENSORFLOW else _build_graph
+    build = _build_tensorflow if result.engine == TENSORFLOW else _build_graph
     call, labels, rebuild = build(backend, fn, arrays)
     values = call()
     result.first = clock() - begun
@@ -128,7 +128,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
         with trace.record() as runs:
             values = call()
         result.forms = _forms(runs)
-    flat = [np.asarray(one) for one in values]
+    flat = [one.toarray() if hasattr(one, "tocoo") else np.asarray(one) for one in values]
     result.outputs = dict(zip(labels, flat, strict=True))
     result.value = rebuild(flat)
 
@@ -168,23 +168,37 @@ def _placeholder(K: Any, array: Any) -> Any:
     return K.placeholder(shape=array.shape, dtype=array.dtype.name, **sparse)
 
 
-def _build_eager(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
-    """TensorFlow: the function traced into a graph, as its own users would run it."""
+def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
+    """The function traced into a graph, as TensorFlow's own users run it.
+
+    What cannot be traced (it makes variables, say) is called as it is.
+    """
     tensorflow: Any = importlib.import_module("tensorflow")
-    tensors = {name: tensorflow.constant(array) for name, array in arrays.items()}
+    tensors = {name: _tensorflow_tensor(tensorflow, array) for name, array in arrays.items()}
     form: list[Any] = []
 
-    def trace_once(given: dict[Any, Any]) -> list[Any]:
+    def run(given: dict[Any, Any]) -> list[Any]:
         flat, labels, rebuild = flatten(_apply(K, fn, given))
         form[:] = [labels, rebuild]
-        return flat
+        return [tensorflow.sparse.to_dense(one) if _is_sparse(one) else one for one in flat]
 
-    traced = tensorflow.function(trace_once)
-    if not tensors:
-        run = traced.get_concrete_function({})
-        return lambda: [one.numpy() for one in run()], form[0], form[1]
-    traced.get_concrete_function(tensors)
-    return lambda: [one.numpy() for one in traced(tensors)], form[0], form[1]
+    traced = tensorflow.function(run)
+    try:
+        traced(tensors)
+    except Exception:
+        traced = run
+        traced(tensors)
+    return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1]
+
+
+def _is_sparse(tensor: Any) -> bool:
+    return type(tensor).__name__ == "SparseTensor"
+
+
+def _tensorflow_tensor(tensorflow: Any, array: Any) -> Any:
+    if hasattr(array, "tocoo"):
+        return tensorflow.sparse.from_dense(array.toarray())
+    return tensorflow.constant(array)
 
 
 def _apply(K: Any, fn: Callable[..., Any], tensors: dict[Any, Any]) -> Any:

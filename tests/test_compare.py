@@ -101,6 +101,49 @@ def test_engine_of_the_function_is_the_one_named(crooked: str) -> None:
     assert list(dict.fromkeys(names)) == ["numpy", "crooked", "kbench"]
 
 
+class SparseTensor:
+    """What TensorFlow calls its sparse tensors, here a dense array."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+
+@pytest.mark.parametrize("traces", [True, False])
+def test_tensorflow_is_traced_and_else_called(
+    monkeypatch: pytest.MonkeyPatch, traces: bool
+) -> None:
+    """On stand-ins of both packages, which count what is asked of them."""
+    traced: list[Any] = []
+
+    def function(run: Any) -> Any:
+        def call(given: Any) -> Any:
+            if not traces:
+                raise ValueError("a variable was made while tracing")
+            traced.append(given)
+            return run(given)
+
+        return call
+
+    tensorflow, keras = types.ModuleType("tensorflow"), types.ModuleType("tf_keras.backend")
+    tensorflow.constant, tensorflow.function = np.asarray, function
+    tensorflow.sparse = types.SimpleNamespace(
+        from_dense=SparseTensor, to_dense=lambda one: one.array
+    )
+    keras.placeholder = keras.variable = keras.function = len
+    keras.exp, keras.identity = np.exp, lambda x: x
+    for name, module in (("tensorflow", tensorflow), ("tf_keras", keras)):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "tf_keras.backend", keras)
+    sparse = scipy.sparse.eye(3, format="csr", dtype="float32")
+    found = kbench.compare(
+        lambda K, x, s: [K.exp(x), K.identity(s)], ["tensorflow", "kbench"], [ARRAY, sparse], 2
+    )
+    assert found["tensorflow"].error is None and found["kbench"].error is None
+    assert len(traced) == (4 if traces else 0)
+    assert found["kbench"].difference.absolute < 1e-5
+    np.testing.assert_array_equal(found["kbench"].value[1], np.eye(3))
+
+
 # ------------------------------------------------------------------ differences
 
 
