@@ -186,7 +186,7 @@ def set_image_data_format(data_format: str) -> None:
     'channels_first'
     >>> K.set_image_data_format("channels_last")
     """
-    if data_format not in FORMATS:
+    if not isinstance(data_format, str) or data_format not in FORMATS:
         raise ArgumentError(
             f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}"
         )

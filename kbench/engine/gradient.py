@@ -99,6 +99,7 @@ def _checked(loss: Any, variables: Any) -> list[Tensor]:
     if not isinstance(loss, Tensor):
         raise ArgumentError(f"loss must be a tensor, got {loss!r}", function="gradients")
     single = isinstance(variables, Tensor) or not isinstance(variables, Iterable)
+    single = single or getattr(variables, "ndim", 1) == 0
     targets = [variables] if single else list(variables)
     for target in targets:
         if not isinstance(target, Tensor):

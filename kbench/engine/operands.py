@@ -67,6 +67,14 @@ def to_array(value: Any) -> np.ndarray:
     return array
 
 
+def plain_array(value: Any) -> np.ndarray | None:
+    """Anything as an array of whatever dtype; None for rows of different lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return None
+
+
 def _is_weak(value: Any) -> bool:
     return isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)
 

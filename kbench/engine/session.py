@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kbench.engine.errors import ArgumentError
+from kbench.engine.spec import checked_flag, checked_function
 
 _lock = threading.RLock()
 _uids: dict[str, int] = defaultdict(int)
@@ -173,9 +174,7 @@ def manual_variable_initialization(value: bool) -> None:
     >>> K.manual_variable_initialization(False)
     """
     global _manual_initialization
-    if value not in (False, True):
-        raise ArgumentError(f"value must be True or False, got {value!r}")
-    _manual_initialization = bool(value)
+    _manual_initialization = checked_flag(value, "value")
 
 
 def v1_variable_initialization() -> None:
@@ -201,7 +200,8 @@ def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
     >>> K.is_symbolic(K.symbolic(lambda x: K.square(x))(3.0))
     True
     """
-    return _function(func)
+    checked_function(func, "func")
+    return func
 
 
 def eager(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,10 +218,5 @@ def eager(func: Callable[..., Any]) -> Callable[..., Any]:
     >>> K.eval(K.eager(lambda x: K.square(x))(3.0))
     array(9., dtype=float32)
     """
-    return _function(func)
-
-
-def _function(func: Callable[..., Any]) -> Callable[..., Any]:
-    if not callable(func):
-        raise ArgumentError(f"func must be a function, got {func!r}")
+    checked_function(func, "func")
     return func

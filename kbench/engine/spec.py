@@ -227,6 +227,12 @@ def checked_flag(value: object, name: str) -> bool:
     raise ArgumentError(f"{name} must be True or False, got {value!r}")
 
 
+def checked_function(value: object, name: str) -> None:
+    """An argument that is called later."""
+    if not callable(value):
+        raise ArgumentError(f"{name} must be a function, got {value!r}")
+
+
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     """The shape after reducing over `axes`."""
     if keepdims:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from kbench.engine import sparse
 from kbench.engine.errors import ArgumentError
 from kbench.engine.tensor import Tensor
@@ -71,7 +73,7 @@ def batch_get_value(ops: Iterable[Any]) -> list[Any]:
     >>> K.batch_get_value([K.variable(1.0), K.variable(2.0)])
     [array(1., dtype=float32), array(2., dtype=float32)]
     """
-    if isinstance(ops, Tensor) or not isinstance(ops, Iterable):
+    if isinstance(ops, (Tensor, np.ndarray)) or not isinstance(ops, Iterable):
         raise ArgumentError(f"needs a list of variables, got {type(ops).__name__}")
     items = list(ops)
     with store_lock:  # what is stored replaces a value, so that these stay as they are
@@ -96,7 +98,8 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
     >>> K.batch_get_value([a, b])
     [array(3., dtype=float32), array(4., dtype=float32)]
     """
-    pairs = list(tuples) if isinstance(tuples, Iterable) else [tuples]
+    listed = isinstance(tuples, Iterable) and not isinstance(tuples, (Tensor, np.ndarray))
+    pairs: list[Any] = list(tuples) if listed else [tuples]
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ArgumentError(f"needs pairs (variable, value), got {pair!r}")

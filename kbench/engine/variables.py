@@ -21,7 +21,7 @@ from kbench.engine.operands import (
 )
 from kbench.engine.signal import Signal
 from kbench.engine.sparse import sparse_dtype, sparse_shape
-from kbench.engine.spec import Shape, Spec, show
+from kbench.engine.spec import Shape, Spec, checked_flag, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
 changed = Signal("variables.changed")
@@ -244,6 +244,9 @@ def checked_shape(shape: Any, name: str = "shape") -> Shape:
     """A static shape given by the user: a tuple of None and non-negative integers."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
+    unfit = isinstance(shape, (Tensor, str)) or not isinstance(shape, Iterable)
+    if unfit or getattr(shape, "ndim", 1) != 1:
+        raise ArgumentError(f"{name} must hold integers or None, got {shape!r}")
     result: list[int | None] = []
     for size in shape:
         if size is None:
@@ -288,16 +291,14 @@ def placeholder(
     """
     if shape is None and ndim is None:
         raise ArgumentError("needs shape or ndim")
-    if shape is not None:
-        sizes = checked_shape(shape)
-        if ndim is not None and ndim != len(sizes):
-            raise ShapeError(f"shape {show(sizes)} has {len(sizes)} axes, but ndim is {ndim}")
-    else:
-        if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)) or ndim < 0:
-            raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
-        sizes = (None,) * int(ndim)
+    counted = isinstance(ndim, (int, np.integer)) and not isinstance(ndim, bool)
+    if ndim is not None and (not counted or ndim < 0):
+        raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
+    sizes = (None,) * int(ndim or 0) if shape is None else checked_shape(shape)
+    if ndim is not None and ndim != len(sizes):
+        raise ShapeError(f"shape {show(sizes)} has {len(sizes)} axes, but ndim is {ndim}")
     wanted = dtype_or_floatx(dtype)
-    if sparse:
+    if checked_flag(sparse, "sparse"):
         sizes, wanted = sparse_shape(sizes), sparse_dtype(wanted)
     return Placeholder(Spec(sizes, wanted, sparse=bool(sparse)), name)
 

@@ -12,7 +12,7 @@ from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import Results, checked_tensor, trace
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.several import results
-from kbench.engine.spec import dtype_name
+from kbench.engine.spec import checked_function, dtype_name
 from kbench.engine.tensor import Tensor
 
 
@@ -36,6 +36,7 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
     >>> K.eval(K.map_fn(lambda row: K.sum(row), K.constant([[1.0, 2.0], [3.0, 4.0]])))
     array([3., 7.], dtype=float32)
     """
+    checked_function(fn, "fn")
     elems = _structure(elems)
     sequences = _sequences(elems)
     form: list[Any] = []
@@ -51,7 +52,9 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
     body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), ())
     emits = [Emit(one, 0, False) for one in outputs]
     node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, "map_fn/loop")
-    return nested.rebuild(form[-1], results(node, *(name or "map_fn",) * len(outputs)))
+    return nested.rebuild(
+        form[-1], results(node, *("map_fn" if name is None else name,) * len(outputs))
+    )
 
 
 def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
@@ -118,6 +121,7 @@ def foldr(
 def _fold(
     fn: Callable[..., Any], elems: Any, initializer: Any, name: str | None, backwards: bool
 ) -> Any:
+    checked_function(fn, "fn")
     elems = _structure(elems)
     sequences = _sequences(elems)
     if initializer is None:
@@ -152,7 +156,8 @@ def _fold(
         roots,
     )
     reads = [Track(0, backwards)] * len(sequences)
-    name = name or ("foldr" if backwards else "foldl")
+    if name is None:
+        name = "foldr" if backwards else "foldl"
     node = loop(body, reads, [], [*sequences, *found.first], f"{name}/loop")
     return nested.rebuild(form, results(node, *(name,) * len(first)))
 

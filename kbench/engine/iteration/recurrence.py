@@ -24,7 +24,7 @@ from kbench.engine.ops.joining import stack
 from kbench.engine.ops.layout import expand_dims, squeeze
 from kbench.engine.ops.several import results
 from kbench.engine.ops.shaping import sized
-from kbench.engine.spec import Spec, is_float
+from kbench.engine.spec import Spec, checked_flag, checked_function, is_float
 from kbench.engine.tensor import Tensor
 
 Step = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
@@ -80,14 +80,24 @@ def rnn(
     >>> K.eval(outputs)[0, :, 0]
     array([1., 3., 6.], dtype=float32)
     """
+    checked_function(step_function, "step_function")
     form = _Recurrence(inputs, initial_states, constants, mask, go_backwards, time_major)
     form.use_length(input_length)
-    form.zero_masked = bool(zero_output_for_mask)
-    run = form.unrolled if unroll else form.looped
+    form.zero_masked = checked_flag(zero_output_for_mask, "zero_output_for_mask")
+    run = form.unrolled if checked_flag(unroll, "unroll") else form.looped
     last, outputs, states = run(step_function)
-    if not return_all_outputs:
+    if not checked_flag(return_all_outputs, "return_all_outputs"):
         outputs = expand_dims(last, form.axis)
     return last, outputs, states
+
+
+def _listed(tensors: Any) -> Sequence[Any]:
+    """States or constants, which may be None; a single tensor is no list of them."""
+    if tensors is None:
+        return ()
+    if not isinstance(tensors, (list, tuple)):
+        raise ArgumentError(f"states and constants must be lists of tensors, got {tensors!r}")
+    return tensors
 
 
 class _Recurrence:
@@ -105,15 +115,15 @@ class _Recurrence:
         time_major: bool,
     ) -> None:
         self.structure = inputs
-        self.axis = 0 if time_major else 1
+        self.axis = 0 if checked_flag(time_major, "time_major") else 1
         self.sequences = [as_tensor(one) for one in nested.flatten(inputs)]
         if not self.sequences:
             raise ArgumentError("inputs hold no tensor")
         dtype = self.sequences[0].spec.dtype
         self.like = dtype if is_float(dtype) else None
-        self.states = [as_tensor(one, like=self.like) for one in initial_states]
-        self.constants = [as_tensor(one, like=self.like) for one in constants or []]
-        self.backwards = bool(go_backwards)
+        self.states = [as_tensor(one, like=self.like) for one in _listed(initial_states)]
+        self.constants = [as_tensor(one, like=self.like) for one in _listed(constants)]
+        self.backwards = checked_flag(go_backwards, "go_backwards")
         for one in self.sequences:
             if one.ndim < 3:
                 raise ShapeError(

@@ -12,7 +12,7 @@ from kbench.engine import config, memory
 from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.op import Op, apply, register
-from kbench.engine.operands import as_tensor, constant_node, dtype_or_floatx
+from kbench.engine.operands import as_tensor, constant_node, dtype_or_floatx, plain_array
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec
 from kbench.engine.tensor import Operand, Tensor
@@ -221,15 +221,16 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     count = max(0, math.ceil((last - first) / by))
     memory.require_array((count,), 16, f"{count} numbers")
     values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
-    result = natural if dtype is None or dtype == "int32" else dtype_or_floatx(dtype)
+    wanted = "int32" if dtype is None else dtype_or_floatx(dtype)
+    result = natural if wanted == "int32" else wanted
     return constant_node(values.astype(result))
 
 
 def _number(value: Any, name: str) -> int | float:
     if isinstance(value, Tensor):
         value = value.eval()
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
+    array = plain_array(value)
+    if array is None or array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
         raise ArgumentError(f"{name} must be a finite number, got {value!r}")
     return array.item()
 

@@ -21,7 +21,7 @@ from kbench.engine.ops.ctc import (
 )
 from kbench.engine.ops.ctc_beam import search
 from kbench.engine.ops.several import results
-from kbench.engine.spec import Spec, Specs, several
+from kbench.engine.spec import Spec, Specs, checked_flag, several
 from kbench.engine.tensor import Operand, Tensor
 
 # ------------------------------------------------------------------ rules
@@ -157,7 +157,7 @@ def ctc_decode(
     """
     width, paths = _count("beam_width", beam_width), _count("top_paths", top_paths)
     x, steps = log_predictions(y_pred), as_tensor(input_length)
-    if greedy:
+    if checked_flag(greedy, "greedy"):
         whole = apply(GREEDY, x, steps)
     else:
         if paths > width:

@@ -14,7 +14,7 @@ import numpy as np
 from kbench.engine import memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, register
-from kbench.engine.operands import as_tensor, dtype_or_floatx
+from kbench.engine.operands import as_tensor, dtype_or_floatx, plain_array
 from kbench.engine.ops.arithmetic import cast, where
 from kbench.engine.ops.compare import less
 from kbench.engine.ops.sampling import (
@@ -92,8 +92,8 @@ def finite_number(value: Any, name: str) -> float | Tensor:
         return value
     if isinstance(value, int):
         return value
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
+    array = plain_array(value)
+    if array is None or array.dtype.kind not in "biuf":
         raise ArgumentError(f"{name} must be a number or a tensor, got {value!r}")
     if array.size != 1:
         return as_tensor(value)
