@@ -7,8 +7,9 @@ gradient walks the same way back.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,20 +72,9 @@ class Form(NamedTuple):
     strides: Ints
     padding: str
 
-    def lines(self, shape: Ints) -> list[Line]:
+    def lines(self, shape: Ints) -> tuple[Line, ...]:
         """The windows along each spatial axis of [outer, *space, inner]."""
-        rank = len(self.window)
-        sizes = shape[self.first : self.first + rank]
-        # A larger window covers the same cells, and a single one has no next: so ends what is huge.
-        windows = tuple(min(one, 2 * n + 1) for one, n in zip(self.window, sizes, strict=True))
-        pads = pads_of(sizes, windows, self.strides, self.padding)
-        found = []
-        for i, size in enumerate(sizes):
-            stride = self.strides[i]
-            steps = window_count(size, windows[i], stride, self.padding) or 0
-            line = (i + 1, rank + 2, size, steps, windows[i], stride if steps > 1 else 1)
-            found.append(Line(*line, pads[i][0]))
-        return found
+        return _lines(self, shape)
 
     def seen(self, array: np.ndarray) -> np.ndarray:
         """An array as [outer, *space, inner]."""
@@ -99,7 +89,23 @@ class Form(NamedTuple):
         return (*shape[: self.first], *counts, *shape[self.first + len(counts) :])
 
 
-Block = tuple[tuple[slice, ...], tuple[slice, ...], list[Line]]
+@functools.lru_cache(maxsize=256)
+def _lines(form: Form, shape: Ints) -> tuple[Line, ...]:
+    rank = len(form.window)
+    sizes = shape[form.first : form.first + rank]
+    # A larger window covers the same cells, and a single one has no next: so ends what is huge.
+    windows = tuple(min(one, 2 * n + 1) for one, n in zip(form.window, sizes, strict=True))
+    pads = pads_of(sizes, windows, form.strides, form.padding)
+    found = []
+    for i, size in enumerate(sizes):
+        stride = form.strides[i]
+        steps = window_count(size, windows[i], stride, form.padding) or 0
+        line = (i + 1, rank + 2, size, steps, windows[i], stride if steps > 1 else 1)
+        found.append(Line(*line, pads[i][0]))
+    return tuple(found)
+
+
+Block = tuple[tuple[slice, ...], tuple[slice, ...], Sequence[Line]]
 
 
 def _blocks(form: Form, shape: Ints) -> Iterator[Block]:
@@ -182,7 +188,7 @@ def _winners(h: np.ndarray, x: np.ndarray, y: np.ndarray, line: Line) -> np.ndar
     return out.view(h.dtype)
 
 
-def _maxima(x: np.ndarray, lines: list[Line]) -> list[np.ndarray]:
+def _maxima(x: np.ndarray, lines: Sequence[Line]) -> list[np.ndarray]:
     """`x`, then the largest values after each axis, the last axis first; float16 as float32."""
     stages = [x.astype(_wide(x.dtype), copy=False)]
     for line in reversed(lines):
@@ -190,7 +196,9 @@ def _maxima(x: np.ndarray, lines: list[Line]) -> list[np.ndarray]:
     return stages
 
 
-def _cells(lines: list[Line], dtype: Any) -> np.ndarray:
+def _cells(lines: Sequence[Line], dtype: Any) -> np.ndarray:
+    if all((one.steps - 1) * one.stride + one.window <= one.size for one in lines):
+        return np.array(math.prod(one.window for one in lines), dtype)  # no border anywhere
     total = lines[0].cells()
     for line in lines[1:]:
         total = total * line.cells()
