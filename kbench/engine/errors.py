@@ -98,20 +98,32 @@ def is_internal(filename: str) -> bool:
 
 
 _WRAPPERS = ("method", "public", "call")  # engine frames whose name says nothing of the function
+_libraries: tuple[str, ...] = ()
+
+
+def see_through(folder: str) -> None:
+    """Take lines of code in `folder`, a library on top of this one, for nobody's own."""
+    global _libraries
+    _libraries = tuple({*_libraries, os.path.join(folder, "")})
 
 
 def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
-    """The innermost line that is not the engine's own, and the K function called there."""
+    """The innermost line that the user wrote, and the K function called there or on its behalf."""
     frame: FrameType | None = sys._getframe(depth)
     called = None
-    while frame is not None:
-        code = frame.f_code
-        filename = code.co_filename
-        if not filename.startswith(_INTERNAL):
-            return Place(filename, frame.f_lineno), None if called in _WRAPPERS else called
-        called = code.co_name
+    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
+        called = frame.f_code.co_name
         frame = frame.f_back
-    return None, None
+    if frame is None:
+        return None, None
+    line: FrameType | None = frame
+    while line is not None and line.f_code.co_filename.startswith(_libraries + _INTERNAL):
+        line = line.f_back
+    place = line or frame
+    return (
+        Place(place.f_code.co_filename, place.f_lineno),
+        None if called in _WRAPPERS else called,
+    )
 
 
 def describe_value(value: Any) -> str | None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
 from typing import Any
+
+from kbench.engine.errors import see_through
 
 NAMES = ("kbench", "kbench.backend")  # as KERAS_BACKEND may call us
 
@@ -71,8 +74,12 @@ def install() -> None:
 
 
 def begin(package: ModuleType) -> None:
-    """Share the settings with keras.backend, and mend what Keras loaded before its backend."""
+    """Share the settings with keras.backend, and mend what Keras loaded before its backend.
+
+    Errors and tensors name the line of the user's model, not one of Keras.
+    """
     share(package)
+    see_through(os.path.dirname(package.__path__[0]))
     for name, where in AFTER.items():
         if name != "keras.backend" and name in sys.modules:
             _call(where, sys.modules[name])
