@@ -15,9 +15,9 @@ _sums = sums("DTYPE", LANES)
 _dots = dots("DTYPE", LANES)
 
 
-@entry(8)
-def pixels(count, table, taps, step_x, weights, out, step_out, channels):
-    _sums(count, table, taps, step_x, weights, out, step_out, channels)
+@entry(9)
+def pixels(count, blocks, table, taps, step_x, weights, out, step_out, channels):
+    _sums(count, blocks, table, taps, step_x, weights, out, step_out, channels)
 
 
 @entry(7)
@@ -35,7 +35,7 @@ GATHER_FIELDS = (
 )  # fmt: skip
 
 GATHER = '''"""Depthwise convolution of DTYPE."""
-from kbench.engine.kernels.conv_memory import call_8, give_back, take
+from kbench.engine.kernels.conv_memory import call_9, give_back, take
 from kbench.engine.kernels.toolkit import field, inline, peek_int64, range_kernel, store_int64
 
 
@@ -87,13 +87,14 @@ FIELDS
                     end = min(inner_last, column1)
                 while column < end:
                     some = min(8, end - column)
-                    call_8(pixels, some, table, count, column_stride * pixel, kernel,
+                    blocks = (end - column) // some
+                    call_9(pixels, some, blocks, table, count, column_stride * pixel, kernel,
                            target + column * column_step * pixel, column_step * pixel, channels)
-                    column += some
+                    column += blocks * some
                     if column < end:
+                        step = blocks * some * column_stride * pixel
                         for t in range(count):
-                            place = peek_int64(table, 2 * t) + some * column_stride * pixel
-                            store_int64(table, 2 * t, place)
+                            store_int64(table, 2 * t, peek_int64(table, 2 * t) + step)
     give_back(flags, number)
 '''
 

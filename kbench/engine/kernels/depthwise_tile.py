@@ -66,7 +66,10 @@ class Channels(Emitter):
         builder.store(value, self.pointer(builder, address, self.vector), align=self.size)
 
     def repeat(self, builder, count, first, body):
-        """Emit a loop of `count` steps, maybe none; `first` and what `body` gives are its state."""
+        """Emit a loop of `count` steps, maybe none; gives the builder behind it and the last state.
+
+        `body(builder, index, state)` gives the builder to go on with and the next state.
+        """
         before = builder.block
         head, in_head = self.block("again")
         inside, in_body = self.block("step")
@@ -75,7 +78,7 @@ class Channels(Emitter):
         index = in_head.phi(_I64)
         state = [in_head.phi(value.type) for value in first]
         in_head.cbranch(in_head.icmp_signed("<", index, count), inside, after)
-        following = body(in_body, index, state)
+        in_body, following = body(in_body, index, state)
         for phi, start, value in zip(
             [index, *state],
             [number(0), *first],
@@ -89,30 +92,43 @@ class Channels(Emitter):
 
 
 def _sums(module, dtype, lanes, pixels, name):
-    """Weights are read once for all the pixels."""
-    one = Channels(module, dtype, lanes, name, 7)
-    table, taps, step_x, weights, out, step_out, channels = one.function.args
+    """`blocks` times some pixels side by side; weights are read once for these."""
+    one = Channels(module, dtype, lanes, name, 8)
+    blocks, table, taps, step_x, weights, out, step_out, channels = one.function.args
 
     def body(builder, offset, vectors, mask):
-        def tap(inner, t, state):
-            pair = inner.add(table, inner.mul(t, number(16)))
-            x = inner.add(one.integer(inner, pair), offset)
-            place = inner.add(inner.add(weights, one.integer(inner, pair, 8)), offset)
-            weight = one.read(inner, place, mask)
-            places = [inner.add(x, inner.mul(step_x, number(q))) for q in range(pixels)]
-            values = [one.read(inner, place, mask) for place in places]
-            return [
-                one.multiply_add(inner, value, weight, old)
-                for value, old in zip(values, state, strict=True)
-            ]
+        shifts = [number(v * lanes * one.size) for v in range(vectors)]
 
-        builder, state = one.repeat(builder, taps, [one.zero] * pixels, tap)
-        for q, value in enumerate(state):
-            place = builder.add(builder.add(out, offset), builder.mul(step_out, number(q)))
-            one.write(builder, value, place, mask)
-        return builder
+        def block(outer, _index, state):
+            x_start, out_start = state
 
-    one.loop(channels, (1,), body)
+            def tap(inner, t, sums):
+                pair = inner.add(table, inner.mul(t, number(16)))
+                x = inner.add(one.integer(inner, pair), x_start)
+                place = inner.add(inner.add(weights, one.integer(inner, pair, 8)), offset)
+                kept = [one.read(inner, inner.add(place, shift), mask) for shift in shifts]
+                following = []
+                for q in range(pixels):
+                    at = inner.add(x, inner.mul(step_x, number(q)))
+                    for v, shift in enumerate(shifts):
+                        value = one.read(inner, inner.add(at, shift), mask)
+                        old = sums[q * vectors + v]
+                        following.append(one.multiply_add(inner, value, kept[v], old))
+                return inner, following
+
+            outer, sums = one.repeat(outer, taps, [one.zero] * (pixels * vectors), tap)
+            for index, value in enumerate(sums):
+                q, v = divmod(index, vectors)
+                place = outer.add(out_start, outer.mul(step_out, number(q)))
+                one.write(outer, value, outer.add(place, shifts[v]), mask)
+            x_next = outer.add(x_start, outer.mul(step_x, number(pixels)))
+            return outer, [x_next, outer.add(out_start, outer.mul(step_out, number(pixels)))]
+
+        first = [offset, builder.add(out, offset)]
+        return one.repeat(builder, blocks, first, block)[0]
+
+    # Twice the sums where there are 32 registers: half as many looks at the table.
+    one.loop(channels, (2, 1) if lanes * one.size == 64 else (1,), body)
     return one.function
 
 
@@ -128,7 +144,7 @@ def _dots(module, dtype, lanes, name):
         def pixel(inner, k, state):
             from_x = inner.add(x, inner.mul(step_x, k))
             from_g = inner.add(g, inner.mul(step_g, k))
-            return [
+            return inner, [
                 one.multiply_add(
                     inner,
                     one.read(inner, inner.add(from_x, shift), mask),
@@ -151,7 +167,7 @@ def sums(dtype, lanes):
     """An operation on a number of pixels, 1 to PIXELS, known only at run time."""
 
     @intrinsic
-    def run(typing, pixels, table, taps, step_x, weights, out, step_out, channels):
+    def run(typing, pixels, blocks, table, taps, step_x, weights, out, step_out, channels):
         def codegen(context, builder, signature, arguments):
             after = builder.append_basic_block("after")
             choice = builder.switch(arguments[0], after)
@@ -166,7 +182,7 @@ def sums(dtype, lanes):
             builder.position_at_end(after)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 8), codegen
+        return types.void(*[types.intp] * 9), codegen
 
     return run
 
