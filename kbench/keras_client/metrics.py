@@ -6,6 +6,8 @@ import functools
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from kbench import backend
 
 K: Any = backend
@@ -16,20 +18,16 @@ def metrics_utils(module: ModuleType) -> None:
 
     def filter_top_k(x: Any, k: int) -> Any:
         """The k largest entries of the last axis, the others far below every threshold."""
-        kept = K.cast(_rank(x) < k, K.dtype(x))
-        return x * kept + module.NEG_INF * (1 - kept)
+        width = K.int_shape(x)[-1]
+        places = K.cumsum(K.ones_like(x, dtype="int32"), axis=-1) - 1
+        kept: Any = K.zeros_like(x, dtype="bool")
+        for _ in range(k if width is None else min(k, width)):
+            left = K.switch(kept, K.zeros_like(x) - np.inf, x)
+            largest = K.cast(K.argmax(left, axis=-1), K.dtype(places))
+            kept = kept | K.equal(K.expand_dims(largest), places)
+        return K.switch(kept, x, K.zeros_like(x) + module.NEG_INF)
 
     module.filter_top_k = filter_top_k  # type: ignore[attr-defined]
-
-
-def _rank(x: Any) -> Any:
-    """How many entries of the last axis come before each, by size and then by place."""
-    own, other = K.expand_dims(x, -1), K.expand_dims(x, -2)
-    count = K.shape(x)[K.ndim(x) - 1]
-    place = K.arange(0, count) if K.int_shape(x)[-1] is None else K.arange(K.int_shape(x)[-1])
-    earlier = K.less(K.expand_dims(place, 0), K.expand_dims(place, 1))
-    before = K.greater(other, own) | (K.equal(other, own) & earlier)
-    return K.sum(K.cast(before, "int32"), axis=-1)
 
 
 def metrics(module: ModuleType) -> None:
@@ -72,8 +70,9 @@ def _mean_iou(module: ModuleType) -> Any:
             )
 
         def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-            true, found = (
-                K.one_hot(K.cast(K.flatten(one), "int32"), self.num_classes)
+            rows = K.eye(self.num_classes, dtype=self.dtype)
+            true, found = (  # `gather` refuses what is no class
+                K.gather(rows, K.cast(K.flatten(K.cast(one, self.dtype)), "int32"))
                 for one in (y_true, y_pred)
             )
             if sample_weight is not None:
@@ -90,7 +89,11 @@ def _mean_iou(module: ModuleType) -> Any:
             share = both / (union + (1 - present))
             return K.sum(share) / K.maximum(K.sum(present), 1)
 
+        def reset_states(self) -> None:  # Metric's own stores a number, not a matrix
+            K.set_value(self.total_cm, np.zeros((self.num_classes, self.num_classes)))
+
         def get_config(self) -> dict[str, Any]:
             return {**super().get_config(), "num_classes": self.num_classes}
 
+    MeanIoU.__module__, MeanIoU.__qualname__ = module.__name__, "MeanIoU"  # as pickle looks for it
     return MeanIoU
