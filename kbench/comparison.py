@@ -180,7 +180,7 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     def run(given: dict[Any, Any]) -> list[Any]:
         flat, labels, rebuild = flatten(_apply(K, fn, given))
         form[:] = [labels, rebuild]
-        return [tensorflow.sparse.to_dense(one) if _is_sparse(one) else one for one in flat]
+        return [_dense(tensorflow, one) for one in flat]
 
     traced = tensorflow.function(run)
     try:
@@ -191,8 +191,11 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1]
 
 
-def _is_sparse(tensor: Any) -> bool:
-    return type(tensor).__name__ == "SparseTensor"
+def _dense(tensorflow: Any, made: Any) -> Any:
+    """A plain tensor, also of what gradients of `gather` and sparse functions give."""
+    if type(made).__name__ == "SparseTensor":
+        return tensorflow.sparse.to_dense(made)
+    return tensorflow.convert_to_tensor(made)
 
 
 def _tensorflow_tensor(tensorflow: Any, array: Any) -> Any:

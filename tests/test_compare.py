@@ -126,6 +126,7 @@ def test_tensorflow_is_traced_and_else_called(
 
     tensorflow, keras = types.ModuleType("tensorflow"), types.ModuleType("tf_keras.backend")
     tensorflow.constant, tensorflow.function = np.asarray, function
+    tensorflow.convert_to_tensor = np.asarray
     tensorflow.sparse = types.SimpleNamespace(
         from_dense=SparseTensor, to_dense=lambda one: one.array
     )
