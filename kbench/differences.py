@@ -50,7 +50,8 @@ class Difference:
 class Result:
     """One engine's part: its values in the form of the function's result, and how it ran.
 
-    `first` is the seconds of the first call, compiling aside, `times` those of the repeats.
+    `first` is the seconds until the first values, the graph's building included (and compiling,
+    where KBENCH_JIT=wait asks to wait for it); `times` are those of the repeats.
     `forms` is what the steps ran as, where the engine tells. `error` is what kept it from a value.
     """
 
