@@ -7,12 +7,13 @@ Arrays are seen as (outer, axis, inner); `view` says which of these sides are lo
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels import argfold, conv, ctc, depthwise, philox_fill, rows, scan
+from kbench.engine.kernels import argfold, rows, scan
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import Kernel, drive, request
@@ -30,12 +31,16 @@ VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
     "middle": (3, 1, 2),
 }
 FLOATS = ("float16", "float32", "float64")
-OTHERS = {  # with calls of their own; have no view
-    "ctc": ctc.find,
-    "random": philox_fill.find,
-    "conv": conv.find,
-    "depthwise": depthwise.find,
+OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` has calls of its own
+    "ctc": "ctc",
+    "random": "philox_fill",
+    "conv": "conv",
+    "depthwise": "depthwise",
+    "pool": "pooling",
+    "resize": "resizing",
+    "rows": "rowcopy",
 }
+WAYS_TO_POOL = ("max", "average", "max_gradient", "spread")
 LONG = 65_536
 MANY = 64
 HEIGHT = 256
@@ -56,7 +61,7 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
             random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, whose calls `ctc`, `philox_fill`, `conv` and `depthwise` describe.
+            to_kernel, pool_, resize_ and rows_, whose calls their modules (`OTHERS`) describe.
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -74,7 +79,9 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         return _scan(name, dtype, view)
     family, _, kind = name.partition("_")
     if family in OTHERS:
-        return OTHERS[family](kind, dtype)
+        module = importlib.import_module(f"kbench.engine.kernels.{OTHERS[family]}")
+        call: Call | None = module.find(kind, dtype)
+        return call
     raise ValueError(f"no library kernel {name!r}")
 
 
@@ -289,7 +296,12 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    kinds = philox_fill.KINDS.items()
+    pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
+    names = (*pools, "resize_stretch", "resize_shrink")
+    entries += [(name, dtype, "all") for name in names for dtype in FLOATS[1:]]
+    entries += [("rows_take", f"uint{bits}", "all") for bits in (8, 16, 32, 64)]
+    entries += [("rows_add", dtype, "all") for dtype in (*FLOATS, "int32", "int64")]
+    kinds = importlib.import_module("kbench.engine.kernels.philox_fill").KINDS.items()
     return entries + [(f"random_{kind}", dtype, "all") for kind, one in kinds for dtype in one]
 
 

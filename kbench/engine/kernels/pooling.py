@@ -82,6 +82,19 @@ def native(
     return None if work.visits > often else work.find
 
 
+def compiled(kind: str, dtype: str, wide: bool) -> Job | None:
+    """The kernel of a way of pooling, None while it is not ready."""
+    text = partial(poolloops.source, kind, dtype, wide)
+    job = service.submit(f"pool_{kind}_{'rows' if wide else 'cells'}_{dtype}", text)
+    return job if job is not None and job.state == "ready" else None
+
+
+def find(kind: str, dtype: str) -> Job | None:
+    """The kernel of a way of pooling and of walking ("max_rows", "max_cells" ...), for warm-up."""
+    way, _, walk = kind.rpartition("_")
+    return compiled(way, dtype, walk == "rows")
+
+
 class Work:
     """One kernel bound to sizes."""
 
@@ -157,10 +170,8 @@ class Work:
     def find(self) -> Call | None:
         """The call, or None while the kernel is not ready."""
         kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
-        wide = bool(self.fields["wide"])
-        text = partial(poolloops.source, kind, self.taken, wide)
-        job = service.submit(f"pool_{kind}_{'rows' if wide else 'cells'}_{self.taken}", text)
-        return partial(self._run, job) if job is not None and job.state == "ready" else None
+        job = compiled(kind, self.taken, bool(self.fields["wide"]))
+        return None if job is None else partial(self._run, job)
 
     def _run(self, job: Job, out: Array, *arguments: Any) -> None:
         *arrays, check = arguments

@@ -176,6 +176,11 @@ def native(
     return partial(_find, name, dtype, outer, n, factor, inner)
 
 
+def find(name: str, dtype: str) -> Call | None:
+    """The kernel "stretch" or "shrink" for a single cell, for warm-up."""
+    return _find(name, dtype, 1, 1, 1, 1)
+
+
 def _find(name: str, dtype: str, outer: int, n: int, factor: int, inner: int) -> Call | None:
     job = service.submit(f"{name}_{dtype}", partial(source, name, dtype))
     if job is None or job.state != "ready":

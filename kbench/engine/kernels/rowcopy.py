@@ -116,6 +116,11 @@ def _apart(array: Array, out: Array) -> Array:
     return array.copy() if np.may_share_memory(array, out) else array
 
 
+def find(kind: str, dtype: str) -> Call | None:
+    """The kernel "take", for words of a dtype, or "add"."""
+    return find_take(dtype, 1) if kind == "take" else find_add(dtype)
+
+
 def find_take(dtype: str, width: int) -> Call | None:
     """The kernel `(out, x, indices, check)`: `out[i] = x[indices[i]]`, of rows of `width` cells.
 
