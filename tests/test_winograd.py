@@ -12,7 +12,8 @@ from kbench.engine.kernels import conv, stats, winograd
 
 __all__ = ["compiled_at_once"]
 
-WAYS = ("forward", "to_input")
+WAYS = ("forward", "to_input", "to_kernel")
+PLACE = {"forward": 2, "to_input": 0, "to_kernel": 1}  # of the result among the operands
 ONES = ((1, 1), (1, 1), (1, 1))
 
 
@@ -20,14 +21,17 @@ ONES = ((1, 1), (1, 1), (1, 1))
 def taken(monkeypatch):
     """Counts the calls that Winograd's form has answered."""
     counts = {"taken": 0}
-    run = winograd.run
 
-    def counted(*arguments):
-        done = run(*arguments)
-        counts["taken"] += done
-        return done
+    def counting(run):
+        def counted(*arguments):
+            done = run(*arguments)
+            counts["taken"] += done
+            return done
 
-    monkeypatch.setattr(winograd, "run", counted)
+        return counted
+
+    for name in ("run", "to_kernel"):
+        monkeypatch.setattr(winograd, name, counting(getattr(winograd, name)))
     return counts
 
 
@@ -63,7 +67,7 @@ def test_values_agree_with_loops(size, taken):
         run_found(way, out, *inputs_of(way, *arrays), *geometry)
         np.testing.assert_allclose(out, want, rtol=0, atol=2e-5 * np.abs(want).max())
         assert (guarded[:256] == 7.5).all() and (guarded[-256:] == 7.5).all()
-    assert taken["taken"] == 2, stats().failures
+    assert taken["taken"] == 3, stats().failures
 
 
 def test_float16_is_computed_in_float32(taken):
@@ -82,7 +86,7 @@ def test_what_is_not_finite_stays_where_it_belongs(value, monkeypatch):
             arrays = operands((24, 24), (3, 3), (24, 24), 1, 16, 16, "float32")
             inputs = inputs_of(way, *arrays)
             inputs[place].reshape(-1)[777] = value
-            out, want = (np.empty(arrays[2 * (way == "forward")].shape, "f4") for _ in range(2))
+            out, want = (np.empty(arrays[PLACE[way]].shape, "f4") for _ in range(2))
             with np.errstate(all="ignore"):
                 run_found(way, out, *inputs, *ONES)
                 exactly(monkeypatch, way, want, *inputs, ONES)
@@ -98,12 +102,12 @@ def test_results_do_not_depend_on_the_number_of_threads(taken):
         results = []
         for count in (1, 2, 3):
             config.set_num_threads(count)
-            out = np.empty_like(arrays[2 * (way == "forward")])
+            out = np.empty_like(arrays[PLACE[way]])
             run_found(way, out, *inputs_of(way, *arrays), *ONES)
             results.append(out)
         config.set_num_threads(before)
         assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
-    assert taken["taken"] == 6
+    assert taken["taken"] == 9
 
 
 def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
@@ -116,6 +120,8 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
     run_found("forward", np.empty_like(arrays[2]), *arrays[:2], (2, 2), *ONES[1:])
     run_found("forward", np.empty_like(arrays[2]), *arrays[:2], *ONES[:2], (2, 2))
     run_found("to_kernel", np.empty_like(arrays[1]), arrays[2], arrays[0], (2, 2), *ONES[1:])
+    large = operands((14, 14), (3, 3), (14, 14), 8, 96, 96, "float32")
+    run_found("to_kernel", np.empty_like(large[1]), large[2], large[0], *ONES)
     double = [one.astype("float64") for one in shapes()]
     run_found("forward", np.empty_like(double[2]), *double[:2], *ONES)
     whole = shapes()

@@ -195,6 +195,10 @@ def to_kernel(
     if g.size == 0 or x.size == 0:
         out.fill(0)
         return
+    if winograd.suits(tiles, g.shape, x.shape, out.shape, strides, pads, dilation, sums=True):
+        loops = winograd.find_loops()
+        if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, check):
+            return
     steps = tuple(strides), tuple(pads), tuple(dilation)
     parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
     partials = out if parts == 1 else np.empty((parts, *out.shape), tiles.dtype)

@@ -1,4 +1,4 @@
-"""Winograd's convolution: float32, windows of 3x3, no strides; forward and back to the input.
+"""Winograd's convolution: float32, windows of 3x3, no strides; forward, and both gradients.
 
 A quarter of the products, for rounding errors several times those of the direct form, some 1e-5
 of the largest result; KBENCH_EXACT forbids it. `conv_run` takes the direct form elsewhere.
@@ -31,6 +31,8 @@ WIDE = 256
 """Columns of an item's tiles that still stay in the second cache."""
 PLACES = 512
 """Output places that make up for the transform of the kernel; large kernels need more."""
+PARTS = 8
+"""Parts with sums of their own in the gradient to the kernel."""
 TILES = 28
 """Tiles of one item: two rows of fourteen, the height of a register tile."""
 
@@ -54,7 +56,9 @@ class Loops:
 
     into: int
     back: int
+    spread: int
     kernel: Job
+    sum: Job
 
 
 _ready: list[Loops] = []
@@ -74,27 +78,36 @@ def find_loops() -> Loops | None:
     tiles = service.submit("winograd_tiles_float32", _tile_text)
     text = functools.partial(filled, sources.KERNEL, "float32", sources.FIELDS)
     kernel = service.submit("winograd_gather_float32", text)
-    if tiles is None or kernel is None or not tiles.state == kernel.state == "ready":
+    text = functools.partial(filled, sources.SUM, "float32", sources.SUM_FIELDS)
+    totals = service.submit("winograd_reduce_float32", text)
+    if tiles is None or kernel is None or totals is None:
+        return None
+    if not tiles.state == kernel.state == totals.state == "ready":
         return None
     module: Any = tiles.module
-    _ready.append(Loops(int(module.into.address), int(module.back.address), kernel))
+    addresses = [int(one.address) for one in (module.into, module.back, module.spread)]
+    _ready.append(Loops(*addresses, kernel, totals))
     return _ready[0]
 
 
 def suits(
     tiles: Tiles, out: Sizes, x: Sizes, kernel: Sizes, strides: Sequence[int],
-    pads: Sequence[int], dilation: Sequence[int],
+    pads: Sequence[int], dilation: Sequence[int], sums: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether this form can be taken, and is faster than the direct one."""
+    """Whether this form can be taken, and is faster than the direct one.
+
+    `sums` asks for the gradient to the kernel, whose 36 totals are to stay in the second cache.
+    """
     if tiles.dtype != "float32" or kernel[:3] != (1, 3, 3) or config.exact():
         return False
     if any(one != 1 for one in (*strides, *dilation, out[1], x[1])) or pads[0] != 0:
         return False
     matrix, places = kernel[3] * kernel[4], x[0] * out[2] * out[3]
-    if min(kernel[3:]) < LEAST or matrix > MOST or out[3] > WIDE:
+    most, share = (MOST // 4, 3) if sums else (MOST, 48)
+    if min(kernel[3:]) < LEAST or matrix > most or out[3] > WIDE:
         return False
     computed = 16 * x[0] * -(-out[2] // 4) * -(-out[3] // 4)
-    return places >= max(PLACES, matrix // 48) and places > 0.6 * computed
+    return places >= max(PLACES, matrix // share) and places > 0.6 * computed
 
 
 def run(
@@ -132,29 +145,69 @@ def _planned(
         },
         36, 128 * channels * filters, kept=[places],
     )  # fmt: skip
+    values, areas = _shared(tiles, loops, out, x, before)
+    areas = (*areas, 64 * filters, 64)
+    _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
+    values |= {
+        "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
+        "back": loops.back,
+    }  # fmt: skip
+    items = -(-x[0] * values["tile_rows"] // values["together"])
+    count = values["together"] * values["tile_columns"]
+    work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)
+    return pack, made_run(sources.FIELDS, values, items, work, areas)
+
+
+def _shared(
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, before: Sizes
+) -> tuple[dict[str, int], tuple[int, ...]]:
+    """What both kernels know, and the sizes of a strip and of the planes of both sides."""
+    channels, filters = x[4], out[4]
     tile_rows, tile_columns = -(-out[2] // 4), -(-out[3] // 4)
     together = max(1, TILES // tile_columns)
-    items = -(-x[0] * tile_rows // together)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
-    value_bytes = 4 * channels + 64
-    value_plane = count * value_bytes + 192
-    sum_bytes = 4 * filters + 64
-    sum_plane = count * sum_bytes + 192
-    areas = (
-        6 * (4 * tile_columns + 2) * channels * 4, 36 * value_plane, 36 * sum_plane,
-        64 * filters, 64,
-    )  # fmt: skip
-    _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
+    value_bytes, sum_bytes = 4 * channels + 64, 4 * filters + 64
+    value_plane, sum_plane = count * value_bytes + 192, count * sum_bytes + 192
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "into": loops.into, "back": loops.back,
-        "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
-        "images": x[0], "in_rows": x[2], "in_columns": x[3], "channels": channels,
-        "out_rows": out[2], "out_columns": out[3], "filters": filters,
+        "into": loops.into, "images": x[0], "in_rows": x[2], "in_columns": x[3],
+        "channels": channels, "out_rows": out[2], "out_columns": out[3], "filters": filters,
         "top": before[0], "left": before[1], "tile_rows": tile_rows, "tile_columns": tile_columns,
         "together": together, "value_bytes": value_bytes, "value_plane": value_plane,
         "sum_bytes": sum_bytes, "sum_plane": sum_plane,
     }  # fmt: skip
+    strip = 6 * (4 * tile_columns + 2) * channels * 4
+    return values, (strip, 36 * value_plane, 36 * sum_plane)
+
+
+def to_kernel(
+    tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int], check: Check
+) -> bool:  # fmt: skip
+    """The gradient to the kernel; False when it is not finite, for the direct form to say why."""
+    parts, plan = _planned_sums(tiles, loops, g.shape, x.shape, tuple(pads[1:]))
+    partials = np.empty((parts, 36, out[0, 0, 0].size), np.float32)
+    plan(loops.sum, "float32", check, address_of(partials), address_of(x), address_of(g))
+    with np.errstate(all="ignore"):
+        total = np.add.reduce(partials, axis=0)
+        np.matmul(_WEIGHTS.T, total, out=out.reshape(9, -1))
+        return bool(np.isfinite(out).all())
+
+
+@functools.lru_cache(PLANS)
+def _planned_sums(tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, before: Sizes) -> tuple[int, Run]:
+    values, areas = _shared(tiles, loops, g, x, before)
+    channels, filters = x[4], g[4]
+    lines = x[0] * values["tile_rows"]
+    parts = min(PARTS, -(-lines // values["together"]))
+    each = -(-lines // parts)
+    parts = -(-lines // each)
+    areas = (max(areas[0], 16 * 4 * values["tile_columns"] * filters), *areas[1:3], 64)
+    _, values_at, sums_at, table_at, _ = starts(areas)
+    values |= {
+        "each": each, "spread": loops.spread, "values_at": values_at, "sums_at": sums_at,
+        "table_at": table_at,
+    }  # fmt: skip
+    count = each * values["tile_columns"]
     work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)
-    return pack, made_run(sources.FIELDS, values, items, work, areas)
+    return parts, made_run(sources.SUM_FIELDS, values, parts, work, areas)

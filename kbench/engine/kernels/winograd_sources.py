@@ -6,11 +6,13 @@ kernel, and transforms the sums back; all of it stays in the second cache.
 
 from __future__ import annotations
 
+import textwrap
+
 TILES = '''"""The transforms of Winograd's convolution in float32."""
 from kbench.engine.kernels.compile import entry
 from kbench.engine.kernels.winograd_tile import transforms
 
-_into, _back = transforms("float32", LANES)
+_into, _back, _spread = transforms("float32", LANES)
 
 
 @entry(6)
@@ -21,7 +23,33 @@ def into(source, target, row, column, plane, channels):
 @entry(6)
 def back(source, target, row, column, plane, channels):
     _back(source, target, row, column, plane, channels)
+
+
+@entry(6)
+def spread(source, target, row, column, plane, channels):
+    _spread(source, target, row, column, plane, channels)
 '''
+
+ROWS = """        for tile_row in range(tile0, tile1):
+            image = tile_row // tile_rows
+            row0 = 4 * (tile_row - image * tile_rows) - top
+            for i in range(6):
+                target = strip + i * line
+                row = row0 + i
+                if row < 0 or row >= in_rows or last <= first:
+                    zero_bytes(target, line)
+                    continue
+                source = x + ((image * in_rows + row) * in_columns + first) * pixel
+                zero_bytes(target, (first + left) * pixel)
+                inside = target + (first + left) * pixel
+                copy_bytes(inside, source, (last - first) * pixel)
+                zero_bytes(inside + (last - first) * pixel,
+                           line - (last + left) * pixel)
+            target = values + (tile_row - tile0) * tile_columns * value_bytes
+            for column in range(tile_columns):
+                call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
+                       pixel, value_plane, channels)
+"""
 
 FIELDS = (
     "out", "x", "packed", "strange",                                    # set by each call,
@@ -67,25 +95,7 @@ FIELDS
         tile0 = item * together
         tile1 = min(tile0 + together, images * tile_rows)
         count = (tile1 - tile0) * tile_columns
-        for tile_row in range(tile0, tile1):
-            image = tile_row // tile_rows
-            row0 = 4 * (tile_row - image * tile_rows) - top
-            for i in range(6):
-                target = strip + i * line
-                row = row0 + i
-                if row < 0 or row >= in_rows or last <= first:
-                    zero_bytes(target, line)
-                    continue
-                source = x + ((image * in_rows + row) * in_columns + first) * pixel
-                zero_bytes(target, (first + left) * pixel)
-                inside = target + (first + left) * pixel
-                copy_bytes(inside, source, (last - first) * pixel)
-                zero_bytes(inside + (last - first) * pixel,
-                           line - (last + left) * pixel)
-            target = values + (tile_row - tile0) * tile_columns * value_bytes
-            for column in range(tile_columns):
-                call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
-                       pixel, value_plane, channels)
+ROWS
         blocks = (count + most - 1) // most
         share = count // blocks
         longer = count - share * blocks
@@ -128,3 +138,80 @@ FIELDS
                 store_int64(strange, 0, 1)
     give_back(flags, number)
 '''
+
+
+SUM_FIELDS = (
+    "out", "x", "g", "flags", "areas", "scratch", "area_bytes",         # set by each call
+    "wide", "narrow", "lanes", "most", "into", "spread",
+    "values_at", "sums_at", "table_at",
+    "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
+    "top", "left", "tile_rows", "tile_columns", "together", "each",
+    "value_bytes", "value_plane", "sum_bytes", "sum_plane",
+)  # fmt: skip
+
+SUM = '''"""Gradient to the kernel of a float32 convolution with windows of 3x3, before G."""
+from kbench.engine.kernels.conv_memory import call_6, copy_bytes, give_back, take, zero_bytes
+from kbench.engine.kernels.conv_tile import call_tile
+from kbench.engine.kernels.toolkit import field, range_kernel, store_int64
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    number = take(flags, areas)
+    strip = scratch + number * area_bytes
+    values = strip + values_at
+    sums = strip + sums_at
+    table = strip + table_at
+    store_int64(table, 0, 0)
+    store_int64(table, 1, 0)
+    pixel = channels * SIZE
+    line = (4 * tile_columns + 2) * pixel
+    first = max(-left, 0)
+    last = min(4 * tile_columns + 2 - left, in_columns)
+    blocks = (channels + most - 1) // most
+    share = channels // blocks
+    longer = channels - share * blocks
+    cell = filters * SIZE
+    for item in range(start, stop):
+        totals = out + item * 36 * channels * cell
+        zero_bytes(totals, 36 * channels * cell)
+        end = min((item + 1) * each, images * tile_rows)
+        for tile0 in range(item * each, end, together):
+            tile1 = min(tile0 + together, end)
+            count = (tile1 - tile0) * tile_columns
+ROWS
+            for tile_row in range(tile0, tile1):
+                image = tile_row // tile_rows
+                row0 = 4 * (tile_row - image * tile_rows)
+                for i in range(4):
+                    target = strip + i * 4 * tile_columns * cell
+                    if row0 + i >= out_rows:
+                        zero_bytes(target, 4 * tile_columns * cell)
+                        continue
+                    source = g + (image * out_rows + row0 + i) * out_columns * cell
+                    copy_bytes(target, source, out_columns * cell)
+                    zero_bytes(target + out_columns * cell,
+                               (4 * tile_columns - out_columns) * cell)
+                target = sums + (tile_row - tile0) * tile_columns * sum_bytes
+                for column in range(tile_columns):
+                    call_6(spread, strip + 4 * column * cell, target + column * sum_bytes,
+                           4 * tile_columns * cell, cell, sum_plane, filters)
+            for plane in range(36):
+                for n in range(0, filters, 2 * lanes):
+                    some = min(2 * lanes, filters - n)
+                    tile = wide if some > lanes else narrow
+                    where = 0
+                    for block in range(blocks):
+                        size = share + 1 if block < longer else share
+                        call_tile(tile, size, values + plane * value_plane + where * SIZE, table,
+                                  1, count, SIZE, value_bytes,
+                                  sums + plane * sum_plane + n * SIZE, sum_bytes,
+                                  totals + ((plane * channels + where) * filters + n) * SIZE,
+                                  cell, some, 1)
+                        where += size
+    give_back(flags, number)
+'''
+
+KERNEL = KERNEL.replace("ROWS\n", ROWS)
+SUM = SUM.replace("ROWS\n", textwrap.indent(ROWS, "    "))

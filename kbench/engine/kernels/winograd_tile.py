@@ -50,12 +50,25 @@ class _Transform(Channels):
             builder.fadd(self.times(builder, 8, e, b), m[5]),
         ]
 
+    def slopes(self, builder, y):
+        """Six numbers of a line of four gradients: the way back of `outputs`."""
+        even, odd = builder.fadd(y[0], y[2]), builder.fadd(y[1], y[3])
+        c, e = self.times(builder, 4, y[2], y[0]), self.times(builder, 4, y[3], y[1])
+        return [
+            y[0],
+            builder.fadd(even, odd),
+            builder.fsub(even, odd),
+            self.times(builder, 2, e, c),
+            self.times(builder, -2, e, c),
+            y[3],
+        ]
+
     def both(self, builder, grid, one):
         """Transform the columns of a grid, then its rows."""
         columns = [one(builder, list(column)) for column in zip(*grid, strict=True)]
         return [one(builder, list(row)) for row in zip(*columns, strict=True)]
 
-    def emit(self, one, size, steps_in, steps_out):
+    def emit(self, one, known, size, steps_in, steps_out):
         """`steps_in` and `steps_out` give the byte offset of a place of a grid."""
         source, target, *_, channels = self.function.args
 
@@ -63,7 +76,7 @@ class _Transform(Channels):
             def place(base, shift):
                 return builder.add(builder.add(base, offset), shift)
 
-            places = [[steps_in(builder, i, j) for j in range(6)] for i in range(6)]
+            places = [[steps_in(builder, i, j) for j in range(known)] for i in range(known)]
             grid = [
                 [self.read(builder, place(source, shift), mask) for shift in row] for row in places
             ]
@@ -97,14 +110,17 @@ def _planes(plane):
 
 
 def transforms(dtype, lanes):
-    """Two operations: (x, values, row, column, plane, channels), and back from sums likewise."""
+    """Three operations: (x, values, row, column, plane, channels) spreads inputs into planes.
+
+    The second goes back from sums to outputs, the third spreads gradients of the outputs.
+    """
 
     @intrinsic
     def into(typing, source, target, row, column, plane, channels):
         def codegen(context, builder, signature, arguments):
             one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_in_{lanes}", 6)
             _, _, row, column, plane, _ = one.function.args
-            function = one.emit(one.inputs, 6, _steps(row, column), _planes(plane))
+            function = one.emit(one.inputs, 6, 6, _steps(row, column), _planes(plane))
             builder.call(function, arguments)
             return context.get_dummy_value()
 
@@ -115,10 +131,21 @@ def transforms(dtype, lanes):
         def codegen(context, builder, signature, arguments):
             one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_out_{lanes}", 6)
             _, _, row, column, plane, _ = one.function.args
-            function = one.emit(one.outputs, 4, _planes(plane), _steps(row, column))
+            function = one.emit(one.outputs, 6, 4, _planes(plane), _steps(row, column))
             builder.call(function, arguments)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 6), codegen
 
-    return into, back
+    @intrinsic
+    def spread(typing, source, target, row, column, plane, channels):
+        def codegen(context, builder, signature, arguments):
+            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_spread_{lanes}", 6)
+            _, _, row, column, plane, _ = one.function.args
+            function = one.emit(one.slopes, 4, 6, _steps(row, column), _planes(plane))
+            builder.call(function, arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6), codegen
+
+    return into, back, spread
