@@ -87,6 +87,7 @@ LAYERS = [
         {},
         reset_after=True,
     ),
+    recurrent("GRU", "reset after, masked", {"reset_after": True}, {}, True, reset_after=True),
     recurrent("GRU", "one product at a time", {"implementation": 1}, {}),
     recurrent("LSTM", "one product at a time", {"implementation": 1}, {}),
     recurrent("LSTM", "no bias", {"use_bias": False}, {}),
@@ -252,6 +253,13 @@ CONVOLUTIONAL = [
         {"backwards": True, "state": True},
         strides=(2, 2),
     ),
+    *conv_lstm(
+        "dilated",
+        (3, 1),
+        {"dilation_rate": (1, 2), "use_bias": False},
+        {},
+        dilation=(1, 2),
+    ),
     *both(
         "ConvLSTM2DCell",
         one_cell,
@@ -345,6 +353,16 @@ def with_states(x, *weights):
     return [np.concatenate([one[0], two[0]], axis=-1), *one[1:], *two[1:]]
 
 
+def everything(x, *weights, mask=None):
+    """All outputs, in the order of time only where they are merged, and all states."""
+    found = [
+        slow.run(slow.gru(*own), x, [(UNITS,)], mask, backwards, sequences=True, state=True)
+        for own, backwards in ((weights[:3], False), (weights[3:], True))
+    ]
+    (one, first), (two, second) = found
+    return [one, two[:, ::-1], first, second]
+
+
 BIDIRECTIONAL = [
     *(both_ways("SimpleRNN", merge, f"{merge}") for merge in MERGES),
     *(
@@ -360,6 +378,18 @@ BIDIRECTIONAL = [
         with_states,
         "state",
     ),
+    LayerRow(
+        "Bidirectional",
+        lambda: layers.Bidirectional(
+            layers.GRU(UNITS, return_sequences=True, return_state=True), merge_mode=None
+        ),
+        (SHAPE,),
+        everything,
+        "masked, apart, all results",
+        masked=True,
+    ),
+    both_ways("GRU", "ave", "unrolled", unroll=True),
+    both_ways("LSTM", "sum", "dropout", dropout=0.2, recurrent_dropout=0.3),
 ]
 
 ROWS = [*LAYERS, *STATES, *CELLS, *CONVOLUTIONAL, *TIME, *BIDIRECTIONAL]

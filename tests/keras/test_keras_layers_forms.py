@@ -96,6 +96,16 @@ def test_a_model_for_any_size_takes_batches_of_several():
         assert np.isfinite(model.train_on_batch(x, np.zeros((2, 3))))
 
 
+def test_layers_of_plain_tensors():
+    """A layer takes what no layer made: constants and variables of the backend."""
+    layer = layers.Dense(2)
+    x = np.random.normal(size=(3, 4)).astype("float32")
+    outputs = [layer(K.constant(x)), layer(K.variable(x))]
+    kernel, bias = layer.get_weights()
+    for one in outputs:
+        np.testing.assert_allclose(K.eval(one), x @ kernel + bias, rtol=1e-5, atol=1e-6)
+
+
 # ------------------------------------------------------------------ functions and old names
 
 MERGES = {

@@ -157,6 +157,18 @@ def test_a_cell_that_attends_to_a_constant(tmp_path):
     np.testing.assert_array_equal(loaded.predict(feeds), model.predict(feeds))
 
 
+def test_states_that_are_no_output_of_a_layer():
+    """Plain tensors as first states, in a layer that is not stateful and in one that is."""
+    x, given = np.random.normal(size=(2, 3, 5)), np.random.normal(size=(2, 4))
+    for stateful in (False, True):
+        start, layer = layers.Input(batch_shape=(2, 3, 5)), layers.GRU(4, stateful=stateful)
+        model = models.Model(start, layer(start, initial_state=K.constant(given)))
+        weights = randomize(layer)
+        wanted = slow.run(slow.gru(*weights), x, [], initial=[given])
+        for _ in range(2):
+            close(model.predict(x, batch_size=2), wanted)
+
+
 # ------------------------------------------------------------------ masks
 
 
@@ -235,3 +247,15 @@ def test_an_embedding_masks_zeros_up_to_the_loss():
     assert model.evaluate(words, target, verbose=0) == pytest.approx(wanted, rel=1e-5)
     target[0, 3:] += 100  # nobody looks there
     assert model.evaluate(words, target, verbose=0) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_mask_given_by_hand_reaches_a_convolutional_layer():
+    """One mask for whole frames, against states of rank 4."""
+    start, mask = layers.Input((4, 3, 4, 1)), K.placeholder((None, 4), dtype="bool")
+    layer = layers.ConvLSTM2D(2, 2, padding="same", return_sequences=True)
+    outputs = layer(start, mask=mask)
+    step = slow.convolutional_lstm(*randomize(layer), padding="same")
+    x = np.random.normal(size=(2, 4, 3, 4, 1))
+    present = np.array([[1, 0, 1, 0], [0, 1, 1, 1]], dtype=bool)
+    (found,) = K.function([start, mask], [outputs])([x, present])
+    close(found, slow.run(step, x, [(3, 4, 2)] * 2, present, sequences=True))

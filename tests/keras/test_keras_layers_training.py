@@ -96,6 +96,29 @@ def test_noise_is_drawn_anew_for_every_batch_and_again_with_a_seed():
     np.testing.assert_array_equal(batches(), [one, two])
 
 
+def test_the_phase_of_a_call_beats_that_of_the_model():
+    """`training=True` keeps the noise in predictions, `False` keeps it out of training."""
+    start = layers.Input((200,))
+    layer = layers.Dropout(0.5)
+    outputs = [layer(start, training=True), layer(start, training=False), layer(start)]
+    assert [one._uses_learning_phase for one in outputs] == [False, False, True]
+    run = K.function([start, K.learning_phase()], outputs)
+    x = np.ones((3, 200))
+    for phase, dropped in ((0, [True, False, False]), (1, [True, False, True])):
+        assert [bool((one == 0).any()) for one in run([x, phase])] == dropped
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+def test_a_fixed_phase_is_that_of_layers_made_afterwards(phase):
+    K.set_learning_phase(phase)
+    model = models.Sequential(
+        [layers.Dropout(0.5, input_shape=(200,)), layers.BatchNormalization()]
+    )
+    assert not model.uses_learning_phase
+    found = model.predict(np.random.normal(3, 1, (50, 200)))
+    assert (abs(found.mean()) < 0.1) == (phase == 1)  # normalized by the batch, or by nothing yet
+
+
 # ------------------------------------------------------------------ dropout of recurrent layers
 
 
