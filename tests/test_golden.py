@@ -13,6 +13,7 @@ import functools
 import json
 import operator
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,15 @@ import pytest
 from golden import callables
 
 from kbench import backend as K
+from kbench.engine.op import REGISTRY
+from kbench.engine.plan import libraried
 
 FOLDER = Path(__file__).parent / "golden"
 Case = dict[str, Any]
 
 CASES: list[Case] = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))["cases"]
 ABOUT_SIZES = ("int_shape", "count_params")  # what they say is what is known
+KINDS_WITH_KERNELS = ("conv", "pool", "shape", "indexing", "ctc", "random", "reduction", "nn")
 MODES = ("variable", "constant", "placeholder")
 
 
@@ -249,6 +253,28 @@ def test_compiled_and_fed_in_other_ways(
 ) -> None:
     compiled(monkeypatch)
     check(case, mode)
+
+
+# Kernels that no golden case asks for; test_random_kernels and test_kernel_library run them.
+ELSEWHERE = {"random_binomial", "random_integers", "random_normal", "random_uniform"}
+ELSEWHERE |= {"truncated_normal", "log_softmax"}
+KERNELS = {name for name, op in REGISTRY.items() if op.native is not None} | set(libraried.NAMES)
+
+
+def test_small_arrays_reach_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the cases which are said to run compiled do so: every kernel is seen to run."""
+    compiled(monkeypatch)
+    with_gradients = sorted(CASES, key=lambda case: "grad" not in case)
+    seen: set[str] = set()
+    tried: Counter[str] = Counter()
+    for case in with_gradients:
+        tried[case["fn"]] += case["kind"] in KINDS_WITH_KERNELS and "raises" not in case
+        if 0 < tried[case["fn"]] <= 8:
+            with K.record() as runs:
+                check(case, "placeholder")
+            seen |= {step.label for run in runs for step in run.steps if step.form == "library"}
+            seen |= {step.form for run in runs for step in run.steps}
+    assert (KERNELS - ELSEWHERE) | {"fused"} <= seen
 
 
 def test_the_cases_are_all_there() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.config import epsilon, floatx
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.kernels import ctc as kernels
@@ -158,7 +159,7 @@ def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
 def _native(which: str) -> Any:
     def native(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Native | None:
         size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
-        if size < LEAST or x.dtype not in ("float32", "float64"):
+        if size < config.least(LEAST) or x.dtype not in ("float32", "float64"):
             return None
 
         def find() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, config
 from kbench.engine.errors import ArgumentError
 from kbench.engine.kernels import gaussian, philox, philox_fill
 from kbench.engine.op import Native
@@ -184,7 +184,7 @@ def _limit(p: float) -> int:
 def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
-    if size is None or size < LEAST or drawn.dtype not in philox_fill.KINDS[kind]:
+    if size is None or size < config.least(LEAST) or drawn.dtype not in philox_fill.KINDS[kind]:
         return None
     if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
         return None  # every number there is: the words as they are
