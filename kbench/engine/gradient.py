@@ -12,7 +12,7 @@ from kbench.engine.errors import ArgumentError, GradientError
 from kbench.engine.operands import converted
 from kbench.engine.ops.create import ones_like
 from kbench.engine.ops.reduce import reduce_like
-from kbench.engine.ops.shaping import identity
+from kbench.engine.ops.shaping import stopped
 from kbench.engine.spec import is_float
 from kbench.engine.tensor import Tensor
 from kbench.engine.walk import walk
@@ -125,4 +125,4 @@ def stop_gradient(variables: Any) -> Any:
     """
     if isinstance(variables, (list, tuple)):
         return [stop_gradient(one) for one in variables]
-    return identity(variables, stop=True)
+    return stopped(variables)

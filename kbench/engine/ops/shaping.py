@@ -41,13 +41,12 @@ IDENTITY = register(
 
 
 @operator("identity")
-def identity(x: Operand, name: str | None = None, *, stop: bool = False) -> Tensor:
+def identity(x: Operand, name: str | None = None) -> Tensor:
     """A new tensor equal to `x`.
 
     Arguments:
         x: any dtype and shape.
         name: of the new tensor.
-        stop: whether no gradient passes, as in `stop_gradient`.
     Returns:
         Tensor of the shape and dtype of `x`.
     Raises:
@@ -58,7 +57,12 @@ def identity(x: Operand, name: str | None = None, *, stop: bool = False) -> Tens
     >>> K.eval(K.identity(K.constant([1.0, 2.0])))
     array([1., 2.], dtype=float32)
     """
-    return apply(IDENTITY, as_tensor(x), name=name, stop=stop)
+    return apply(IDENTITY, as_tensor(x), name=name, stop=False)
+
+
+def stopped(x: Operand) -> Tensor:
+    """A new tensor equal to `x` that no gradient passes."""
+    return apply(IDENTITY, as_tensor(x), stop=True)
 
 
 # ------------------------------------------------------------------ a size that is promised
