@@ -280,7 +280,12 @@ ROWS = [
     MetricRow("Precision", chances, of_best(precision, 2), TWO, "best two"),
     MetricRow("Precision", chances, of_class(precision, 1), ONE, "one class", False),
     MetricRow(
-        "Precision", chances, of_best(of_class(precision, 0), 1), {"top_k": 1, "class_id": 0}, "first", False
+        "Precision",
+        chances,
+        of_best(of_class(precision, 0), 1),
+        {"top_k": 1, "class_id": 0},
+        "first",
+        weighted=False,
     ),
     MetricRow("Recall", chances, recall),
     MetricRow("Recall", chances, of_best(recall, 2), TWO, "best two"),
