@@ -17,7 +17,15 @@ from typing import Any
 
 from kbench.engine import cancel, config, describe
 from kbench.engine.errors import KbenchError
-from kbench.workbench import errors, namespace, protocol, recorder, signature
+from kbench.workbench import (
+    errors,
+    keras_graph,
+    keras_models,
+    namespace,
+    protocol,
+    recorder,
+    signature,
+)
 from kbench.workbench.protocol import ProtocolError
 
 PUSH_INTERVAL = 0.1
@@ -168,18 +176,32 @@ class Inspector:
         return {"name": name, "what": what, "index": index}
 
     def _serve_graph(self, name: str, limit: int = describe.GRAPH_LIMIT) -> Data:
-        """The graph above a tensor, or above the outputs of a function."""
-        value = self._view.get(name)
+        """The graph above a tensor, above the outputs of a function, or of a Keras layer."""
+        part = self._view.part(name)
+        value = part.value
+        layer = keras_models.is_layer(value)
         if describe.is_function(value):
             value = list(value.outputs)
-        elif not describe.is_tensor(value):
+        elif not layer and not describe.is_tensor(value):
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
+
+        def build(limit: int) -> Data:
+            if layer:
+                return keras_graph.graph(value, part.owner, limit)
+            return describe.graph(value, limit)
+
         limit = max(1, min(limit, 10 * describe.GRAPH_LIMIT))
-        found = describe.graph(value, limit)
-        while protocol.size(found) > protocol.PAGE:  # leave out far nodes, never the result
+        found = build(limit)
+        while protocol.size(found) > protocol.PAGE and limit:  # leave out far nodes
             limit //= 2
-            found = describe.graph(value, limit)
+            found = build(limit)
         return found
+
+    def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> Data:
+        """Rows of the layers of Keras models and of the weights of layers, paged."""
+        wanted = [one for one in names if type(one) is str]
+        rows, following = self._view.parts(wanted, statistics, start)
+        return {"rows": rows, "next": following}
 
     def _serve_export(self, name: str, path: str) -> Data:
         """Write a name's array to a file whose name says the format."""

@@ -7,9 +7,9 @@ read again only when a front end asks for them.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import re
-import sys
 import threading
 import types
 import weakref
@@ -21,15 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine import describe, entries
-from kbench.workbench import protocol, summary
+from kbench.workbench import keras_models, protocol, row_facts, summary
 from kbench.workbench.protocol import ProtocolError
 
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
-_NUMBERS = (bool, int, float, complex, type(None))
 _FIND_BLOCK = 1 << 20
 _ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
-_ITEMS = 8
 _TESTS: dict[str, Callable[[Any], NDArray[np.bool_]]] = {
     "nan": np.isnan,
     "inf": np.isinf,
@@ -72,6 +70,8 @@ class View:
         self._known: dict[str, _Known] = {}
         self._gone: dict[str, int] = {}
         self._asked: set[str] = set()
+        self._weights: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, Any]]]
+        self._weights = weakref.WeakKeyDictionary()
         self.epoch = 0
         self.told = 0
         self.turn = 0  # raised by the host when code has run that may have written into arrays
@@ -97,15 +97,27 @@ class View:
         return list(self.values())
 
     def get(self, name: str) -> Any:
-        """The value of a name, or of `name[3]` for an item of a list; ProtocolError if none."""
+        """The value of a name, of `name[3]` for an item of a list, of `name/2/w0` for a part.
+
+        Raises:
+            ProtocolError: there is none.
+        """
+        return self.part(name).value
+
+    def part(self, name: str) -> keras_models.Part:
+        """As `get`, with what is known of it when it is inside a model or a layer of Keras."""
         snapshot = self.snapshot()
         if name in snapshot:
-            return snapshot[name]
+            return keras_models.Part(name, snapshot[name], None)
         item = _ITEM.fullmatch(name)
         if item is not None:
             values: Any = snapshot.get(item.group(1))
             if type(values) in (list, tuple) and int(item.group(2)) < len(values):
-                return values[int(item.group(2))]
+                return keras_models.Part(name, values[int(item.group(2))], None)
+        head, slash, _ = name.partition("/")
+        if slash and head in snapshot:
+            with contextlib.suppress(LookupError):
+                return keras_models.resolve(snapshot[head], name)
         raise ProtocolError("name", f"no name {describe.printable(name)}")
 
     def refresh(self) -> bool:
@@ -116,7 +128,7 @@ class View:
             changed = False
             for name, value in values.items():
                 known = self._known.get(name)
-                version = int(value.version) if describe.is_variable(value) else 0
+                version = row_facts.version(value)
                 array = issubclass(type(value), np.ndarray)
                 if known is None or not known.same(value):
                     made = _Known(id(value), version, epoch, self.turn, array, owner=value)
@@ -171,6 +183,8 @@ class View:
         for place, name in enumerate(wanted[max(start, 0) :], max(start, 0)):
             if name in values:
                 row, length = self._kept_row(name, values[name], statistics)
+            elif "/" in name and (part := self._part_row(name, statistics)) is not None:
+                row, length = part, protocol.size(part)
             else:
                 row = {"name": describe.printable(name), "key": name, "kind": "gone"}
                 length = protocol.size(row)
@@ -196,13 +210,62 @@ class View:
     def _row(self, name: str, value: Any, statistics: bool) -> dict[str, Any]:
         row: dict[str, Any] = {"name": describe.printable(name), "key": name}
         try:
-            row.update(_facts(value))
+            row.update(row_facts.facts(value))
             if row.pop("held", False) and statistics:
                 self._asked.add(name)
-                row.update(_range(self.statistics(name)))
+                row.update(row_facts.range_of(self.statistics(name)))
         except Exception as error:  # whatever a user's object does, the other rows must come
             row.update(kind="object", type=summary.type_name(value))
             row["problem"] = summary.type_name(error)
+        return row
+
+    def parts(
+        self, names: list[str], statistics: bool, start: int = 0
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Rows of the parts of Keras' models and layers, `parent` naming whose; paged as `rows`."""
+        wanted: list[tuple[str, keras_models.Part]] = []
+        for name in names:
+            with contextlib.suppress(ProtocolError):
+                value = self.get(name)
+                if keras_models.is_layer(value):
+                    wanted += [(name, one) for one in keras_models.parts(value, name)]
+        found: list[dict[str, Any]] = []
+        room = protocol.PAGE
+        for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):
+            row = {**self._facts_of_part(part, statistics), "parent": name}
+            room -= protocol.size(row) + 2
+            if room < 0 and found:
+                return found, place
+            found.append(row)
+        return found, None
+
+    def _part_row(self, name: str, statistics: bool) -> dict[str, Any] | None:
+        """The row of a layer or a weight inside a model; None if there is no such part."""
+        try:
+            return self._facts_of_part(self.part(name), statistics)
+        except ProtocolError:
+            return None
+
+    def _facts_of_part(self, part: keras_models.Part, statistics: bool) -> dict[str, Any]:
+        key = part.address
+        row = {"name": describe.printable(key.rpartition("/")[2]), "key": key}
+        if part.weight is None:
+            return {**row, **keras_models.facts(part.value, part.owner)}
+        facts = row_facts.facts(part.value)
+        if facts.pop("held", False) and statistics:
+            facts.update(row_facts.range_of(self._weight_statistics(part.value)))
+        return {**row, **facts, **keras_models.weight_facts(part.weight, part.owner)}
+
+    def _weight_statistics(self, variable: Any) -> dict[str, Any]:
+        """Statistics of a weight, from the cache while its version is the same."""
+        with self._lock:
+            known = self._weights.get(variable)
+        version = int(variable.version)
+        if known is not None and known[0] == version:
+            return known[1]
+        row = describe.array(describe.held_array(variable))
+        with self._lock:
+            self._weights[variable] = (version, row)
         return row
 
     def array(self, name: str) -> NDArray[Any]:
@@ -250,80 +313,6 @@ class View:
         if known is None:
             return -1
         return known.epoch if known.is_array else known.version
-
-
-def _facts(value: Any) -> dict[str, Any]:
-    """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
-    if describe.is_function(value):
-        return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
-    if describe.is_tensor(value):
-        row = describe.tensor(value)
-        keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
-        facts = {key: row[key] for key in keep if key in row}
-        facts["symbol"] = row["name"]
-        matrix = entries.held_matrix(value)
-        if matrix is not None:
-            return {**facts, **_matrix_facts(matrix)}
-        return {**facts, "held": describe.held_array(value) is not None}
-    held = describe.held_array(value)
-    if held is not None:
-        kind = "array" if issubclass(type(value), np.ndarray) else "scalar"
-        facts = {"kind": kind, "shape": list(held.shape), "dtype": held.dtype.name}
-        return {**facts, "bytes": int(held.nbytes), "held": True}
-    matrix = entries.held_matrix(value)
-    if matrix is not None:
-        return {"kind": "array", **_matrix_facts(matrix)}
-    kind_of = type(value)
-    if kind_of in _NUMBERS:
-        text = describe.number(value) if kind_of in (int, float) else str(value)
-        return {"kind": "scalar", "type": kind_of.__name__, "text": text}
-    length = summary.safe_length(value)
-    if length is not None:
-        row = {"kind": "sequence", "type": summary.type_name(value), "length": length}
-        return {**row, **_items(value)}
-    return {"kind": "object", "type": summary.type_name(value), "bytes": _shallow(value)}
-
-
-def _matrix_facts(matrix: Any) -> dict[str, Any]:
-    row = entries.facts(matrix)
-    known = {key: row[key] for key in ("shape", "dtype", "bytes")}
-    return {**known, "text": f"sparse, {entries.count_text(row)}"}
-
-
-def _items(value: Any) -> dict[str, Any]:
-    """The specs of the arrays and tensors in a list, such as what a K.function returns."""
-    if type(value) not in (list, tuple):
-        return {}
-    specs = [(place, _spec(one)) for place, one in enumerate(value[:_ITEMS])]
-    known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
-    if not known:
-        return {}
-    more = ", …" if len(value) > _ITEMS else ""
-    text = ", ".join(str(one["spec"]) for one in known)
-    return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
-
-
-def _spec(value: Any) -> str | None:
-    if describe.is_tensor(value):
-        return str(value.spec)
-    held = describe.held_array(value)
-    if held is not None:
-        return describe.spec_text(held.shape, held.dtype.name)
-    matrix = entries.held_matrix(value)
-    return None if matrix is None else str(entries.facts(matrix)["spec"])
-
-
-def _shallow(value: Any) -> int | None:
-    """The size of the object itself by its class's layout, not by a method of the user's."""
-    return int(object.__sizeof__(value)) if sys.implementation.name == "cpython" else None
-
-
-def _range(row: dict[str, Any]) -> dict[str, Any]:
-    """The part of an array's statistics that a table row shows."""
-    if "refused" in row:
-        return {"text": row["refused"]}
-    keys = ("min", "max", "mean", "std", "zeros", "nan", "inf", "sampled", "histogram", "size")
-    return {**{key: row[key] for key in keys}, "flags": summary.flags_text(row)}
 
 
 def find(array: NDArray[Any], what: str, after: list[int] | None) -> list[int] | None:

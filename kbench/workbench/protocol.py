@@ -3,8 +3,8 @@
 A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`; with
 ok False `{"error": {"kind", "reason"}}` stands for the data. What the inspector says unasked is
 `{"v", "push", "data"}`.
-No message exceeds `LIMIT` bytes. A summary is continued by asking again with `start` set to its
-`next`; of other replies rows are left out, and `truncated` says how many there were.
+No message exceeds `LIMIT` bytes. A summary, or `parts`, is continued by asking again with `start`
+set to its `next`; of other replies rows are left out, and `truncated` says how many there were.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ VERBS: dict[str, dict[str, tuple[type, ...]]] = {
     "stats": {"name": (str,), "exact": (bool,)},
     "find": {"name": (str,), "what": (str,), "after": (list,)},
     "graph": {"name": (str,), "limit": (int,)},
+    "parts": {"names": (list,), "statistics": (bool,), "start": (int,)},
     "export": {"name": (str,), "path": (str,)},
     "config": {"set": (dict,)},
     "plan": {"function": (str,), "record": (bool,)},
@@ -50,6 +51,7 @@ _NEEDED = {
     "stats": ("name",),
     "find": ("name",),
     "graph": ("name",),
+    "parts": ("names",),
     "export": ("name", "path"),
     "help": ("code", "position"),
 }

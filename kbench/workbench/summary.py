@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import describe, entries
+from kbench.workbench import keras_models
 
 FEW = 8
 _SAFE = (bool, int, float, complex, type(None))
@@ -65,6 +66,10 @@ def _line(value: Any, ascii: bool) -> str:
         return matrix_line(matrix, ascii)
     if type(value) in _SAFE:
         return f"{type_name(value)} {describe.printable(value)}"
+    if keras_models.is_layer(value):
+        row = keras_models.facts(value)
+        shape = "" if row["shape"] is None else describe.spec_text(row["shape"], row["dtype"])
+        return "  ".join(one for one in (row["label"], shape, row["text"]) if one)
     length = safe_length(value)
     return type_name(value) if length is None else f"{type_name(value)} of {length}"
 

@@ -1,0 +1,97 @@
+"""What a row of the table of names says of a value: kind, shape, dtype, size, and words."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import describe, entries
+from kbench.workbench import keras_models, summary
+
+_NUMBERS = (bool, int, float, complex, type(None))
+_ITEMS = 8
+
+
+def facts(value: Any) -> dict[str, Any]:
+    """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
+    if describe.is_function(value):
+        return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
+    if describe.is_tensor(value):
+        row = describe.tensor(value)
+        keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
+        facts = {key: row[key] for key in keep if key in row}
+        facts["symbol"] = row["name"]
+        matrix = entries.held_matrix(value)
+        if matrix is not None:
+            return {**facts, **_matrix_facts(matrix)}
+        return {**facts, "held": describe.held_array(value) is not None}
+    held = describe.held_array(value)
+    if held is not None:
+        kind = "array" if issubclass(type(value), np.ndarray) else "scalar"
+        facts = {"kind": kind, "shape": list(held.shape), "dtype": held.dtype.name}
+        return {**facts, "bytes": int(held.nbytes), "held": True}
+    matrix = entries.held_matrix(value)
+    if matrix is not None:
+        return {"kind": "array", **_matrix_facts(matrix)}
+    kind_of = type(value)
+    if kind_of in _NUMBERS:
+        text = describe.number(value) if kind_of in (int, float) else str(value)
+        return {"kind": "scalar", "type": kind_of.__name__, "text": text}
+    length = summary.safe_length(value)
+    if length is not None:
+        row = {"kind": "sequence", "type": summary.type_name(value), "length": length}
+        return {**row, **_items(value)}
+    if keras_models.is_layer(value):
+        return keras_models.facts(value)
+    return {"kind": "object", "type": summary.type_name(value), "bytes": _shallow(value)}
+
+
+def version(value: Any) -> int:
+    """What is another number after each change of a value; always 0 where only looking tells."""
+    if describe.is_variable(value):
+        return int(value.version)
+    return keras_models.version(value) if keras_models.is_layer(value) else 0
+
+
+def _matrix_facts(matrix: Any) -> dict[str, Any]:
+    row = entries.facts(matrix)
+    known = {key: row[key] for key in ("shape", "dtype", "bytes")}
+    return {**known, "text": f"sparse, {entries.count_text(row)}"}
+
+
+def _items(value: Any) -> dict[str, Any]:
+    """The specs of the arrays and tensors in a list, such as what a K.function returns."""
+    if type(value) not in (list, tuple):
+        return {}
+    specs = [(place, _spec(one)) for place, one in enumerate(value[:_ITEMS])]
+    known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
+    if not known:
+        return {}
+    more = ", …" if len(value) > _ITEMS else ""
+    text = ", ".join(str(one["spec"]) for one in known)
+    return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
+
+
+def _spec(value: Any) -> str | None:
+    if describe.is_tensor(value):
+        return str(value.spec)
+    held = describe.held_array(value)
+    if held is not None:
+        return describe.spec_text(held.shape, held.dtype.name)
+    matrix = entries.held_matrix(value)
+    return None if matrix is None else str(entries.facts(matrix)["spec"])
+
+
+def _shallow(value: Any) -> int | None:
+    """The size of the object itself by its class's layout, not by a method of the user's."""
+    return int(object.__sizeof__(value)) if sys.implementation.name == "cpython" else None
+
+
+def range_of(row: dict[str, Any]) -> dict[str, Any]:
+    """The part of an array's statistics that a table row shows."""
+    if "refused" in row:
+        return {"text": row["refused"]}
+    keys = ("min", "max", "mean", "std", "zeros", "nan", "inf", "sampled", "histogram", "size")
+    return {**{key: row[key] for key in keys}, "flags": summary.flags_text(row)}
