@@ -54,6 +54,7 @@ AFTER = {
     "keras.utils.io_utils": ("kbench.keras_client.files", "io_utils"),
     "keras.utils.metrics_utils": ("kbench.keras_client.metrics", "metrics_utils"),
     "keras.utils.multi_gpu_utils": ("kbench.keras_client.missing", "multi_gpu"),
+    "keras.wrappers.scikit_learn": ("kbench.keras_client.fixes", "scikit_learn"),
     "keras_preprocessing.sequence": ("kbench.keras_client.fixes", "sequence"),
 }
 

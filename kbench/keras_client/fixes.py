@@ -133,3 +133,29 @@ def first_step(module: ModuleType) -> None:
         return K.rnn(step_function, inputs, initial_states, **options)
 
     module.K = Stand(module.K, rnn=rnn)  # type: ignore[attr-defined]
+
+
+def scikit_learn(module: ModuleType) -> None:
+    """wrappers/scikit_learn.py:20: classes of nobody, which scikit-learn 1.6 asks for tags.
+
+    Without them its pipelines and searches refuse a wrapped model.
+    """
+
+    def kind_of(self: Any) -> str:
+        return "classifier" if isinstance(self, module.KerasClassifier) else "regressor"
+
+    def __sklearn_tags__(self: Any) -> Any:
+        tags: Any = importlib.import_module("sklearn.utils")
+        kind = kind_of(self)
+        return tags.Tags(
+            estimator_type=kind,
+            target_tags=tags.TargetTags(required=True),
+            classifier_tags=tags.ClassifierTags() if kind == "classifier" else None,
+            regressor_tags=tags.RegressorTags() if kind == "regressor" else None,
+            non_deterministic=True,
+        )
+
+    wrapper = module.BaseWrapper
+    wrapper.__sklearn_tags__ = __sklearn_tags__
+    wrapper.__sklearn_is_fitted__ = lambda self: hasattr(self, "model")
+    wrapper._estimator_type = property(kind_of)  # what earlier versions ask for
