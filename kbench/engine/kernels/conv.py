@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels import conv_run
+from kbench.engine.kernels import conv_run, winograd
 from kbench.engine.kernels import conv_sources as sources
 from kbench.engine.kernels.background import service
 from kbench.engine.kernels.conv_drive import Tiles
@@ -50,7 +50,12 @@ def find_to_kernel(dtype: str, rank: int) -> Call | None:
 
 
 def find(way: str, dtype: str) -> Call | None:
-    """One of the three above, by name, over two axes; all ranks share their kernels."""
+    """One of the three above, by name, over two axes; all ranks share their kernels.
+
+    Winograd's form is asked for as well, which the calls otherwise do when it first suits.
+    """
+    if dtype == "float32":
+        winograd.find_loops()
     finders = {"forward": find_forward, "to_input": find_to_input, "to_kernel": find_to_kernel}
     return finders[way](dtype, 2)
 

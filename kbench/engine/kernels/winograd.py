@@ -33,32 +33,21 @@ PLACES = 512
 """Output places that make up for the transform of the kernel; large kernels need more."""
 PARTS = 8
 """Parts with sums of their own in the gradient to the kernel."""
+WEIGHTS_AT_ONCE = 1024
+"""Channels times filters of one item of the transforms of kernels."""
 TILES = 28
 """Tiles of one item: two rows of fourteen, the height of a register tile."""
-
-# What a line of three weights becomes.
-_G = np.array(
-    [
-        [1 / 4, 0, 0],
-        [-1 / 6, -1 / 6, -1 / 6],
-        [-1 / 6, 1 / 6, -1 / 6],
-        [1 / 24, 1 / 12, 1 / 6],
-        [1 / 24, -1 / 12, 1 / 6],
-        [0, 0, 1],
-    ]
-)
-_WEIGHTS = np.einsum("ai,bj->abij", _G, _G).reshape(36, 9).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Loops:
     """The compiled transforms and the kernel around them."""
 
-    into: int
-    back: int
-    spread: int
-    kernel: Job
-    sum: Job
+    transforms: dict[str, int]
+    """Addresses by name."""
+    gather: Job
+    reduce: Job
+    weights: Job
 
 
 _ready: list[Loops] = []
@@ -75,18 +64,20 @@ def find_loops() -> Loops | None:
     """The compiled loops, or None while they are not ready."""
     if _ready:
         return _ready[0]
-    tiles = service.submit("winograd_tiles_float32", _tile_text)
-    text = functools.partial(filled, sources.KERNEL, "float32", sources.FIELDS)
-    kernel = service.submit("winograd_gather_float32", text)
-    text = functools.partial(filled, sources.SUM, "float32", sources.SUM_FIELDS)
-    totals = service.submit("winograd_reduce_float32", text)
-    if tiles is None or kernel is None or totals is None:
+    texts = {
+        "tiles": _tile_text,
+        "gather": lambda: filled(sources.KERNEL, "float32", sources.FIELDS),
+        "reduce": lambda: filled(sources.SUM, "float32", sources.SUM_FIELDS),
+        "weights": lambda: filled(sources.WEIGHTS, "float32", sources.WEIGHT_FIELDS),
+    }
+    jobs = {name: service.submit(f"winograd_{name}_float32", text) for name, text in texts.items()}
+    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
+    if len(done) < len(jobs):
         return None
-    if not tiles.state == kernel.state == totals.state == "ready":
-        return None
-    module: Any = tiles.module
-    addresses = [int(one.address) for one in (module.into, module.back, module.spread)]
-    _ready.append(Loops(*addresses, kernel, totals))
+    tiles: Any = done.pop("tiles").module
+    _ready.append(
+        Loops({name: int(getattr(tiles, name).address) for name in sources.NAMES}, **done)
+    )
     return _ready[0]
 
 
@@ -120,13 +111,17 @@ def run(
     """
     before = tuple(2 - pad if back else pad for pad in pads[1:])
     pack, plan = _planned(tiles, loops, out.shape, x.shape, back, before)
-    with np.errstate(all="ignore"):
-        spread = (_WEIGHTS[:, ::-1] if back else _WEIGHTS) @ kernel.reshape(9, -1)
+    # Backwards the window is turned around: from the last weight on, in steps to the left.
+    cell = kernel[0, 0, 0].nbytes
+    begin, step = (address_of(kernel) + 8 * cell, -cell) if back else (address_of(kernel), cell)
+    spread = np.empty((36, kernel[0, 0, 0].size), np.float32)
+    plan_weights = _planned_weights(loops, "weights", spread.shape[1], step)
+    plan_weights(loops.weights, "float32", check, begin, address_of(spread))
     packed = np.empty(36 * x.shape[4] * -(-out.shape[4] // tiles.lanes) * tiles.lanes, np.float32)
     pack(tiles.pack, "float32", check, address_of(packed), address_of(spread))
     strange = np.zeros(1, np.int64)
     addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
-    plan(loops.kernel, "float32", check, *addresses)
+    plan(loops.gather, "float32", check, *addresses)
     return not strange[0]
 
 
@@ -150,7 +145,7 @@ def _planned(
     _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
     values |= {
         "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
-        "back": loops.back,
+        "back": loops.transforms["back"],
     }  # fmt: skip
     items = -(-x[0] * values["tile_rows"] // values["together"])
     count = values["together"] * values["tile_columns"]
@@ -171,7 +166,7 @@ def _shared(
     value_plane, sum_plane = count * value_bytes + 192, count * sum_bytes + 192
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "into": loops.into, "images": x[0], "in_rows": x[2], "in_columns": x[3],
+        "into": loops.transforms["into"], "images": x[0], "in_rows": x[2], "in_columns": x[3],
         "channels": channels, "out_rows": out[2], "out_columns": out[3], "filters": filters,
         "top": before[0], "left": before[1], "tile_rows": tile_rows, "tile_columns": tile_columns,
         "together": together, "value_bytes": value_bytes, "value_plane": value_plane,
@@ -187,11 +182,23 @@ def to_kernel(
     """The gradient to the kernel; False when it is not finite, for the direct form to say why."""
     parts, plan = _planned_sums(tiles, loops, g.shape, x.shape, tuple(pads[1:]))
     partials = np.empty((parts, 36, out[0, 0, 0].size), np.float32)
-    plan(loops.sum, "float32", check, address_of(partials), address_of(x), address_of(g))
+    plan(loops.reduce, "float32", check, address_of(partials), address_of(x), address_of(g))
     with np.errstate(all="ignore"):
-        total = np.add.reduce(partials, axis=0)
-        np.matmul(_WEIGHTS.T, total, out=out.reshape(9, -1))
-        return bool(np.isfinite(out).all())
+        total = partials[0] if parts == 1 else np.add.reduce(partials, axis=0)
+    back = _planned_weights(loops, "totals", total.shape[1], out[0, 0, 0].nbytes)
+    back(loops.weights, "float32", check, address_of(total), address_of(out))
+    return bool(np.isfinite(out).all())
+
+
+@functools.lru_cache(PLANS)
+def _planned_weights(loops: Loops, name: str, count: int, step: int) -> Run:
+    """The transform of a kernel of `count` channels times filters, `step` bytes between weights."""
+    values = {
+        "transform": loops.transforms[name], "row": 3 * step, "column": step, "plane": 4 * count,
+        "count": count, "chunk": WEIGHTS_AT_ONCE,
+    }  # fmt: skip
+    items = -(-count // WEIGHTS_AT_ONCE)
+    return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, WEIGHTS_AT_ONCE))
 
 
 @functools.lru_cache(PLANS)
@@ -205,8 +212,8 @@ def _planned_sums(tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, before: Sizes)
     areas = (max(areas[0], 16 * 4 * values["tile_columns"] * filters), *areas[1:3], 64)
     _, values_at, sums_at, table_at, _ = starts(areas)
     values |= {
-        "each": each, "spread": loops.spread, "values_at": values_at, "sums_at": sums_at,
-        "table_at": table_at,
+        "each": each, "spread": loops.transforms["spread"],
+        "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
     }  # fmt: skip
     count = each * values["tile_columns"]
     work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)

@@ -10,24 +10,36 @@ import textwrap
 
 TILES = '''"""The transforms of Winograd's convolution in float32."""
 from kbench.engine.kernels.compile import entry
-from kbench.engine.kernels.winograd_tile import transforms
+from kbench.engine.kernels.winograd_tile import transform
 
-_into, _back, _spread = transforms("float32", LANES)
+'''
+NAMES = ("into", "back", "spread", "weights", "totals")
 
-
-@entry(6)
-def into(source, target, row, column, plane, channels):
-    _into(source, target, row, column, plane, channels)
-
-
-@entry(6)
-def back(source, target, row, column, plane, channels):
-    _back(source, target, row, column, plane, channels)
+_TRANSFORM = """
+_NAME = transform("NAME", "float32", LANES)
 
 
 @entry(6)
-def spread(source, target, row, column, plane, channels):
-    _spread(source, target, row, column, plane, channels)
+def NAME(source, target, row, column, plane, channels):
+    _NAME(source, target, row, column, plane, channels)
+
+"""
+TILES += "\n".join(_TRANSFORM.replace("NAME", name) for name in NAMES)
+
+WEIGHT_FIELDS = ("source", "target", "transform", "row", "column", "plane", "count", "chunk")
+
+WEIGHTS = '''"""Transforms of all channels and filters of a 3x3 kernel of float32, or back."""
+from kbench.engine.kernels.conv_memory import call_6
+from kbench.engine.kernels.toolkit import field, range_kernel
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    for item in range(start, stop):
+        first = item * chunk
+        call_6(transform, source + first * SIZE, target + first * SIZE, row, column, plane,
+               min(chunk, count - first))
 '''
 
 ROWS = """        for tile_row in range(tile0, tile1):

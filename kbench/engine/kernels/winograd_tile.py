@@ -9,6 +9,8 @@ Only the background thread imports this: it loads LLVM.
 
 from __future__ import annotations
 
+import functools
+
 from kbench.engine.kernels.compile import intrinsic, ir, types
 from kbench.engine.kernels.conv_tile import number
 from kbench.engine.kernels.depthwise_tile import Channels
@@ -21,6 +23,10 @@ class _Transform(Channels):
         """factor * x + y."""
         constant = ir.Constant(self.vector, [float(factor)] * self.lanes)
         return self.multiply_add(builder, constant, x, y)
+
+    def scaled(self, builder, factor, x):
+        """factor * x."""
+        return builder.fmul(ir.Constant(self.vector, [float(factor)] * self.lanes), x)
 
     def inputs(self, builder, d):
         """Six numbers of a line of six inputs."""
@@ -61,6 +67,31 @@ class _Transform(Channels):
             self.times(builder, 2, e, c),
             self.times(builder, -2, e, c),
             y[3],
+        ]
+
+    def weights(self, builder, w):
+        """Six numbers of a line of three weights."""
+        outer = builder.fadd(w[0], w[2])
+        sixth = self.scaled(builder, -1 / 6, outer)
+        far = self.times(builder, 1 / 24, w[0], self.scaled(builder, 1 / 6, w[2]))
+        return [
+            self.scaled(builder, 1 / 4, w[0]),
+            self.times(builder, -1 / 6, w[1], sixth),
+            self.times(builder, 1 / 6, w[1], sixth),
+            self.times(builder, 1 / 12, w[1], far),
+            self.times(builder, -1 / 12, w[1], far),
+            w[2],
+        ]
+
+    def totals(self, builder, d):
+        """Three gradients of weights of a line of six sums: the way back of `weights`."""
+        a, b = builder.fadd(d[1], d[2]), builder.fsub(d[2], d[1])
+        c, e = builder.fadd(d[3], d[4]), builder.fsub(d[3], d[4])
+        near = self.scaled(builder, -1 / 6, a)
+        return [
+            self.times(builder, 1 / 4, d[0], self.times(builder, 1 / 24, c, near)),
+            self.times(builder, 1 / 6, b, self.scaled(builder, 1 / 12, e)),
+            builder.fadd(self.times(builder, 1 / 6, c, near), d[5]),
         ]
 
     def both(self, builder, grid, one):
@@ -109,43 +140,35 @@ def _planes(plane):
     return offset
 
 
-def transforms(dtype, lanes):
-    """Three operations: (x, values, row, column, plane, channels) spreads inputs into planes.
+# name: (method of a line, lines known, lines made, whether planes are read and not written)
+_FORMS = {
+    "into": (_Transform.inputs, 6, 6, False),
+    "back": (_Transform.outputs, 6, 4, True),
+    "spread": (_Transform.slopes, 4, 6, False),
+    "weights": (_Transform.weights, 3, 6, False),
+    "totals": (_Transform.totals, 6, 3, True),
+}
 
-    The second goes back from sums to outputs, the third spreads gradients of the outputs.
+
+def transform(name, dtype, lanes):
+    """An operation (from, to, row, column, plane, channels) on a grid and its 36 planes; in bytes.
+
+    "into" spreads inputs, "back" gives outputs of sums; "spread" spreads gradients of the outputs,
+    "weights" the kernel, and "totals" gives the kernel's gradient of sums.
     """
+    method, known, made, reads_planes = _FORMS[name]
 
     @intrinsic
-    def into(typing, source, target, row, column, plane, channels):
+    def run(typing, source, target, row, column, plane, channels):
         def codegen(context, builder, signature, arguments):
-            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_in_{lanes}", 6)
+            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_{name}_{lanes}", 6)
             _, _, row, column, plane, _ = one.function.args
-            function = one.emit(one.inputs, 6, 6, _steps(row, column), _planes(plane))
+            steps = [_steps(row, column), _planes(plane)]
+            line = functools.partial(method, one)
+            function = one.emit(line, known, made, *(steps[::-1] if reads_planes else steps))
             builder.call(function, arguments)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 6), codegen
 
-    @intrinsic
-    def back(typing, source, target, row, column, plane, channels):
-        def codegen(context, builder, signature, arguments):
-            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_out_{lanes}", 6)
-            _, _, row, column, plane, _ = one.function.args
-            function = one.emit(one.outputs, 6, 4, _planes(plane), _steps(row, column))
-            builder.call(function, arguments)
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 6), codegen
-
-    @intrinsic
-    def spread(typing, source, target, row, column, plane, channels):
-        def codegen(context, builder, signature, arguments):
-            one = _Transform(builder.module, dtype, lanes, f"kbench_winograd_spread_{lanes}", 6)
-            _, _, row, column, plane, _ = one.function.args
-            function = one.emit(one.slopes, 4, 6, _steps(row, column), _planes(plane))
-            builder.call(function, arguments)
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 6), codegen
-
-    return into, back, spread
+    return run
