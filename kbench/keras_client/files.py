@@ -23,6 +23,11 @@ def stored(attributes: Any, name: str) -> Any:
     kind = attributes.get_id(name).get_type()
     if not isinstance(kind, h5py.h5t.TypeStringID) or kind.get_cset() != h5py.h5t.CSET_ASCII:
         return value
+    return _encoded(value)
+
+
+def _encoded(value: Any) -> Any:
+    """Text, or an array of it, as bytes."""
     if isinstance(value, str):
         return value.encode("utf-8")
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -33,13 +38,13 @@ def stored(attributes: Any, name: str) -> Any:
 
 
 class _Attributes:
-    """The attributes of a group, read as above."""
+    """The attributes of a group, their text as bytes, whoever wrote the file."""
 
     def __init__(self, own: Any) -> None:
         self._own = own
 
     def __getitem__(self, name: str) -> Any:
-        return stored(self._own, name)
+        return _encoded(self._own[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._own
