@@ -11,6 +11,7 @@ from textual.content import Content
 from kbench.tui import rows as model
 from kbench.tui.link import AskFailed, Latest, Work
 from kbench.tui.messages import TitleChanged
+from kbench.tui.outline import root_of
 from kbench.tui.screens import overlays
 from kbench.tui.widgets.plan import PlanTable
 from kbench.tui.widgets.settings import SettingsPane
@@ -33,6 +34,7 @@ class Panes:
         self._dirty: set[str] = set()
         self._all = True  # every name must be asked for: first time, or another kernel
         self._plan_dirty = True
+        self._parts_dirty = False
         self._requests = {name: Latest(self._work) for name in ("variables", "value", "plan")}
         self.round_trips: list[float] = []
 
@@ -87,10 +89,15 @@ class Panes:
         if self.screen.conductor.state not in ("idle", "busy"):
             return
         names_shown = self.screen.shows("variables") or self.screen.shows("value")
-        if names_shown and (self._all or self._dirty):
+        if names_shown and (self._all or self._dirty or self._parts_dirty):
             self._requests["variables"].submit(self._fetch_rows)
         if self._plan_dirty and self.screen.shows("plan"):
             self._requests["plan"].submit(self._fetch_plan)
+
+    def parts_wanted(self) -> None:
+        """A model was unfolded, or its rows were scrolled to."""
+        self._parts_dirty = True
+        self.refresh()
 
     # ------------------------------------------------------------------ variables
 
@@ -99,29 +106,48 @@ class Panes:
         if table is None:
             return
         everything, names = self._all, sorted(self._dirty)
-        self._all, self._dirty = False, set()
-        try:
-            rows = await self._all_rows(None if everything else names)
-        except AskFailed as error:
-            self._dirty.update(names)
-            self._all = self._all or everything
-            words = f"Variables: {error}"
-            self.screen.on_title_changed(TitleChanged("variables", words))
-            return
-        if everything:
-            table.forget()
-        present = {row.name for row in rows}
-        table.update_rows(rows, [name for name in names if name not in present])
-        self._follow_value({row.name: row for row in rows}, set(names) - present)
+        self._all, self._parts_dirty, self._dirty = False, False, set()
+        if everything or names:
+            try:
+                rows = await self._all_rows("summary", {} if everything else {"names": names})
+            except AskFailed as error:
+                self._dirty.update(names)
+                self._all = self._all or everything
+                words = f"Variables: {error}"
+                self.screen.on_title_changed(TitleChanged("variables", words))
+                return
+            if everything:
+                table.forget()
+            found = model.rows_of({"rows": rows})
+            present = {row.name for row in found}
+            table.update_rows(found, [name for name in names if name not in present])
+            table.outline.changed(present)
+            self._follow_value({row.name: row for row in found}, set(names) - present)
+        await self._fetch_parts(table, names)
 
-    async def _all_rows(self, names: list[str] | None) -> list[model.Row]:
-        """Rows of these names or of all; the inspector gives them in pages."""
-        arguments: dict[str, Any] = {} if names is None else {"names": names}
-        rows: list[model.Row] = []
+    async def _fetch_parts(self, table: VariablesTable, names: list[str]) -> None:
+        """What is below unfolded rows on the screen, and the part in the value pane."""
+        asked = table.outline.wanted(set(table.keys_shown()))
+        pane = self._find(ValuePane)
+        shown = pane.shown if pane is not None and "/" in pane.shown else ""
+        try:
+            if asked:
+                table.take_parts(asked, await self._all_rows("parts", {"names": asked}))
+            if shown and root_of(shown) in names:
+                rows = model.rows_of({"rows": await self._all_rows("summary", {"names": [shown]})})
+                table.outline.update(rows)
+                found = {row.name: row for row in rows}
+                self._follow_value(found, {shown} - set(found))
+        except AskFailed as error:
+            self.screen.on_title_changed(TitleChanged("variables", f"Variables: {error}"))
+
+    async def _all_rows(self, verb: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a reply; the inspector gives them in pages."""
+        rows: list[dict[str, Any]] = []
         start: int | None = 0
         while start is not None:
-            data = await self.link.ask("summary", start=start, **arguments)
-            rows += model.rows_of(data)
+            data = await self.link.ask(verb, start=start, **arguments)
+            rows += data.get("rows") or []
             following = data.get("next")
             start = following if isinstance(following, int) and following > start else None
         return rows
@@ -146,15 +172,36 @@ class Panes:
         if self.show_value(name):
             self.screen.action_pane("value")
 
-    def show_value(self, name: str) -> bool:
+    def show_value(self, name: str, as_graph: bool = False) -> bool:
         """Show a name in the value pane, wherever the focus is."""
         table, pane = self._find(VariablesTable), self._find(ValuePane)
-        row = table.known.get(name) if table is not None else None
+        row = table.find(name) if table is not None else None
         if pane is None or row is None:
             return False
-        if pane.shown != name or pane.row is None:
-            pane.open(row)
+        if pane.shown != name or pane.row is None or pane.as_graph != as_graph:
+            pane.open(row, as_graph)
         return True
+
+    def open_graph(self, name: str) -> None:
+        """Show how a name comes about and go there."""
+        if self.show_value(name, as_graph=True):
+            self.screen.action_pane("value")
+
+    def fetch_graph(self, name: str) -> None:
+        """Fetch a graph for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_graph(name))
+
+    async def _fetch_graph(self, name: str) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or name != pane.shown:
+            return
+        try:
+            data = await self.link.ask("graph", name=name)
+        except AskFailed as error:
+            pane.fail(str(error))
+            return
+        if name == pane.shown:
+            pane.show_graph(data)
 
     def fetch_window(self, view: View) -> None:
         """Fetch a window for the value pane."""
@@ -188,7 +235,7 @@ class Panes:
     async def exact(self, name: str) -> None:
         """Statistics of every element of a large array."""
         pane, table = self._find(ValuePane), self._find(VariablesTable)
-        row = table.known.get(name) if table is not None else None
+        row = table.find(name) if table is not None else None
         if row is None:
             return
         try:
@@ -228,7 +275,8 @@ class Panes:
         index = pane.full_index()
         text = pane.grid.cell(*pane.grid.at)[0] or ""
         place = ", ".join(str(one) for one in index)
-        code = f"{pane.shown}[{place}]" if index else pane.shown
+        name = pane.shown if pane.row is None else pane.row.expression
+        code = f"{name}[{place}]" if index else name
         overlays.show_text(self.screen, code, [Content(text)])
 
     # ------------------------------------------------------------------ settings and plan

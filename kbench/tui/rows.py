@@ -17,6 +17,8 @@ KIND_WORDS = {
     "scalar": "num",
     "sequence": "seq",
     "object": "obj",
+    "model": "mod",
+    "layer": "lay",
 }
 
 
@@ -108,6 +110,19 @@ class Row:
     version: int | None = None
     place: str = ""
     evaluated: bool = False
+    label: str = ""  # of a part: its name within the whole, which `name` addresses
+    parts: int = 0
+    code: str = ""
+
+    @property
+    def symbolic(self) -> bool:
+        """True for what has no value of its own, but a graph that leads to it."""
+        return self.kind in ("placeholder", "tensor", "update", "function", "layer", "model")
+
+    @property
+    def expression(self) -> str:
+        """What to type for it."""
+        return self.code or self.name
 
     @property
     def held(self) -> bool:
@@ -173,11 +188,16 @@ def row_of(row: Mapping[str, Any]) -> Row:
         version=row.get("version"),
         place=str(row.get("place") or ""),
         evaluated=bool(last.get("text")),
+        label=str(row.get("label") or ""),
+        parts=int(row.get("parts") or 0),
+        code=str(row.get("code") or ""),
     )
 
 
 def _note(row: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     """Words for what has no range: the value of a scalar, the last value of a symbol, a type."""
+    if row["kind"] == "variable" and row.get("trainable") is False:
+        return "not trained"
     if row.get("text"):
         return str(row["text"]).removeprefix("function ")
     if last.get("text"):

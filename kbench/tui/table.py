@@ -136,6 +136,10 @@ class Table(LineView):
         """The key of the row under the cursor."""
         return self._rows[self._at][0] if self._at < len(self._rows) else None
 
+    def keys(self) -> list[str]:
+        """Keys of all rows in their order."""
+        return [name for name, _ in self._rows]
+
     def keys_shown(self) -> list[str]:
         """Keys of the rows on screen."""
         top = self.scroll_offset.y

@@ -241,11 +241,24 @@ def _output(value: object, model: object) -> dict[str, Any]:
     return {"shape": shape, "dtype": str(spec.dtype)}
 
 
-def weight_facts(weight: Weight, owner: object) -> dict[str, Any]:
+def weight_facts(part: Part) -> dict[str, Any]:
     """What a weight's row says besides its values: its name within the layer, whether it learns."""
-    name = describe.printable(weight.variable.name).removesuffix(":0")
-    label = name.removeprefix(f"{name_of(owner)}/")
-    return {"label": label, "trainable": weight.trainable}
+    assert part.weight is not None
+    name = describe.printable(part.weight.variable.name).removesuffix(":0")
+    label = name.removeprefix(f"{name_of(part.owner)}/")
+    return {"label": label, "trainable": part.weight.trainable, "code": code_of(part)}
+
+
+def code_of(part: Part) -> str:
+    """What a user would type for a part: `model.layers[2].weights[0]`."""
+    name, *steps = part.address.split("/")
+    text = name + "".join(f".layers[{one}]" for one in steps if one[:1] != "w")
+    if part.weight is None:
+        return text
+    # Keras lists the trained ones first.
+    known = sorted(weights(part.owner), key=lambda one: not one.trainable)
+    at = next(n for n, one in enumerate(known) if one.variable is part.value)
+    return f"{text}.weights[{at}]"
 
 
 def step(model: object) -> int | None:

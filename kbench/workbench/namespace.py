@@ -250,11 +250,12 @@ class View:
         key = part.address
         row = {"name": describe.printable(key.rpartition("/")[2]), "key": key}
         if part.weight is None:
-            return {**row, **keras_models.facts(part.value, part.owner)}
+            code = keras_models.code_of(part)
+            return {**row, **keras_models.facts(part.value, part.owner), "code": code}
         facts = row_facts.facts(part.value)
         if facts.pop("held", False) and statistics:
             facts.update(row_facts.range_of(self._weight_statistics(part.value)))
-        return {**row, **facts, **keras_models.weight_facts(part.weight, part.owner)}
+        return {**row, **facts, **keras_models.weight_facts(part)}
 
     def _weight_statistics(self, variable: Any) -> dict[str, Any]:
         """Statistics of a weight, from the cache while its version is the same."""

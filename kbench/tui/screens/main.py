@@ -156,6 +156,14 @@ class MainScreen(PaneScreen):
         """Slash in the variables."""
         overlays.ask_filter(self)
 
+    def on_variables_table_parts_wanted(self) -> None:
+        """A model is unfolded, or scrolled to."""
+        self.panes.parts_wanted()
+
+    def on_variables_table_graph_wanted(self, event: VariablesTable.GraphWanted) -> None:
+        """o in the variables."""
+        self.panes.open_graph(event.name)
+
     def on_variables_table_exact_wanted(self, event: VariablesTable.ExactWanted) -> None:
         """x in the variables."""
         self.background(partial(self.panes.exact, event.name))
@@ -163,6 +171,10 @@ class MainScreen(PaneScreen):
     def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
         """The value pane needs another part."""
         self.panes.fetch_window(event.view)
+
+    def on_value_pane_fetch_graph(self, event: ValuePane.FetchGraph) -> None:
+        """The value pane shows what has a graph in place of a value."""
+        self.panes.fetch_graph(event.name)
 
     def on_value_pane_command(self, event: ValuePane.Command) -> None:
         """A key of the value pane that needs the kernel or a dialog."""

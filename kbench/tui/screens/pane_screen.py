@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kbench.tui.app import WorkbenchApp
 
-INNER = {"value": "grid", "settings": "settings-list"}  # what takes the focus in a pane
+# What takes the focus in a pane: the first that is shown.
+INNER = {"value": ("grid", "graph"), "settings": ("settings-list",)}
 PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
 
 
@@ -166,7 +167,8 @@ class PaneScreen(Screen[None]):
         self.call_after_refresh(self._focus_pane, pane)
 
     def _focus_pane(self, pane: str) -> None:
-        widget = self._widget(INNER.get(pane, pane))
+        inner = (self._widget(name) for name in INNER.get(pane, (pane,)))
+        widget = next((one for one in inner if one is not None and one.display), None)
         if widget is not None and self.shows(pane):
             widget.focus()
 

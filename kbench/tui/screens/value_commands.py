@@ -77,7 +77,10 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
 
     def take(path: str | None) -> None:
         if path:
-            screen.conductor.run(f"{EXPORT}({pane.shown}, {path!r})")
+            screen.conductor.run(f"{EXPORT}({name}, {path!r})")
 
-    title = f"write {pane.shown} to a file (.npy .csv .json .png)"
-    screen.app.push_screen(Ask(title, f"{pane.shown}.npy"), take)
+    row = pane.row
+    name = pane.shown if row is None else row.expression
+    file = pane.shown if row is None or not row.code else row.label.replace("/", "_")
+    title = f"write {name} to a file (.npy .csv .json .png)"
+    screen.app.push_screen(Ask(title, f"{file}.npy"), take)

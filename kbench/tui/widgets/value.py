@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -16,6 +18,7 @@ from kbench.tui.rows import Row, Statistics, Window, number_text, shape_text
 from kbench.tui.slices import Target, text_of
 from kbench.tui.text import safe
 from kbench.tui.widgets.bars import Line
+from kbench.tui.widgets.graph import GraphView
 from kbench.tui.widgets.value_grid import ValueGrid, View
 
 
@@ -27,6 +30,13 @@ class ValuePane(Vertical):
 
         def __init__(self, view: View) -> None:
             self.view = view
+            super().__init__()
+
+    class FetchGraph(Message):
+        """The graph of the shown name is needed."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
             super().__init__()
 
     class Command(Message):
@@ -42,16 +52,19 @@ class ValuePane(Vertical):
         self.row: Row | None = None
         self.stats: Statistics | None = None
         self.note = ""
+        self.as_graph = False
 
     def compose(self) -> ComposeResult:
-        """Head, axes, grid, statistics."""
+        """Head, axes, grid or graph, statistics."""
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
+        yield GraphView()
         yield Line("value-foot")
 
     def on_mount(self) -> None:
         """Say what to do."""
+        self.graph.display = False
         self._describe()
 
     @property
@@ -59,17 +72,34 @@ class ValuePane(Vertical):
         """The grid."""
         return self.query_one(ValueGrid)
 
+    @property
+    def graph(self) -> GraphView:
+        """What stands in the place of the grid when there is no value."""
+        return self.query_one(GraphView)
+
+    def _fetch(self, row: Row) -> None:
+        """Ask for the cells, or for the graph of what has none."""
+        as_graph = row.symbolic and (self.as_graph or not row.held)
+        had_focus = self.has_pseudo_class("focus-within")
+        self.graph.display, self.grid.display = as_graph, not as_graph
+        if had_focus and self.is_attached:
+            (self.graph if as_graph else self.grid).focus()
+        if as_graph:
+            self.post_message(self.FetchGraph(row.name))
+        elif row.held:
+            self.post_message(self.Fetch(self.grid.view(row.name)))
+
     # ------------------------------------------------------------------ content
 
-    def open(self, row: Row) -> None:
-        """Show this name from its start."""
+    def open(self, row: Row, as_graph: bool = False) -> None:
+        """Show this name from its start; as a graph if asked, or if it has no value."""
         if row.name != self.shown:
             self.grid.clear()
+            self.graph.clear()
             self.stats = None
-        self.shown, self.row, self.note = row.name, row, ""
+        self.shown, self.row, self.note, self.as_graph = row.name, row, "", as_graph
         self._describe()
-        if row.held:
-            self.post_message(self.Fetch(self.grid.view(row.name)))
+        self._fetch(row)
 
     def update_row(self, row: Row | None) -> bool:
         """The shown name has changed or is gone; True when its window must be fetched again."""
@@ -77,17 +107,25 @@ class ValuePane(Vertical):
             self.note = f"{self.shown} is gone"
             self.row = None
             self.grid.clear()
+            self.graph.clear()
             self._describe()
             return False
+        again = row.held or self.row is None or row.shape != self.row.shape
         self.row, self.note = row, ""
         self.stats = row.stats
         self._describe()
-        return row.held
+        return again
 
     def refetch(self) -> None:
         """Fetch the present window again."""
-        if self.shown and self.row is not None and self.row.held:
-            self.post_message(self.Fetch(self.grid.view(self.shown)))
+        if self.shown and self.row is not None:
+            self._fetch(self.row)
+
+    def show_graph(self, reply: Mapping[str, Any]) -> None:
+        """Draw what was fetched."""
+        self.note = ""
+        self.graph.show(reply)
+        self._describe()
 
     def show_window(self, window: Window) -> None:
         """Draw what was fetched."""
@@ -202,7 +240,7 @@ class ValuePane(Vertical):
         event.stop()
         if event.what in ("slice_up", "slice_down"):
             self.step_slice(1 if event.what == "slice_up" else -1)
-        elif self.shown:
+        elif self.shown and self.row is not None:
             self.post_message(self.Command(event.what))
 
     # ------------------------------------------------------------------ words
@@ -222,12 +260,17 @@ class ValuePane(Vertical):
         version = f"  v{row.version}" if row.version is not None else ""
         head.show(
             Content.assemble(
-                (f" {safe(row.name)} ", "bold"),
+                (f" {self._title(row)} ", "bold"),
                 f"{shape_text(row.shape)}  {row.dtype}  {human_bytes(row.nbytes)}{version}",
             )
         )
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
-        self.post_message(TitleChanged("value", f"Value: {safe(row.name)}"))
+        self.post_message(TitleChanged("value", f"Value: {self._title(row)}"))
+
+    def _title(self, row: Row) -> str:
+        """`model.layers[0].weights[0] kernel` of a part, else the name."""
+        label = f" {safe(row.label)}" if row.label and row.label != row.name else ""
+        return safe(row.expression) + label
 
     def _axes_words(self, row: Row) -> str:
         if self.note:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from textual.content import Content
 from textual.message import Message
@@ -11,6 +12,7 @@ from textual.message import Message
 from kbench.tui import keys
 from kbench.tui.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.messages import CopyText, InsertText, TitleChanged
+from kbench.tui.outline import Outline
 from kbench.tui.palette import MUTED
 from kbench.tui.rows import (
     KIND_WORDS,
@@ -70,13 +72,15 @@ def note_words(row: Row, glyphs: Glyphs, narrow: bool = False) -> Content:
         words = Content(f"last fed {shape_text(row.fed)}" if row.fed is not None else "not fed yet")
     else:
         words = Content(safe(row.note))
+    if row.stats is not None and row.note and not row.stats.refused and row.label:
+        words = words + f"  {row.note}"
     if row.version is None:
         return words
     return words + (f" v{row.version}" if narrow else f"  v{row.version}")
 
 
 class VariablesTable(Table):
-    """One row per name; filter with /, sort with s, Enter shows the value."""
+    """One row per name; filter with /, sort with s, Enter shows the value or unfolds a model."""
 
     BINDINGS = keys.bindings("variables")
     columns = (
@@ -105,8 +109,19 @@ class VariablesTable(Table):
             self.name = name
             super().__init__()
 
+    class PartsWanted(Message):
+        """Rows below unfolded rows are on the screen, and not at hand or old."""
+
+    class GraphWanted(Message):
+        """The user wants to see how the name comes about."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__()
+
     def __init__(self) -> None:
         super().__init__("variables")
+        self.outline = Outline()
         self._known: dict[str, Row] = {}
         self._changes: dict[str, int] = {}
         self._tick = 0
@@ -119,10 +134,15 @@ class VariablesTable(Table):
         """All names, filtered or not."""
         return self._known
 
+    def find(self, name: str) -> Row | None:
+        """The row of a name or of a part."""
+        return self._known.get(name) or self.outline.find(name)
+
     def forget(self) -> None:
         """The kernel is another one: nothing is known."""
         self._known = {}
         self._changes = {}
+        self.outline = Outline()
         self._show()
 
     def update_rows(self, rows: Iterable[Row], gone: Iterable[str]) -> None:
@@ -135,12 +155,31 @@ class VariablesTable(Table):
                     changed.add(row.name)
                 self._known[row.name] = row
                 self._changes[row.name] = self._tick
+        gone = list(gone)
         for name in gone:
             self._known.pop(name, None)
             self._changes.pop(name, None)
+        self.outline.forget(gone)
         self._show()
         if changed:
             self.flash(changed)
+
+    def take_parts(self, asked: list[str], data: list[dict[str, Any]]) -> None:
+        """What the kernel says of the parts of unfolded rows."""
+        changed = self.outline.take(asked, data)
+        self._show()
+        if changed:
+            self.flash(changed)
+        self._ask_for_parts()
+
+    def _ask_for_parts(self) -> None:
+        if self.outline.wanted(set(self.keys_shown())):
+            self.post_message(self.PartsWanted())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Parts that come to the screen catch up."""
+        super().watch_scroll_y(old_value, new_value)
+        self._ask_for_parts()
 
     @property
     def filter_text(self) -> str:
@@ -185,16 +224,22 @@ class VariablesTable(Table):
         rows = [row for row in self._known.values() if wanted in row.name.lower()]
         rows.sort(key=self._order)
         self.empty_rows = self._empty()
-        self.fill([(row.name, self._cells(row)) for row in rows])
+        lines = self.outline.lines(rows)
+        self.fill([(row.name, self._cells(row, depth)) for depth, row in lines])
         count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
         extra = f"  /{self._filter}" if wanted else ""
         extra += f"  by {self._sort}" if self._sort != "name" else ""
         self.post_message(TitleChanged("variables", f"Variables ({count}){extra}"))
 
-    def _cells(self, row: Row) -> list[Content | str]:
+    def _cells(self, row: Row, depth: int = 0) -> list[Content | str]:
         narrow = self.narrow
+        mark = ""
+        if row.parts:
+            mark = "- " if row.name in self.outline.unfolded else "+ "
+        elif depth:
+            mark = "  "
         return [
-            safe(row.name),
+            " " * (depth * (1 if narrow else 2)) + mark + safe(row.label if depth else row.name),
             KIND_WORDS.get(row.kind, row.kind[:3]),
             shape_text(row.shape),
             (SHORT_DTYPES.get(row.dtype, row.dtype) if narrow else row.dtype) or "-",
@@ -223,13 +268,52 @@ class VariablesTable(Table):
         self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
         self._show()
 
-    def action_insert(self) -> None:
-        """Put the name into the prompt."""
+    def action_open(self) -> None:
+        """Unfold or fold a model or a layer; of anything else show the value."""
+        row = self.find(self.current_key or "")
+        if row is None or not row.parts:
+            super().action_open()
+        elif row.name in self.outline.unfolded:
+            self.action_fold()
+        else:
+            self.outline.unfold(row.name)
+            self._show()
+            self._ask_for_parts()
+
+    def action_fold(self) -> None:
+        """Fold the row, or go to the one that it is below."""
+        key = self.current_key or ""
+        parent = key.rpartition("/")[0]
+        if key in self.outline.unfolded:
+            self.outline.fold(key)
+            self._show()
+        elif parent in self.keys():
+            self.go(self.keys().index(parent))
+
+    def action_unfold(self) -> None:
+        """Unfold the row; a second time, what is below its rows too."""
+        row = self.find(self.current_key or "")
+        if row is None or not row.parts:
+            return
+        if row.name in self.outline.unfolded:
+            self.outline.unfold_below(row)
+        else:
+            self.outline.unfold(row.name)
+        self._show()
+        self._ask_for_parts()
+
+    def action_graph(self) -> None:
+        """Show how the name comes about."""
         if (key := self.current_key) is not None:
-            self.post_message(InsertText(key))
+            self.post_message(self.GraphWanted(key))
+
+    def action_insert(self) -> None:
+        """Put what stands for the row into the prompt."""
+        if (row := self.find(self.current_key or "")) is not None:
+            self.post_message(InsertText(row.expression))
 
     def action_copy(self) -> None:
         """Copy the row as text."""
-        if (key := self.current_key) is not None:
-            cells = (str(cell) for cell in self._cells(self._known[key]))
-            self.post_message(CopyText("  ".join(cells), key))
+        if (row := self.find(self.current_key or "")) is not None:
+            cells = (str(cell).strip() for cell in self._cells(row))
+            self.post_message(CopyText("  ".join(cells), row.label or row.name))

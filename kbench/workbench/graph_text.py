@@ -1,0 +1,147 @@
+"""A graph as lines of text: nodes from the output down to the inputs, rails beside them.
+
+    ●    add_1    Add        float32[?, 8]
+    ├─╮
+    ● │  dense_2  Dense      float32[?, 8]
+    ├─╯
+    ●    dense_1  Dense      float32[?, 8]
+    ●    input_1  InputLayer float32[?, 4]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_FOLDED = ("variable", "constant")  # told beside the node that takes them
+_PLAIN = str.maketrans("●│─├┤┼╮╯╭╰┴", "*|-+++\\//\\+")
+_TEXTS = 4  # folded inputs named on a line
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class GraphLine:
+    """`rails` and, unless the line only joins them, the node beside them."""
+
+    rails: str
+    row: Row | None = None
+    beside: str = ""
+
+
+def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
+    """The lines of rows as `describe.graph` gives them: with an `id` and the ids of `inputs`."""
+    known = {row["id"]: row for row in rows}
+    folded = {key for key, row in known.items() if row.get("kind") in _FOLDED and len(known) > 1}
+    inputs = {key: _distinct(row, known, folded) for key, row in known.items()}
+    rails = _Rails()
+    found: list[GraphLine] = []
+    for key in _order(inputs, folded):
+        texts = [_folded_text(known[one]) for one in known[key]["inputs"] if one in folded]
+        more = ", …" if len(texts) > _TEXTS else ""
+        beside = ", ".join(texts[:_TEXTS]) + more
+        found.append(GraphLine(rails.node(key), known[key], beside))
+        joint = rails.follow(key, inputs[key])
+        if joint:
+            found.append(GraphLine(joint))
+    if not ascii:
+        return found
+    return [
+        GraphLine(one.rails.translate(_PLAIN), one.row, one.beside.replace("…", "..."))
+        for one in found
+    ]
+
+
+def _distinct(row: Row, known: Mapping[int, Row], folded: set[int]) -> list[int]:
+    shown = [one for one in row["inputs"] if one in known and one not in folded]
+    return list(dict.fromkeys(shown))
+
+
+def _folded_text(row: Row) -> str:
+    return f"{str(row['name']).removesuffix(':0')} {row['spec']}"
+
+
+def _order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:
+    """Every node before its inputs, and the inputs of one node in their order."""
+    used = {one for sources in inputs.values() for one in sources}
+    roots = [key for key in inputs if key not in used and key not in folded]
+    done: dict[int, None] = {}
+    stack = [(key, False) for key in roots]
+    while stack:
+        key, expanded = stack.pop()
+        if expanded:
+            done[key] = None
+        elif key not in done:
+            stack.append((key, True))
+            stack.extend((one, False) for one in inputs[key] if one not in done)
+    return list(reversed(done))
+
+
+class _Rails:
+    """The edges that are under way, one column each; None is a free column."""
+
+    def __init__(self) -> None:
+        self._columns: list[int | None] = []
+
+    def _place(self, key: int) -> int:
+        """The column of a node, a new one if no edge has led to it."""
+        if key not in self._columns:
+            self._columns[self._free()] = key
+        return self._columns.index(key)
+
+    def _free(self) -> int:
+        if None not in self._columns:
+            self._columns.append(None)
+        return self._columns.index(None)
+
+    def node(self, key: int) -> str:
+        """The rails of the line on which a node stands."""
+        at = self._place(key)
+        marks = ["│" if one is not None else " " for one in self._columns]
+        marks[at] = "●"
+        return " ".join(marks)
+
+    def follow(self, key: int, inputs: Sequence[int]) -> str:
+        """Lead the node's column on to its inputs; the line that joins them if there must be."""
+        at = self._place(key)
+        before = list(self._columns)
+        self._columns[at] = None
+        targets = []
+        for one in inputs:
+            if one not in self._columns:
+                free = at if self._columns[at] is None else self._free()
+                self._columns[free] = one
+            targets.append(self._columns.index(one))
+        joint = "" if targets in ([], [at]) else self._joint(at, set(targets), before)
+        while self._columns and self._columns[-1] is None:
+            self._columns.pop()
+        return joint
+
+    def _joint(self, at: int, targets: set[int], before: list[int | None]) -> str:
+        first, last = min({at, *targets}), max({at, *targets})
+        text = ""
+        for column, after in enumerate(self._columns):
+            was = column < len(before) and before[column] is not None
+            left, right = first < column, column < last
+            inside = first <= column <= last
+            if column == at:
+                mark = _corner(left, right, up=True, down=column in targets)
+            elif column in targets:
+                mark = _corner(left, right, up=was, down=True)
+            elif after is not None:
+                mark = "┼" if inside else "│"
+            else:
+                mark = "─" if inside else " "
+            text += mark + ("─" if inside and right else " ")
+        return text.rstrip()
+
+
+def _corner(left: bool, right: bool, up: bool, down: bool) -> str:
+    """The character that joins these sides."""
+    if left and right:
+        return "┼" if down else "┴"
+    if up and down:
+        return "┤" if left else "├"
+    if down:
+        return "╮" if left else "╭"
+    return "╯" if left else "╰"
