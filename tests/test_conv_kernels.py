@@ -340,4 +340,5 @@ def test_what_suits():
     assert not conv.suits("to_kernel", (1, 1, 64, 64), 8 * 56 * 56)  # one matrix product
     assert not conv.suits("forward", (3, 3, 64, 1), 8 * 56 * 56)  # one column of results
     assert conv.suits("to_input", (3, 3, 64, 1), 8 * 56 * 56)
-    assert not conv.suits("to_input", (3, 3, 1, 32), 8 * 56 * 56)
+    assert not conv.suits("to_input", (3, 3, 2, 32), 8 * 56 * 56)
+    assert conv.suits("to_kernel", (3, 3, 2, 32), 8 * 56 * 56)

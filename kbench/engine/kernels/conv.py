@@ -179,11 +179,12 @@ def suits(what: str, kernel: Sequence[int], places: int) -> bool:
         places: images times output places of the convolution.
 
     Measured: below half a million products the call costs more than it gains. A window of one
-    place is a single matrix product, which BLAS does best. One column of results, where there are
-    channels enough for BLAS, leaves most of a vector idle.
+    place is a single matrix product, which BLAS does best. One or two columns of results, where
+    there are channels enough for BLAS, leave most of a vector idle.
     """
     *window, channels, filters = kernel
     if math.prod(window) == 1 or math.prod(kernel) * places < WORTH:
         return False
-    columns, summed = (channels, filters) if what == "to_input" else (filters, channels)
-    return columns > 1 or summed < 8
+    if what == "to_input":
+        return channels > 2 or filters < 8
+    return filters > 1 or channels < 8
