@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel
+from kbench.engine.blas import matmul
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, tensors_of
@@ -33,7 +34,7 @@ def multiply_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """`out = x @ y` for matrices, in pieces that leave at most 20 ms to an interrupt."""
     rows, inner, columns = x.shape[0], x.shape[1], y.shape[1]
     if 2 * rows * inner * columns <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
-        np.matmul(x, y, out=out)
+        matmul(x, y, out)
         return
     if inner > 2 * max(rows, columns):
         half = inner // 2
@@ -61,7 +62,7 @@ def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """Matrix products over leading axes, which broadcast."""
     work = 2 * out.size * x.shape[-1]
     if work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
-        np.matmul(x, y, out=out)
+        matmul(x, y, out)
     elif out.ndim == 2:
         multiply_into(out, x, y)
     else:
