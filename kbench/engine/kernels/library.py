@@ -297,8 +297,8 @@ def catalogue() -> list[tuple[str, str, str]]:
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
-    names = (*pools, "resize_stretch", "resize_shrink")
-    entries += [(name, dtype, "all") for name in names for dtype in FLOATS[1:]]
+    windows = (*pools, "resize_stretch", "resize_shrink")
+    entries += [(name, dtype, "all") for name in windows for dtype in FLOATS[1:]]
     entries += [("rows_take", f"uint{bits}", "all") for bits in (8, 16, 32, 64)]
     entries += [("rows_add", dtype, "all") for dtype in (*FLOATS, "int32", "int64")]
     kinds = importlib.import_module("kbench.engine.kernels.philox_fill").KINDS.items()
