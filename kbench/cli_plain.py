@@ -35,14 +35,13 @@ class Announcer:
             self._settings.append(name)
 
     def _state(self) -> dict[str, tuple[int, int]]:
-        """Identity and version of every tensor and array that has a public name."""
-        from kbench.engine import describe
+        """Identity and version of every tensor, array and model that has a public name."""
+        from kbench.workbench import row_facts
 
         return {
-            name: (id(value), getattr(value, "version", 0))
+            name: (id(value), row_facts.version(value))
             for name, value in list(self._names.items())
-            if not name.startswith("_")
-            and (describe.is_tensor(value) or describe.held_array(value) is not None)
+            if not name.startswith("_") and _announced(value)
         }
 
     def announce(self, *_: object) -> None:
@@ -65,6 +64,14 @@ class Announcer:
         if gone:
             self._say(f"gone: {', '.join(gone[:_MOST])}")
         self._known = state
+
+
+def _announced(value: Any) -> bool:
+    from kbench.engine import describe
+    from kbench.workbench import keras_models
+
+    array = describe.held_array(value) is not None
+    return array or describe.is_tensor(value) or keras_models.is_layer(value)
 
 
 def fold_errors(shell: Any) -> None:

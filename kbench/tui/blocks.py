@@ -13,6 +13,7 @@ from kbench.tui.error_rows import error_rows
 from kbench.tui.glyphs import Glyphs, human_seconds
 from kbench.tui.palette import MUTED
 from kbench.tui.text import OutputDecoder, fold, safe
+from kbench.workbench.terminal import overwrite, settled
 
 MOST_ROWS = 10_000
 STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
@@ -54,6 +55,7 @@ class StreamPart:
     def append(self, text: str) -> None:
         """Add printed text."""
         *whole, self._open = (self._open + text).replace("\r\n", "\n").split("\n")
+        self._open = settled(self._open)  # a progress bar is redrawn thousands of times
         self._done += [self._decoder.line(line) for line in whole]
         if len(self._done) > MOST_ROWS:
             cut = len(self._done) - MOST_ROWS
@@ -64,7 +66,7 @@ class StreamPart:
     def plain(self) -> str:
         """The text without colours, for copying."""
         lines = [line.plain for line in self._done]
-        return "\n".join([*lines, self._open] if self._open else lines)
+        return "\n".join([*lines, overwrite(self._open)] if self._open else lines)
 
     def rows(self, width: int) -> list[Content]:
         """The text as rows of at most `width` cells."""

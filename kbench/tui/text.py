@@ -8,6 +8,8 @@ from rich.ansi import AnsiDecoder
 from rich.cells import cell_len
 from textual.content import Content
 
+from kbench.workbench.terminal import overwrite
+
 # C0 without tab and newline, DEL, C1, and the characters that reorder or hide their neighbours.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -39,19 +41,6 @@ def one_line(text: str, width: int, ellipsis: str = "…") -> str:
     while flat and cell_len(flat) > room:
         flat = flat[: min(len(flat) - 1, room)] if len(flat) > room else flat[:-1]
     return (flat + ellipsis)[:width] if width < len(ellipsis) else flat + ellipsis
-
-
-def overwrite(line: str) -> str:
-    """What a terminal shows of a line with carriage returns and backspaces in it."""
-    if "\r" in line:
-        shown = ""
-        for piece in line.split("\r"):
-            shown = piece + shown[len(piece):]
-        line = shown
-    while "\b" in line:
-        shorter = re.sub("[^\b]\b", "", line, count=0)
-        line = shorter if shorter != line else line.replace("\b", "")
-    return line
 
 
 class OutputDecoder:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import codeop
+import dataclasses
 import itertools
 import warnings
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.engine.signal import Signal
-from kbench.workbench import events
+from kbench.workbench import events, terminal
 from kbench.workbench.journal import Journal
 
 Reply = dict[str, Any]
@@ -148,10 +149,24 @@ class Session(abc.ABC):
             return
         if isinstance(event, events.ClearOutput):
             cell.outputs.clear()
-        elif isinstance(event, (events.Stream, events.Result, events.Error)):
-            cell.kept += len(event.text) if isinstance(event, events.Stream) else 0
-            if cell.kept <= KEPT_TEXT:
-                cell.outputs.append(event)
+        elif isinstance(event, events.Stream):
+            _keep_text(cell, event)
+        elif isinstance(event, (events.Result, events.Error)) and cell.kept <= KEPT_TEXT:
+            cell.outputs.append(event)
+
+
+def _keep_text(cell: Cell, event: events.Stream) -> None:
+    """Remember printed text; what redraws a line, as progress bars do, takes the line's place."""
+    last = cell.outputs[-1] if cell.outputs else None
+    redraws = "\r" in event.text or "\b" in event.text
+    if redraws and isinstance(last, events.Stream) and last.name == event.name:
+        text = terminal.joined(last.text, event.text)
+        cell.kept += len(text) - len(last.text)
+        cell.outputs[-1] = dataclasses.replace(last, text=text)
+        return
+    cell.kept += len(event.text)
+    if cell.kept <= KEPT_TEXT:
+        cell.outputs.append(event)
 
 
 def completion(code: str, found: list[tuple[str, str]], start: int, end: int) -> Completion:

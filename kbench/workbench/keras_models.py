@@ -212,18 +212,18 @@ def facts(value: object, model: object = None) -> dict[str, Any]:
 
 
 def words(row: dict[str, Any]) -> str:
-    """`Dense 1,290 params, frozen`: what a row's last column says."""
-    text = str(row["type"])
-    if "layers" in row:
-        text += f" of {row['layers']} layer{'' if row['layers'] == 1 else 's'},"
-    if row["params"] or "layers" in row:
-        text += f" {row['params']:,} params"
-        idle = row["params"] - row["trainable"]
-        if idle:
-            text += ", frozen" if not row["trainable"] else f", {idle:,} not trained"
+    """`Dense 1,290 params, frozen`, `Model step 120, 1,290 params, 6 layers`: the last column."""
+    parts = []
     if row.get("step") is not None:
-        text += f", step {row['step']}"
-    return text
+        parts.append(f"step {row['step']}")
+    if row["params"] or "layers" in row:
+        parts.append(f"{row['params']:,} params")
+    if "layers" in row:
+        parts.append(f"{row['layers']} layer{'' if row['layers'] == 1 else 's'}")
+    idle = row["params"] - row["trainable"]
+    if idle:
+        parts.append("frozen" if not row["trainable"] else f"{idle:,} not trained")
+    return f"{row['type']} {', '.join(parts)}".rstrip()
 
 
 def _output(value: object, model: object) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.workbench.events import Error, Result, Stream
+from kbench.workbench.terminal import visible_length
 
 INTERVAL = 1 / 30
 LINE_LIMIT = 10_000
@@ -27,6 +28,7 @@ TRACEBACK_LIMIT, TRACEBACK_LINES = 20_000, 200
 class _Shown:
     lines: int = 0
     characters: int = 0
+    open: int = 0  # characters of the last line, which a carriage return takes back
     spilled: int = 0
     path: Path | None = None
     file: IO[str] | None = None
@@ -48,7 +50,8 @@ class Output:
         kept = "" if shown.spilled else _head(text, shown)
         if kept:
             shown.lines += kept.count("\n")
-            shown.characters += len(kept)
+            more, shown.open = visible_length(kept, shown.open)
+            shown.characters += more
             self._gather(cell, name, kept)
         if len(kept) < len(text):
             if not shown.spilled:

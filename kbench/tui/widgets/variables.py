@@ -72,8 +72,9 @@ def note_words(row: Row, glyphs: Glyphs, narrow: bool = False) -> Content:
         words = Content(f"last fed {shape_text(row.fed)}" if row.fed is not None else "not fed yet")
     else:
         words = Content(safe(row.note))
-    if row.stats is not None and row.note and not row.stats.refused and row.label:
-        words = words + f"  {row.note}"
+    if row.stats is not None and row.label:  # a weight
+        mean = "" if narrow or not row.shape else f"  mean {number_text(row.stats.mean, 2)}"
+        return words + mean + (f"  {row.note}" if row.note else "")
     if row.version is None:
         return words
     return words + (f" v{row.version}" if narrow else f"  v{row.version}")

@@ -1,0 +1,86 @@
+"""What a terminal shows of a line that moves its cursor back: progress bars, spinners.
+
+Carriage returns and backspaces move the cursor, what follows overwrites; `ESC [K` erases. Colours
+stay with the characters that they were printed with; other escape sequences are dropped.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PIECES = re.compile(
+    r"(?P<plain>[^\r\x08\x1b]+)|(?P<return>\r)|(?P<back>\x08+)"
+    r"|\x1b\[(?P<erase>[0-2]?)K|(?P<colour>\x1b\[[0-9;:]*m)"
+    r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])?"
+)
+_REDRAWN = re.compile(r"[^\n]*\r(?!\n)")
+_RESET = re.compile(r"\x1b\[0*m")
+Cell = tuple[str, str]  # a character and the colours it is drawn with
+
+
+def overwrite(line: str) -> str:
+    """The line as it looks in the end, colours kept, without a character that moves the cursor."""
+    if "\r" not in line and "\b" not in line:
+        return line
+    cells, _, colour = _draw(line)
+    return _text(cells, colour)
+
+
+def settled(line: str) -> str:
+    """A shorter line that looks the same and goes on the same way, whatever is printed next."""
+    if "\r" not in line and "\b" not in line:
+        return line
+    cells, at, colour = _draw(line)
+    return _text(cells, colour) + "\b" * (len(cells) - at)
+
+
+def joined(before: str, text: str) -> str:
+    """Printed text and what is printed next, without what the second overwrites."""
+    done, newline, begun = before.rpartition("\n")
+    *whole, last = (begun + text).split("\n")
+    return done + newline + "\n".join([*map(overwrite, whole), settled(last)])
+
+
+def visible_length(text: str, before: int) -> tuple[int, int]:
+    """How many characters printed text adds to what stays, and how long its last line is.
+
+    `before` is the length of the line that it continues: a carriage return takes that back.
+    """
+    kept = _REDRAWN.sub("", text)
+    first = text.split("\n", 1)[0]
+    begun = 0 if "\r" in first.removesuffix("\r") else before
+    *_, last = kept.rsplit("\n", 1)
+    return len(kept) - before + begun, len(last) + (begun if "\n" not in text else 0)
+
+
+def _draw(line: str) -> tuple[list[Cell], int, str]:
+    """The cells of a line, where the cursor is, and the colours for what comes next."""
+    cells: list[Cell] = []
+    at, colour = 0, ""
+    for match in _PIECES.finditer(line):
+        kind, text = match.lastgroup, match.group()
+        if kind == "plain":
+            cells += [(" ", "")] * (at - len(cells))
+            cells[at : at + len(text)] = [(one, colour) for one in text]
+            at += len(text)
+        elif kind == "return":
+            at = 0
+        elif kind == "back":
+            at = max(at - len(text), 0)
+        elif kind == "erase":
+            whole = match.group("erase") == "2"
+            cells[0 if whole else at :] = []
+        elif kind == "colour":
+            colour = "" if _RESET.fullmatch(text) or text == "\x1b[m" else colour + text
+    return cells, at, colour
+
+
+def _text(cells: list[Cell], colour_behind: str) -> str:
+    parts: list[str] = []
+    now = ""
+    for character, colour in [*cells, ("", colour_behind)]:
+        if colour != now:
+            parts.append(("\x1b[0m" if now else "") + colour)
+            now = colour
+        parts.append(character)
+    return "".join(parts)
