@@ -29,7 +29,9 @@ def test_every_layer_has_a_row():
     public = {
         one.__name__
         for one in vars(layers).values()
-        if inspect.isclass(one) and issubclass(one, layers.Layer)
+        if inspect.isclass(one)
+        and issubclass(one, layers.Layer)
+        and not issubclass(one, models.Model)  # which `deserialize` leaves in the module
     }
     assert len({str(row) for row in ROWS}) == len(ROWS)
     assert public - ABSTRACT - REFUSED - {row.name for row in ROWS} == set()
