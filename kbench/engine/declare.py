@@ -108,6 +108,11 @@ def elementwise(
     return declare
 
 
+# Functions of `allocating` without a check -> the form that they run, without what it adds. Kept
+# here, not as attributes, which a function wrapped around one of them would seem to have too.
+BARE: dict[Callable[..., np.ndarray], scalars.Form] = {}
+
+
 def allocating(
     expr: str, names: tuple[str, ...], boolean: bool, check: Callable[..., None] | None = None
 ) -> Callable[..., np.ndarray]:
@@ -123,6 +128,8 @@ def allocating(
         form(out, *arrays)
         return out
 
+    if check is None:
+        BARE[run] = scalars.bare_form(form)
     return run
 
 

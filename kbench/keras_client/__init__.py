@@ -81,6 +81,7 @@ def begin(package: ModuleType) -> None:
     """
     share(package)
     see_through(os.path.dirname(package.__path__[0]))
+    see_through(os.path.dirname(__file__))
     for name, where in AFTER.items():
         if name != "keras.backend" and name in sys.modules:
             _call(where, sys.modules[name])

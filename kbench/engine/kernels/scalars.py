@@ -281,7 +281,14 @@ def _wrap(run: Form, single: bool, dtype: str) -> Form:
                 _run_blocks(run, out, arrays)
 
     form.__doc__ = f"NumPy form giving {dtype}."
+    form.bare = run  # type: ignore[attr-defined]  # see `bare_form`
     return form
+
+
+def bare_form(form: Form) -> Form:
+    """The form without what it adds, for arrays up to `BLOCK` without float16; it may warn."""
+    bare: Form = form.bare  # type: ignore[attr-defined]
+    return bare
 
 
 def _through_float32(run: Form) -> Form:

@@ -21,7 +21,14 @@ from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.libraried import WORK, library_step, native_step
 from kbench.engine.plan.looped import LoopStep
-from kbench.engine.plan.steps import Buffers, Step, Values, dynamic_step, numpy_step
+from kbench.engine.plan.steps import (
+    Buffers,
+    Step,
+    Values,
+    bare_step,
+    dynamic_step,
+    numpy_step,
+)
 
 SLAB = 1 << 22  # elements that are computed before they are folded
 
@@ -75,7 +82,9 @@ def choose_steps(
 
 def single(item: Item, items: Sequence[Item]) -> Chosen:
     """One op as a step of its own."""
-    step = numpy_step(item) if item.static else dynamic_step(item)
+    step = bare_step(item, items)
+    if step is None:
+        step = numpy_step(item) if item.static else dynamic_step(item)
     form = "view" if item.op.kind in ("view", "update") else item.op.tier
     work = 1
     if item.op.work is not None:

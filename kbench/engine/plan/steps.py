@@ -5,13 +5,15 @@ A step is chosen once, at binding; running it does no lookup and no check.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.declare import BARE
 from kbench.engine.errors import KbenchError, make_operand
+from kbench.engine.kernels.scalars import BLOCK
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.several import RESULT
 from kbench.engine.ops.shaping import runtime_value
@@ -47,6 +49,35 @@ def numpy_step(item: Item) -> Step:
 
     def many(v: Values, b: Buffers) -> None:
         v[slot] = run(b[slot], *[v[i] for i in inputs])
+
+    return many
+
+
+def bare_step(item: Item, items: Sequence[Item]) -> Step | None:
+    """A step for a small elementwise op, which costs little more than its calls of NumPy.
+
+    The plan keeps warnings off, the arrays are too short to be cut into blocks, and none of them
+    is float16, which would be widened.
+    """
+    run = BARE.get(item.op.numpy)
+    specs = [item.spec, *(items[one].spec for one in item.inputs)]
+    if run is None or item.attrs or not item.static or item.size > BLOCK:
+        return None
+    if any(one.dtype == "float16" for one in specs):
+        return None
+    slot, inputs = item.slot, item.inputs
+    if len(inputs) == 2:
+        left, right = inputs
+
+        def two(v: Values, b: Buffers) -> None:
+            out = v[slot] = b[slot]
+            run(out, v[left], v[right])
+
+        return two
+
+    def many(v: Values, b: Buffers) -> None:
+        out = v[slot] = b[slot]
+        run(out, *[v[i] for i in inputs])
 
     return many
 
