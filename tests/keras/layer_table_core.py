@@ -138,7 +138,7 @@ NOISE = [
 
 ACTIVATIONS = [
     LayerRow(
-        "LeakyReLU", lambda: layers.LeakyReLU(0.2), ((5,),), lambda x: np.where(x > 0, x, 0.2 * x)
+        "LeakyReLU", lambda: layers.LeakyReLU(0.25), ((5,),), lambda x: np.where(x > 0, x, 0.25 * x)
     ),
     LayerRow("PReLU", lambda: layers.PReLU(), ((2, 5),), lambda x, a: np.where(x > 0, x, a * x)),
     LayerRow(

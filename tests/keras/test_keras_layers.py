@@ -50,59 +50,59 @@ def predicted(model: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return found if isinstance(found, list) else [found]
 
 
+# dtype, relative and absolute tolerance; float64 is in the test of the gradients
+PRECISIONS = {"float16": (1e-2, 4e-3), "float32": (2e-5, 2e-6)}
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
 @every_row
-def test_values(row):
+def test_values(row, dtype):
+    K.set_floatx(dtype)
     model, layer, weights = prepared(row)
-    inputs = row.inputs()
-    wanted = row.wanted(inputs, weights)
+    inputs = [one.astype(dtype).astype(one.dtype) for one in row.inputs()]
+    wanted = row.wanted(inputs, [one.astype(dtype).astype("float64") for one in weights])
     found = predicted(model, inputs)
     assert len(found) == len(wanted) == len(model.outputs)
     for output, one, other in zip(model.outputs, found, wanted, strict=True):
-        assert one.dtype == "float32"
+        assert one.dtype == dtype
         assert K.int_shape(output)[1:] == other.shape[1:]
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+        relative, absolute = PRECISIONS[dtype]
+        np.testing.assert_allclose(one, other, rtol=relative, atol=absolute)
 
 
 @every_row
 def test_gradients(row):
-    """Along random directions, in float64, against differences of the output."""
+    """In float64: each gradient along a random direction against differences of the output."""
     K.set_floatx("float64")
-    model, layer, _ = prepared(row)
-    inputs = row.inputs()
-    numbers = row.generator()
-    places = layer.trainable_weights + ([] if row.below else model.inputs)
-    factors = [
-        K.constant(numbers.normal(size=(BATCH, *K.int_shape(one)[1:]))) for one in model.outputs
-    ]
-    total = sum(K.sum(one * factor) for one, factor in zip(model.outputs, factors, strict=True))
-    slopes = K.gradients(total, places)
-    run = K.function(model.inputs, [total, *slopes])
-    values = [K.get_value(one) for one in layer.trainable_weights]
+    model, layer, weights = prepared(row)
+    inputs, numbers, trained = row.inputs(), row.generator(), layer.trainable_weights
+    wanted = row.wanted(inputs, weights)
+    factors = [numbers.normal(size=one.shape) for one in wanted]
+    score = sum(K.sum(one * by) for one, by in zip(model.outputs, factors, strict=True))
+    places = trained + ([] if row.below else model.inputs)
+    run = K.function(model.inputs, [score, *K.gradients(score, places)])
+    value, *slopes = run(inputs)
+    exact = sum((one * by).sum() for one, by in zip(wanted, factors, strict=True))
+    assert value == pytest.approx(exact, rel=1e-9, abs=1e-9)
 
-    def move(directions: list[np.ndarray], step: float) -> float:
-        """The output with weights and inputs moved."""
-        ways = list(directions)
-        for weight, value in zip(layer.trainable_weights, values, strict=True):
-            K.set_value(weight, value + step * ways.pop(0))
-        moved = [x + step * ways.pop(0) for x in inputs] if ways else inputs
-        return float(run(moved)[0])
+    def moved(place: int, way: np.ndarray) -> float:
+        """The score with one weight or input moved."""
+        if place >= len(trained):
+            feeds = list(inputs)
+            feeds[place - len(trained)] = feeds[place - len(trained)] + way
+            return float(run(feeds)[0])
+        before = K.get_value(trained[place])
+        K.set_value(trained[place], before + way)
+        result = float(run(inputs)[0])
+        K.set_value(trained[place], before)
+        return result
 
-    _, *found = run(inputs)
-    points = values + ([] if row.below else inputs)
-    for _ in range(2):
-        directions = [numbers.normal(size=one.shape) for one in points]
-        if row.masked:
-            directions[len(values)] *= inputs[0] != 0
-        slope = sum((one * way).sum() for one, way in zip(found, directions, strict=True))
-        step = 1e-6
-        difference = (move(directions, step) - move(directions, -step)) / (2 * step)
-        assert slope == pytest.approx(difference, rel=1e-6, abs=1e-7)
-        for place, one in enumerate(points):  # each by itself, that none hides behind others
-            alone = [way if at == place else 0 * way for at, way in enumerate(directions)]
-            difference = (move(alone, step) - move(alone, -step)) / (2 * step)
-            assert (found[place] * alone[place]).sum() == pytest.approx(
-                difference, rel=1e-6, abs=1e-7
-            ), one.shape
+    for place, slope in enumerate(slopes):
+        way = 1e-6 * numbers.normal(size=slope.shape)
+        if row.masked and place == len(trained):
+            way *= inputs[0] != 0  # what is masked stays so
+        difference = (moved(place, way) - moved(place, -way)) / 2
+        assert (slope * way).sum() == pytest.approx(difference, rel=1e-6, abs=1e-13), places[place]
 
 
 @every_row
