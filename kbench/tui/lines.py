@@ -25,6 +25,11 @@ class LineView(ScrollView, can_focus=True):
         """The character set in use."""
         return cast(Glyphs, getattr(self.app, "glyphs", UNICODE))
 
+    @property
+    def text_width(self) -> int:
+        """Cells of a row that the scrollbar, shown or not, leaves free."""
+        return self.scrollable_content_region.width
+
     def row(self, y: int) -> Content:
         """The content of row `y`, at most the view's width."""
         raise NotImplementedError

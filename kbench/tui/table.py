@@ -116,7 +116,7 @@ class Table(LineView):
 
     def refit(self) -> None:
         """Share the width among the columns again."""
-        room = max(self.size.width - 1, 1)
+        room = max(self.text_width - 1, 1)
         lengths = [[cell.cell_length for cell in cells] for _, cells in self._rows]
         self._widths = column_widths(self.columns, lengths, room, self.gap)
         super().refit()

@@ -34,7 +34,7 @@ class Lines(LineView):
 
     def refit(self) -> None:
         """Fold again."""
-        width = max(self.size.width, 4)
+        width = max(self.text_width, 4)
         self._rows = [row for line in self._lines for row in fold(line, width)]
         super().refit()
 

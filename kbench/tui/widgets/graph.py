@@ -55,10 +55,10 @@ class GraphView(LineView):
         lines = graph_text.lines(rows, ascii)
         rails = min(max(len(one.rails) for one in lines), MOST_RAILS)
         name = max(len(_name(one)) for one in lines)
-        op = max(len(_op(one)) for one in lines)
-        return [self._line(one, rails, name, op) for one in lines]
+        spec = max(len(_spec(one)) for one in lines)
+        return [self._line(one, rails, name, spec) for one in lines]
 
-    def _line(self, line: GraphLine, rails: int, name: int, op: int) -> Content:
+    def _line(self, line: GraphLine, rails: int, name: int, spec: int) -> Content:
         left = f" {line.rails[:rails]:<{rails}} "
         if line.row is None:
             return Content.styled(left.rstrip(), MUTED)
@@ -67,7 +67,7 @@ class GraphView(LineView):
         return Content.assemble(
             (left, MUTED),
             (f"{_name(line):<{name}} ", "bold"),
-            f"{_op(line):<{op}} {safe(str(line.row['spec']))}",
+            f"{_spec(line):<{spec}} {_op(line)}",
             (beside, MUTED),
         )
 
@@ -77,7 +77,7 @@ class GraphView(LineView):
 
     def row(self, y: int) -> Content:
         """One line, cut to the width."""
-        line, width = self._lines[y], max(self.size.width, 4)
+        line, width = self._lines[y], max(self.text_width, 4)
         if line.cell_length <= width:
             return line
         return line.truncate(width - len(self.glyphs.ellipsis)) + self.glyphs.ellipsis
@@ -85,6 +85,10 @@ class GraphView(LineView):
 
 def _name(line: GraphLine) -> str:
     return "" if line.row is None else safe(str(line.row["name"])).removesuffix(":0")
+
+
+def _spec(line: GraphLine) -> str:
+    return "" if line.row is None else safe(str(line.row["spec"]))
 
 
 def _op(line: GraphLine) -> str:

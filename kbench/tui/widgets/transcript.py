@@ -82,7 +82,7 @@ class Transcript(LineView):
 
     def refit(self) -> None:
         """Lay the rows out again; stays at the end unless the user has scrolled up."""
-        width = max(self.size.width - GUTTER, 4)
+        width = max(self.text_width - GUTTER, 4)
         glyphs = self.glyphs
         self._drawn = [block.rows(width, glyphs) for block in self.blocks]
         starts, total = [0], 0
