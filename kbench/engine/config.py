@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -331,26 +330,19 @@ def exact() -> bool:
 def cache_dir() -> Path:
     """Folder of compiled kernels: KBENCH_CACHE_DIR, else the user's cache folder."""
     asked = env("KBENCH_CACHE_DIR")
-    if asked:
-        return Path(asked)
-    return _user_dir("XDG_CACHE_HOME", ".cache", "Library/Caches") / "kbench"
+    return Path(asked) if asked else _user_dirs().user_cache_path
 
 
 def state_dir() -> Path:
     """Folder of history, journal and lesson progress: KBENCH_STATE_DIR, else the user's."""
     asked = env("KBENCH_STATE_DIR")
-    if asked:
-        return Path(asked)
-    return _user_dir("XDG_STATE_HOME", ".local/state", "Library/Application Support") / "kbench"
+    return Path(asked) if asked else _user_dirs().user_state_path
 
 
-def _user_dir(variable: str, unix: str, mac: str) -> Path:
-    if sys.platform == "win32":
-        return Path(env("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    asked = env(variable)
-    if asked:
-        return Path(asked)
-    return Path.home() / (mac if sys.platform == "darwin" else unix)
+def _user_dirs() -> Any:
+    import platformdirs
+
+    return platformdirs.PlatformDirs("kbench", appauthor=False)
 
 
 def keras_home() -> Path:
