@@ -130,11 +130,7 @@ def int_shape(x: Any) -> Shape | None:
     """
     if not isinstance(x, Tensor):
         return _shape_of(x)
-    shape = tuple(x.spec.shape)
-    given = getattr(x, "_keras_shape", None)
-    if None in shape and isinstance(given, tuple) and len(given) == len(shape):
-        return tuple(b if a is None else a for a, b in zip(shape, given, strict=True))
-    return shape
+    return tuple(getattr(x, "_keras_shape", x.spec.shape))
 
 
 def get_variable_shape(x: Any) -> Shape | None:

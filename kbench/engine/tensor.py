@@ -70,6 +70,7 @@ class Tensor:
     kind = "tensor"
     last: Last | None = None
     _phase_flag: bool | None = None
+    _told_shape: tuple[Any, ...] | None = None
 
     def __init__(
         self,
@@ -146,6 +147,21 @@ class Tensor:
     @_uses_learning_phase.setter
     def _uses_learning_phase(self, value: bool) -> None:
         self._phase_flag = bool(value)
+
+    @property
+    def _keras_shape(self) -> tuple[Any, ...]:
+        """The static shape where a layer has told one, which may know more sizes but no others."""
+        if self._told_shape is None:
+            raise AttributeError(f"no layer has told the shape of {self.name!r}")
+        return self._told_shape
+
+    @_keras_shape.setter
+    def _keras_shape(self, shape: Any) -> None:
+        known = self.spec.shape
+        told = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+        if len(told) == len(known):
+            known = tuple(b if a is None else a for a, b in zip(known, told, strict=True))
+        self._told_shape = known
 
     # -------------------------------------------------------------- Python's protocols
 

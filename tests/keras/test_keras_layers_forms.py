@@ -106,6 +106,38 @@ def test_layers_of_plain_tensors():
         np.testing.assert_allclose(K.eval(one), x @ kernel + bias, rtol=1e-5, atol=1e-6)
 
 
+class Doubled(layers.Layer):
+    """A user's layer that does not say which shape it makes."""
+
+    def call(self, inputs: Any) -> Any:
+        return K.concatenate([inputs, inputs], axis=1)
+
+
+SILENT = {
+    "layer": (Doubled, 10),
+    "wrong shape": (lambda: layers.Lambda(lambda x: x[:, :2], output_shape=(7,)), 2),
+    "wrong rank": (lambda: layers.Lambda(lambda x: x[:, :2], output_shape=(2, 2)), 2),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_a_layer_tells_of_its_shape_gives_way_to_what_is_known(name):
+    make, width = SILENT[name]
+    start = layers.Input((5,))
+    output = make()(start)
+    assert output._keras_shape == K.int_shape(output) == (None, width)
+    model = models.Model(start, layers.Dense(3)(output))
+    assert model.predict(np.ones((2, 5))).shape == (2, 3)
+
+
+def test_what_a_layer_tells_of_unknown_sizes_is_taken():
+    start = layers.Input((None,))
+    output = layers.Lambda(lambda x: x, output_shape=(4,))(start)
+    assert K.int_shape(output) == (None, 4)
+    assert layers.Dense(3)(output)._keras_shape == (None, 3)
+    assert not hasattr(K.ones_like(start), "_keras_shape")
+
+
 # ------------------------------------------------------------------ functions and old names
 
 MERGES = {
