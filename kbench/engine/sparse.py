@@ -53,8 +53,8 @@ def sparse_shape(shape: Shape) -> Shape:
 def as_csr(matrix: Any) -> Csr:
     """A SciPy matrix of any format as compressed rows, with sorted columns, each at most once.
 
-    Its entries may lie in the memory of `matrix`. Raises ArgumentError when the matrix is broken, DtypeError
-    and ShapeError when it holds what a sparse tensor cannot.
+    Its entries may lie in the memory of `matrix`. Raises ArgumentError when the matrix is broken,
+    DtypeError and ShapeError when it holds what a sparse tensor cannot.
     """
     sparse_shape(tuple(matrix.shape))
     sparse_dtype(matrix.dtype.newbyteorder("=").name)

@@ -43,7 +43,8 @@ def trace(step: Step, sequences: Sequence[Tensor], axis: int, first: Sequence[Te
     shapes = [Spec(without(one.spec.shape, axis), one.spec.dtype) for one in sequences]
     for one in (*sequences, *first):
         if one.spec.sparse:
-            raise DtypeError(f"{one.name.split(':')[0]!r} is {one.spec}, which no loop can run over")
+            name = one.name.split(":")[0]
+            raise DtypeError(f"{name!r} is {one.spec}, which no loop can run over")
     before = list(first)
     while True:
         entries = [symbol(one, "entry") for one in shapes]
