@@ -15,6 +15,8 @@ from kbench.notebook.magics import KbenchMagics
 
 _KINDS = ("line", "cell")
 _FUNCTION = ("kbench.engine.function", "Function")
+_MODEL = ("keras.engine.network", "Network")
+_SHOWN = (_FUNCTION, _MODEL)
 _ATTRIBUTE = "_kbench_unload"
 _WORKBENCH = "_kbench_channel"
 
@@ -56,14 +58,16 @@ def _add_magics(shell: Any) -> Callable[[], None]:
 
 
 def _add_formatter(shell: Any) -> Callable[[], None]:
-    """Functions are shown as HTML; tensors bring their own, as they are made to be shown."""
+    """Functions and Keras models are shown as HTML; tensors bring theirs, made to be shown."""
     formatter = shell.display_formatter.mimebundle_formatter
-    formatter.for_type_by_name(*_FUNCTION, html.bundle)
+    for name in _SHOWN:
+        formatter.for_type_by_name(*name, html.bundle)
 
     def restore() -> None:
-        formatter.deferred_printers.pop(_FUNCTION, None)
+        for name in _SHOWN:
+            formatter.deferred_printers.pop(name, None)
         for kind in list(formatter.type_printers):
-            if (kind.__module__, kind.__name__) == _FUNCTION:
+            if (kind.__module__, kind.__name__) in _SHOWN:
                 formatter.pop(kind)
 
     return restore

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kbench.engine import describe, entries
-from kbench.notebook import comparing
+from kbench.notebook import comparing, model_view
 from kbench.notebook.markup import (
     Html,
     details,
@@ -22,7 +22,7 @@ from kbench.notebook.markup import (
     page,
     table,
 )
-from kbench.workbench import summary
+from kbench.workbench import keras_models, summary
 
 EDGE = 5
 GRAPH_ROWS = 12
@@ -46,6 +46,10 @@ def _show(value: Any) -> str:
         return _function(value)
     if comparing.is_comparison(value):
         return comparing.comparison(value)
+    if keras_models.is_layer(value):
+        row = keras_models.facts(value)
+        head = _head(row["type"], row["label"], model_view.spec(row) or "")
+        return page(head, model_view.parts(value))
     array = describe.held_array(value)
     matrix = entries.held_matrix(value)
     if matrix is not None:

@@ -14,6 +14,8 @@ _PIECES = re.compile(
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])?"
 )
 _REDRAWN = re.compile(r"[^\n]*\r(?!\n)")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_CODES = 6  # colours, weight and slant that hold at once
 _RESET = re.compile(r"\x1b\[0*m")
 Cell = tuple[str, str]  # a character and the colours it is drawn with
 
@@ -71,7 +73,8 @@ def _draw(line: str) -> tuple[list[Cell], int, str]:
             whole = match.group("erase") == "2"
             cells[0 if whole else at :] = []
         elif kind == "colour":
-            colour = "" if _RESET.fullmatch(text) or text == "\x1b[m" else colour + text
+            codes = [] if _RESET.fullmatch(text) else _COLOUR.findall(colour + text)
+            colour = "".join(codes[-_CODES:])
     return cells, at, colour
 
 
