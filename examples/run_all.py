@@ -1,0 +1,147 @@
+"""Run the programs of `examples/keras`, each in a process and a terminal of its own.
+
+With `--write`, put what they print into examples/README.md. Exit code 1 when an assertion fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import pty
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = sorted(one for one in (HERE / "keras").glob("*.py") if one.stem != "drawing")
+# As the issue of the project lists them: from the simplest on.
+ORDER = "mlp cnn resnet lstm_text bilstm seq2seq_attention vae siamese ctc_lines convlstm".split()
+START = """\
+# Examples
+
+Ten programs for unmodified Keras 2.3.1, in [keras](keras). Each makes its own data, prints Keras'
+progress bar and ends in an assertion on what it has reached. Two lines put Keras on kbench, before
+it is imported:
+
+```python
+import os
+
+os.environ["KERAS_BACKEND"] = "kbench"
+```
+
+They need `pip install 'kbench[keras]'` and nothing else:
+
+    python examples/keras/mlp.py
+    python examples/run_all.py
+
+What follows is their real output, written by `python examples/run_all.py --write`
+on {machine}.
+"""
+
+
+@dataclass
+class Run:
+    """One program that has run: what its terminal showed, its errors, its exit code."""
+
+    program: Path
+    shown: str
+    errors: str
+    code: int
+    seconds: float
+
+
+def screen(text: str) -> str:
+    """What a terminal shows in the end: a progress bar goes back and writes over itself."""
+    lines: list[list[str]] = [[]]
+    column = 0
+    for one in text:
+        if one == "\n":
+            lines.append([])
+            column = 0
+        elif one == "\r":
+            column = 0
+        elif one == "\b":
+            column = max(0, column - 1)
+        else:
+            line = lines[-1]
+            line.extend(" " * (column + 1 - len(line)))
+            line[column] = one
+            column += 1
+    return "\n".join("".join(line).rstrip() for line in lines).strip("\n")
+
+
+def run(program: Path) -> Run:
+    """Run a program as in a terminal, so that it draws its bar in one line."""
+    near, far = pty.openpty()
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, program.name],
+        cwd=program.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=far,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    os.close(far)
+    parts = []
+    while True:
+        try:
+            part = os.read(near, 65536)
+        except OSError:  # the far end is closed
+            part = b""
+        if not part:
+            break
+        parts.append(part)
+    os.close(near)
+    assert process.stderr is not None
+    errors = process.stderr.read().decode("utf-8", "replace")
+    process.stderr.close()
+    code = process.wait()
+    text = b"".join(parts).decode("utf-8", "replace")
+    return Run(program, screen(text), errors, code, time.perf_counter() - begun)
+
+
+def page(runs: list[Run]) -> str:
+    """The README: a start, then each program with its first words and its output."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    machine = f"Python {platform.python_version()} and {cores} cores"
+    parts = [START.format(machine=machine)]
+    for one in runs:
+        words = one.program.read_text("utf-8").split('"""')[1]
+        link = f"[keras/{one.program.name}](keras/{one.program.name})"
+        parts.append(
+            f"## {one.program.stem}\n\n{words}\n\n{link}, {one.seconds:.0f} s:\n\n"
+            f"```text\n{one.shown}\n```\n"
+        )
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Run, tell, write; 1 when a program fails."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="programs without .py; all when none is named")
+    parser.add_argument("--write", action="store_true", help="write examples/README.md")
+    options = parser.parse_args()
+    known = {one.stem: one for one in PROGRAMS}
+    unknown = [name for name in options.names if name not in known]
+    if unknown or (options.write and options.names):
+        parser.error(f"no program {unknown[0]!r}" if unknown else "--write goes with all of them")
+    runs = []
+    for name in options.names or ORDER:
+        runs.append(run(known[name]))
+        last = runs[-1].shown.splitlines()[-1:] or [""]
+        state = "" if runs[-1].code == 0 else f"FAILED with code {runs[-1].code}: "
+        print(f"{name:<20}{runs[-1].seconds:6.1f} s  {state}{last[0]}", flush=True)
+        if runs[-1].code:
+            print(runs[-1].errors, file=sys.stderr)
+    failed = any(one.code for one in runs)
+    if options.write and not failed:
+        (HERE / "README.md").write_text(page(runs), encoding="utf-8")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
