@@ -107,6 +107,11 @@ def see_through(folder: str) -> None:
     _libraries = tuple({*_libraries, os.path.join(folder, "")})
 
 
+def is_users(filename: str) -> bool:
+    """True for code that is neither the engine's nor that of a library on top of it."""
+    return not filename.startswith(_libraries + _INTERNAL)
+
+
 def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
     """The innermost line that the user wrote, and the K function called there or on its behalf."""
     frame: FrameType | None = sys._getframe(depth)
@@ -117,7 +122,7 @@ def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
     if frame is None:
         return None, None
     line: FrameType | None = frame
-    while line is not None and line.f_code.co_filename.startswith(_libraries + _INTERNAL):
+    while line is not None and not is_users(line.f_code.co_filename):
         line = line.f_back
     place = line or frame
     return (

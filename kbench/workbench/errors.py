@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from kbench.engine.describe import printable
-from kbench.engine.errors import KbenchError, Operand, Place, is_internal
+from kbench.engine.errors import KbenchError, Operand, Place, is_internal, is_users
 
 _LINES = 8
 _TEXT_LIMIT = 4_000
@@ -103,7 +103,7 @@ def _failing_call(traceback: TracebackType | None) -> _Call | None:
     """The expression at which the user's innermost frame left for the engine."""
     found = None
     while traceback is not None:
-        if not is_internal(traceback.tb_frame.f_code.co_filename):
+        if is_users(traceback.tb_frame.f_code.co_filename):
             found = traceback
         traceback = traceback.tb_next
     if found is None:

@@ -2,13 +2,16 @@
 
 KERAS_BACKEND and KERAS_HOME are set only while Keras is being imported: kbench reads them too, and
 workers share their process with other tests. Keras writes a keras.json at its import, into a
-folder of its own here. What it warns of while Python compiles or runs its modules is its own.
+folder of its own here. What it says at its import, and what Python warns of in its modules, is its
+own business.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
+import io
 import os
 import random
 import shutil
@@ -32,7 +35,7 @@ def _import_keras() -> None:
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             importlib.import_module("keras")
     finally:

@@ -12,6 +12,7 @@ from keras import backend as K
 from keras import layers, models, regularizers
 
 from kbench.engine.errors import KbenchError
+from kbench.workbench import errors
 
 # ------------------------------------------------------------------ sizes that only a batch tells
 
@@ -365,3 +366,12 @@ def test_errors_name_the_line_of_the_model_not_one_of_keras():
     hidden = layers.Dense(4)(start)
     assert hidden.place.line == line_of(here, "layers.Dense(4)")
     assert hidden.called == "bias_add"
+
+
+def test_errors_draw_the_expression_of_the_model():
+    narrow = layers.Input((1, 5, 2))
+    with pytest.raises(KbenchError, match="a window of 2 is larger than spatial axis 0") as caught:
+        layers.Conv2D(3, 2)(narrow)
+    first, second, *_ = errors.detail(caught.value)["drawing"]
+    assert first.strip() == "layers.Conv2D(3, 2)(narrow)"
+    assert second.index("+--") == first.index("narrow")
