@@ -57,6 +57,16 @@ def orders() -> bool:
     return same(K.categorical_crossentropy(target, output), wanted) and same(by_name, wanted)
 
 
+def zeroed_backwards() -> bool:
+    x, mask = K.constant([[[1.0], [2.0], [3.0]]]), K.constant([[1, 0, 0]])
+    options = {"mask": mask, "go_backwards": True, "zero_output_for_mask": True}
+    looped, unrolled = (
+        K.rnn(lambda entry, _: (entry, []), x, [], unroll=unroll, **options)[1]
+        for unroll in (False, True)
+    )
+    return same(looped, [[[0.0], [0.0], [1.0]]]) and same(unrolled, [[[0.0], [0.0], [0.0]]])
+
+
 def phases() -> bool:
     before = K.learning_phase()
     fresh = K.is_placeholder(before) and not value(before) and K.learning_phase() is before
@@ -203,6 +213,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
         K.ArgumentError, lambda: K.function([], [], nonsense=1)
     ),
     "a masked step of `rnn`": masked,
+    "`zero_output_for_mask` of an unrolled `rnn` that goes backwards": zeroed_backwards,
     "width of `ctc_decode`": decoded_width,
     "`merge_repeated` of `ctc_decode`": lambda: (
         inspect.signature(K.ctc_decode).parameters["merge_repeated"].default is False
