@@ -28,6 +28,7 @@ from kbench.tui.text import safe
 SORTS = ("name", "kind", "size", "change")
 BARS = 8
 NARROW_BARS = 5
+WEIGHT_RANGE = 34  # cells that `[-.123 ▁▂▄█▅▂▂▁ .123]  mean -.012` needs
 NARROW_RANGE = 18  # cells that `[-.17 ▁▄█▃▁ .2] v0` needs
 SNIPPETS = (
     "x = K.placeholder((None, 4), name='x')",
@@ -215,10 +216,14 @@ class VariablesTable(Table):
         super().on_resize()
         if self.narrow != self._was_narrow:
             self._was_narrow = self.narrow
-            last = self.columns[-1]
-            least = NARROW_RANGE if self.narrow else type(self).columns[-1].least
-            self.columns = (*self.columns[:-1], replace(last, least=least))
             self._show()
+
+    def _fit_range(self, weights: bool) -> None:
+        """Keep room for the last column's words before the others'."""
+        least = WEIGHT_RANGE if weights else type(self).columns[-1].least
+        least = NARROW_RANGE if self.narrow else least
+        if self.columns[-1].least != least:
+            self.columns = (*self.columns[:-1], replace(self.columns[-1], least=least))
 
     def _show(self) -> None:
         wanted = self._filter.lower()
@@ -226,6 +231,7 @@ class VariablesTable(Table):
         rows.sort(key=self._order)
         self.empty_rows = self._empty()
         lines = self.outline.lines(rows)
+        self._fit_range(weights=any(depth and row.stats is not None for depth, row in lines))
         self.fill([(row.name, self._cells(row, depth)) for depth, row in lines])
         count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
         extra = f"  /{self._filter}" if wanted else ""
