@@ -317,3 +317,21 @@ def test_threads_leave_the_users_environment_alone():
         check=True,
     )
     assert done.stdout.split() == ["ACTIVE", "9"]
+
+
+def test_compiling_leaves_the_users_warnings_alone(tmp_path):
+    """Numba swaps the filters of the process while it compiles, in a thread beside the user's."""
+    before = "import time, warnings\n"
+    after = """
+from kbench.engine.kernels.background import service
+filters = list(warnings.filters)
+request(program)
+while service._thread.is_alive() and (service._busy or service._queue):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        time.sleep(0.0005)
+        warnings.warn("mine")
+    assert len(caught) == 1
+print(warnings.filters == filters)
+"""
+    assert run_script(tmp_path, "auto", after, before)[0] == ["True"]

@@ -21,6 +21,8 @@ from typing import Any
 
 from kbench.engine import config
 
+THREAD = "kbench-compile"  # the name of the one thread that compiles
+
 
 @dataclass
 class Job:
@@ -107,7 +109,7 @@ class Service:
 
     def _start(self) -> None:
         if self._thread is None and not self._stopping:
-            self._thread = threading.Thread(target=self._work, name="kbench-compile", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
             self._thread.start()
 
     def _work(self) -> None:

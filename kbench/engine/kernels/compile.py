@@ -5,15 +5,19 @@ Modules that import this one are loaded by the background thread alone, never by
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numba
+import numba.core.errors
 import numba.extending
 from llvmlite import ir
 from numba import cfunc, njit, prange, types
 
 from kbench.engine.kernels import store
+from kbench.engine.kernels.background import THREAD
 
 __all__ = [
     "any_order",
@@ -37,6 +41,25 @@ RANGE = types.void(types.intp, types.intp, types.intp)
 """Signature of every range kernel: address of the parameter block, first item, end item."""
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+_own_catch = numba.core.errors.WarningsFixer.catch_warnings
+
+
+def _catch_warnings(
+    fixer: Any, filename: str | None = None, lineno: int | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """Numba's own, except in the thread that compiles here.
+
+    `warnings.catch_warnings` swaps the filters of the whole process: in a thread beside the user's
+    it undid what the user set meanwhile, and left its own behind.
+    """
+    if threading.current_thread().name == THREAD:
+        return contextlib.nullcontext()
+    caught: contextlib.AbstractContextManager[None] = _own_catch(fixer, filename, lineno)
+    return caught
+
+
+numba.core.errors.WarningsFixer.catch_warnings = _catch_warnings
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
