@@ -230,10 +230,11 @@ def echo(value: Any, stream: Any) -> str:
 def _is_ours(value: Any) -> bool:
     """True for what the engine makes or takes, which a summary describes better than its repr."""
     from kbench.engine import describe, entries
+    from kbench.workbench import keras_models
 
     symbolic = describe.is_tensor(value) or describe.is_function(value)
-    held = describe.held_array(value) is not None
-    return symbolic or held or entries.held_matrix(value) is not None
+    held = describe.held_array(value) is not None or entries.held_matrix(value) is not None
+    return symbolic or held or keras_models.is_model(value)
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
@@ -262,11 +263,13 @@ def _finite(row: Any) -> Any:
 def _value_row(value: Any) -> dict[str, Any]:
     """One value as facts, never as a repr: the summary line, and what `describe` knows."""
     from kbench.engine import describe, entries
-    from kbench.workbench import summary
+    from kbench.workbench import keras_models, summary
 
     row: dict[str, Any] = {"type": type(value).__name__, "summary": summary.line(value)}
     if describe.is_tensor(value):
         row["tensor"] = describe.tensor(value)
+    if keras_models.is_model(value):
+        row["model"] = keras_models.facts(value)
     held = describe.held_array(value)
     if held is not None:
         row["array"] = describe.array(held)

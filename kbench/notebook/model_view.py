@@ -59,7 +59,8 @@ def _cut(build: Any, shown: Sequence[Part], room: int, total: int) -> Html:
 
 
 def _caption(shown: int, total: int, what: str) -> str:
-    return f"{total} {what}" if shown == total else f"the first {shown} of {total} {what}"
+    words = what.removesuffix("s") if total == 1 else what
+    return f"{total} {words}" if shown == total else f"the first {shown} of {total} {what}"
 
 
 def _layers(shown: Sequence[Part], total: int) -> Html:

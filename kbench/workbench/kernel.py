@@ -1,7 +1,8 @@
 """What runs inside the kernel: loaded as an IPython extension before the first cell.
 
-It names K, shows places as 'In [3]', reports KbenchErrors with their operands in the user's
-expression, and opens the inspector to any front end that asks for it by its comm target.
+It names K, shows models as one line and places as 'In [3]', reports KbenchErrors with their
+operands in the user's expression, and opens the inspector to any front end that asks for it by its
+comm target.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import kbench
 from kbench.engine import errors as engine_errors
 from kbench.engine.kernels import prefetch
-from kbench.workbench import errors, protocol
+from kbench.workbench import errors, protocol, summary
 from kbench.workbench.inspector import Inspector
 
 _ATTRIBUTE = "_kbench_channel"
@@ -86,6 +87,13 @@ def prepare(shell: Any, publish: Publish) -> None:
         shell.user_ns_hidden["K"] = kbench
     engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.set_custom_exc((engine_errors.KbenchError,), _reporter(publish))
+    texts = shell.display_formatter.formatters["text/plain"]
+    texts.for_type_by_name("keras.engine.network", "Network", _show_model)
+
+
+def _show_model(value: Any, printer: Any, _cycle: bool) -> None:
+    """A Keras model as one line, in place of its address in memory."""
+    printer.text(summary.line(value))
 
 
 def place_name(shell: Any, file: str, line: int) -> str:
