@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import functools
 import importlib
 import inspect
 from collections import namedtuple
@@ -57,12 +58,27 @@ def training_utils(module: ModuleType) -> None:
 
 
 def generic_utils(module: ModuleType) -> None:
-    """utils/generic_utils.py:66 `inspect.ArgSpec`: gone from Python 3.11."""
+    """utils/generic_utils.py:246 `inspect.ArgSpec`: gone from Python 3.11.
+
+    :193 `func_load` reads a Lambda's bytecode, which each version of Python has of its own.
+    """
+    read = module.func_load
 
     def getargspec(fn: Callable[..., Any]) -> Any:
         spec = inspect.getfullargspec(fn)
         return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
 
+    @functools.wraps(read)
+    def func_load(code: Any, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return read(code, *arguments, **keywords)
+        except (EOFError, SystemError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"the code of a Lambda layer cannot be read ({error}): it was saved by another "
+                "version of Python; build the model in code and use load_weights"
+            ) from error
+
+    module.func_load = func_load  # type: ignore[attr-defined]
     module.getargspec = getargspec  # type: ignore[attr-defined]
 
 

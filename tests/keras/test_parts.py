@@ -324,6 +324,16 @@ def test_metrics_of_values():
         assert K.eval(metric.result()) == pytest.approx(wanted[1])
 
 
+def test_metrics_by_themselves():
+    """Called on values outside of any model: each evaluation counts them, and gives the result."""
+    metric = metrics.MeanSquaredError()
+    value = metric(K.constant([[1.0], [2.0]]), K.constant([[2.0], [4.0]]))
+    assert K.eval(value) == 2.5
+    other = metric(K.constant([[0.0]]), K.constant([[4.0]]))
+    assert K.eval(other) == 7
+    assert K.eval(metric.result()) == 7
+
+
 def test_mean_iou_refuses_other_classes():
     metric = metrics.MeanIoU(3)
     assert metrics.MeanIoU.__module__ == "keras.metrics"

@@ -79,6 +79,24 @@ def test_lambda_layers_know_their_shape(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
 
 
+# `lambda x: x * 2`, as Keras stored it under Python 3.6 and 3.10.
+FOREIGN = {
+    "3.6": "4wEAAAAAAAAAAQAAAAIAAABDAAAAcwgAAAB8AGQBFABTACkCTukCAAAAqQApAdoBeHICAAAAcgIAAADaCDxz"
+    "dHJpbmc+2gg8bGFtYmRhPgEAAABzAAAAAA==",
+    "3.10": "4wEAAAAAAAAAAAAAAAEAAAACAAAAQwAAAHMIAAAAfABkARQAUwApAk7pAgAAAKkAKQHaAXhyAgAAAHICAAAA"
+    "2gg8c3RyaW5nPtoIPGxhbWJkYT4BAAAAcwIAAAAIAA==",
+}
+
+
+@pytest.mark.parametrize("version", FOREIGN)
+def test_lambda_layers_of_another_python(version):
+    """Bytecode is a version's own; that it cannot be read is said, and what to do."""
+    config = Sequential([layers.Lambda(lambda one: one * 2, input_shape=(2,))]).get_config()
+    config["layers"][0]["config"]["function"] = (FOREIGN[version] + "\n", None, None)
+    with pytest.raises(ValueError, match="another version of Python.*load_weights"):
+        Sequential.from_config(config)
+
+
 def test_processes_make_batches():
     class Batches(keras.utils.Sequence):
         def __len__(self):
