@@ -6,6 +6,7 @@ Each runs in a process of its own, with one thread for BLAS: tests share the mac
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -72,3 +73,21 @@ def test_a_terminal_shows_the_last_of_a_progress_bar():
     first, last = " 1/10 [>...] - ETA: 9s", "10/10 [====] - 1s"
     drawn = f"Epoch 1\r\n\r{first}" + "\b" * len(first) + f"\r{last}     \r\n\r\nend"
     assert runner.screen(drawn) == f"Epoch 1\n{last}\n\nend"
+
+
+def test_a_step_is_timed(tmp_path):
+    script = EXAMPLES.parent / "benchmarks" / "keras_steps.py"
+    done = subprocess.run(
+        [sys.executable, script, "--only", "mlp", "--seconds", "0.1", "--json", tmp_path / "out"],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    row = json.loads((tmp_path / "out").read_text())["rows"]["mlp"]
+    assert 0 < row["best"] <= row["median"] < row["first"]
+    assert 0 <= row["outside"] < 1
+    assert row["samples_per_second"] == pytest.approx(100 / row["median"])
+    assert sum(one["calls"] for one in row["inside"].values()) > 50
+    assert "| `mlp` |" in done.stdout
