@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from keras import backend as K
 from keras import layers, models
 
+from kbench.engine.errors import KbenchError
+
 Shape = tuple[int, ...]
 SMALL = 2  # units and filters
 
@@ -152,3 +154,59 @@ def test_every_pair_of_layers(start):
     count = len(CHOICES[len(start) + 1])
     for first, second in itertools.product(range(count), range(18)):
         agree(start, [first, second])
+
+
+# ------------------------------------------------------------------ sizes that only a batch tells
+
+
+def opened(model: Any) -> Any:
+    """The same layers on an input of unknown spatial sizes; None where Keras needs them."""
+    *spatial, channels = K.int_shape(model.input)[1:]
+    start = tensor = layers.Input((*(None for _ in spatial), channels))
+    for layer in model.layers:
+        config = layer.get_config()
+        config.pop("batch_input_shape", None)
+        try:
+            tensor = type(layer).from_config(config)(tensor)
+        except KbenchError:
+            raise
+        except (TypeError, ValueError):
+            return None
+    twin = models.Model(start, tensor)
+    twin.set_weights(model.get_weights())
+    return twin
+
+
+def open_agrees(start: Shape, numbers: list[int]) -> None:
+    """Predictions, and the weights after a training step."""
+    model = build(start, numbers)
+    twin = opened(model)
+    if twin is None or model.uses_learning_phase:  # noise would differ
+        return
+    x = np.random.default_rng(numbers).uniform(-1, 1, (3, *start))
+    wanted = model.predict(x)
+    np.testing.assert_allclose(twin.predict(x), wanted, rtol=1e-4, atol=1e-5)
+    for one in (model, twin):
+        one.compile("sgd", "mse")
+        one.train_on_batch(x, np.zeros_like(wanted))
+    for one, other in zip(twin.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    K.clear_session()
+
+
+spatial_stacks = st.tuples(
+    st.sampled_from(STARTS[1:]), st.lists(st.integers(0, 999), min_size=1, max_size=6)
+)
+
+
+@given(spatial_stacks)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+def test_random_stacks_of_unknown_sizes(stack):
+    open_agrees(*stack)
+
+
+@pytest.mark.slow
+@given(spatial_stacks)
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+def test_many_random_stacks_of_unknown_sizes(stack):
+    open_agrees(*stack)
