@@ -271,6 +271,15 @@ def test_output_of_an_intermediate_layer():
         wanted = wanted @ kernel + bias
     np.testing.assert_allclose(layer_output, wanted, rtol=1e-4, atol=1e-5)
 
+    get_3rd_layer_output = K.function(
+        [model.layers[0].input, K.learning_phase()], [model.layers[3].output]
+    )
+    for phase in (0, 1):  # which nothing in this model asks for
+        np.testing.assert_array_equal(get_3rd_layer_output([x, phase])[0], layer_output)
+    kvar = K.variable(np.array([[1, 2], [3, 4]]), dtype="float32")
+    np.testing.assert_array_equal(K.eval(kvar), K.get_value(kvar))
+    assert K.count_params(kvar) == 4
+
 
 def test_learning_phase_is_fed():
     """K.learning_phase() among the inputs: 0 in test mode, 1 in train mode."""
