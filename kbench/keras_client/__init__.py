@@ -116,8 +116,8 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in AFTER:
-            return None
+        if name not in AFTER or not (name == "keras.backend" or keras_runs_on_kbench()):
+            return None  # what Keras loads before its backend is mended by `begin`
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(name, spec.loader)
@@ -139,16 +139,15 @@ class _Loader(Loader):
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        mended = self._name == "keras.backend" or keras_runs_on_kbench()
         restore = None
-        if mended and self._name in BEFORE:
+        if self._name in BEFORE:
             restore = _call(BEFORE[self._name], module)
         try:
             self._own.exec_module(module)
         finally:
             if restore is not None:
                 restore()
-        if mended and keras_runs_on_kbench():
+        if keras_runs_on_kbench():
             _call(AFTER[self._name], module)
 
 
