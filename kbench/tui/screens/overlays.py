@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ABOUT = {
     "prompt": "Type Python. Enter runs it once it is complete; K is the backend.",
     "transcript": "All cells of this session. Up and down choose one.",
-    "variables": "Your names, as the kernel pushes them. Enter shows a value.",
-    "value": "A two-dimensional slice of an array of any size. Only what is visible is fetched.",
+    "variables": "Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
+    "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
     "plan": "What the last run did, step by step. Enter shows the source of a fused step.",
     "settings": "Changed in the kernel at once; what the kernel refuses is not shown as set.",
 }
