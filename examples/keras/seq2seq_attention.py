@@ -62,7 +62,7 @@ def main():
     long, short = dates(numbers, 4000)
     model = build()
     inputs = [codes(long, LONG), codes(shifted(short), SHORT)]
-    model.fit(inputs, codes(short, SHORT)[..., None], batch_size=50, epochs=10)
+    model.fit(inputs, codes(short, SHORT)[..., None], batch_size=50, epochs=13)
     long, short = dates(numbers, 200)
     found = write(model, long)
     look = K.function(model.inputs, [model.get_layer("weights").output])
