@@ -167,7 +167,7 @@ async def test_a_model_that_goes_takes_its_rows_along() -> None:
         del session.names["model"]
         await submit(pilot, "1 + 1")
         assert keys(app) == ["rate"]
-        assert "is gone" in text_of(app)
+        assert "model.layers[1].weights[0] is gone" in text_of(app)
         session.restart(replay=False)
         await settle(pilot)
         await submit(pilot, "build")

@@ -104,7 +104,8 @@ class ValuePane(Vertical):
     def update_row(self, row: Row | None) -> bool:
         """The shown name has changed or is gone; True when its window must be fetched again."""
         if row is None:
-            self.note = f"{self.shown} is gone"
+            if self.row is not None:
+                self.note = f"{self.row.expression} is gone"
             self.row = None
             self.grid.clear()
             self.graph.clear()
