@@ -37,6 +37,8 @@ They need `pip install 'kbench[keras]'` and nothing else:
     python examples/keras/mlp.py
     python examples/run_all.py
 
+`python benchmarks/keras_steps.py` times one training step of each.
+
 What follows is their real output, written by `python examples/run_all.py --write`
 on {machine}.
 """
