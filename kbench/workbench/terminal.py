@@ -13,7 +13,6 @@ _PIECES = re.compile(
     r"|\x1b\[(?P<erase>[0-2]?)K|(?P<colour>\x1b\[[0-9;:]*m)"
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])?"
 )
-_REDRAWN = re.compile(r"[^\n]*\r(?!\n)")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _CODES = 6  # colours, weight and slant that hold at once
 _RESET = re.compile(r"\x1b\[0*m")
@@ -48,11 +47,18 @@ def visible_length(text: str, before: int) -> tuple[int, int]:
 
     `before` is the length of the line that it continues: a carriage return takes that back.
     """
-    kept = _REDRAWN.sub("", text)
+    *whole, open_line = text.split("\n")
+    kept = "\n".join([*(_redrawn(line, "\r") for line in whole), _redrawn(open_line)])
     first = text.split("\n", 1)[0]
     begun = 0 if "\r" in first.removesuffix("\r") else before
     *_, last = kept.rsplit("\n", 1)
     return len(kept) - before + begun, len(last) + (begun if "\n" not in text else 0)
+
+
+def _redrawn(line: str, ending: str = "") -> str:
+    """What follows the last carriage return; one that belongs to the line's ending is no such."""
+    body = line.removesuffix(ending) if ending else line
+    return line[body.rfind("\r") + 1 :]
 
 
 def _draw(line: str) -> tuple[list[Cell], int, str]:
