@@ -82,6 +82,7 @@ class Transcript(LineView):
 
     def refit(self) -> None:
         """Lay the rows out again; stays at the end unless the user has scrolled up."""
+        follow = self._follow  # not what the scrolling below makes of it
         width = max(self.text_width - GUTTER, 4)
         glyphs = self.glyphs
         self._drawn = [block.rows(width, glyphs) for block in self.blocks]
@@ -91,8 +92,9 @@ class Transcript(LineView):
             starts.append(total)
         self._starts = starts
         super().refit()
-        if self._follow:
+        if follow:
             self.scroll_end(animate=False, immediate=True, force=True)
+        self._follow = follow
 
     def row_count(self) -> int:
         """All rows of all cells, an empty one after each."""
