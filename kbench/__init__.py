@@ -46,15 +46,26 @@ def unload_ipython_extension(shell: Any) -> None:
     unload(shell)
 
 
-_WIDGETS = ("ConfigPanel", "TensorView", "VariableTable", "explorer")
+_WIDGETS = (
+    *("CompareView", "ConfigPanel", "GradPanel", "GraphView", "PlanTable", "TensorView"),
+    *("VariableTable", "WatchList", "explore", "explorer"),
+)
 
 
 def __getattr__(name: str) -> Any:
-    """The notebook widgets and `compare`, loaded when they are first asked for."""
+    """Widgets, `plots`, `compare` and `progress`, loaded when they are first asked for."""
     if name == "compare":
         from kbench.comparison import compare
 
         return compare
+    if name == "progress":
+        from kbench.workbench.progress import progress
+
+        return progress
+    if name == "plots":
+        from kbench.notebook import plots
+
+        return plots
     if name in _WIDGETS:
         from kbench.notebook.lazy import widget
 

@@ -34,7 +34,7 @@ DATA = Path(__file__).with_name("api.json")
 WIDTH = 100
 TESTS = ("rows", "golden", "wrong")
 OWN = "kbench's own"
-ORDER = ("numpy", "scipy", "blas", "fused", "library", "loop", "view")
+ORDER = ("numpy", "scipy", "blas", "fused", "library", "loop", "scan", "view")
 
 INTRODUCTION = (
     "# The functions",
@@ -48,8 +48,9 @@ INTRODUCTION = (
     "- **gradient**: whether gradients reach the tensors it was called with.",
     "- **runs as**: what its steps can be. *numpy* is the NumPy form, there for every function;",
     "  *fused* a loop generated for the expression around it; *library* a compiled kernel of its",
-    "  own; *blas* a matrix product; *scipy* a sparse one; *loop* its own step, repeated; *view*",
-    "  costs nothing. Compiled forms are for large arrays.",
+    "  own; *blas* a matrix product; *scipy* a sparse one; *loop* its own step, repeated, and",
+    "  *scan* all steps as one compiled loop; *view* costs nothing. Compiled forms are for large",
+    "  arrays.",
     "- **tests**: rows of the op table, golden cases (values from another implementation), wrong",
     "  calls whose errors are checked.",
 )
@@ -189,7 +190,7 @@ def tiers(op: Op) -> tuple[str, ...]:
     if op.kind == "source":
         return ()
     if op.name == "loop":
-        return ("loop",)
+        return ("loop", "scan")
     if op.kind == "view":
         return ("view",)
     found = [op.tier]

@@ -16,11 +16,13 @@ from kbench.engine.config import backend as _backend_name
 from kbench.engine.config import (
     cast_to_floatx,
     epsilon,
+    exact,
     floatx,
     image_data_format,
     normalize_data_format,
     num_threads,
     set_epsilon,
+    set_exact,
     set_floatx,
     set_image_data_format,
     set_num_threads,

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from kbench.cli_base import (
     FAILED,
     INTERRUPTED,
+    NO_KERNEL,
     OK,
     USAGE,
-    load_engine,
-    names_engine,
+    check_theme,
     terminal_refusal,
+    workbench,
 )
 from kbench.version import __version__
 
@@ -29,7 +30,7 @@ COMMANDS = {
     "config": "show the settings, or read or write one",
     "doctor": "versions, threads, kernel cache, and what this machine can do",
     "warmup": "compile every library kernel now, so that no first call is slow",
-    "bench": "run the benchmarks and compare with NumPy, PyTorch and JAX",
+    "bench": "run the benchmarks and compare with NumPy, PyTorch, JAX and TensorFlow",
     "learn": "list the lessons, or take one",
 }
 
@@ -49,9 +50,10 @@ With -c and standard input the backend is imported as K and the last value is sh
   kbench -c 'K.eval(K.softmax([1., 2., 3.]))'
 
 exit codes: 0 success, 1 the code failed, 2 wrong usage or configuration,
-3 the kernel could not start, 130 interrupted"""
+3 the kernel could not start or be attached to, 130 interrupted"""
 
-_VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script")
+_VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script", "--motion")
+_OPTIONAL_VALUE = "--existing"
 _TARGET_OPTIONS = ("-c", "-m")
 
 
@@ -96,11 +98,26 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--full-traceback", action="store_true", help="show kbench's own frames in errors too"
     )
+    parser.add_argument(
+        _OPTIONAL_VALUE,
+        nargs="?",
+        const="",
+        metavar="FILE|ID",
+        help="attach to a running Jupyter kernel: its connection file, or part of its name",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="bring back the cells of an earlier session"
+    )
     pictures = parser.add_argument_group("pictures of the workbench")
     pictures.add_argument("--screenshot", metavar="OUT.svg", help="draw it without a terminal")
     pictures.add_argument("--size", type=_size, metavar="COLUMNSxROWS", help="such as 120x40")
     pictures.add_argument("--script", metavar="FILE.kbs", help="keys and code to play first")
-    parser.add_argument("--theme", help="colour theme of the workbench")
+    parser.add_argument(
+        "--theme", help="of the workbench: dark, light, contrast, ansi, or one of the palette"
+    )
+    parser.add_argument(
+        "--motion", choices=("full", "none"), help="none: nothing spins, slides or blinks"
+    )
     parser.add_argument(
         "--ascii", action="store_true", help="draw the workbench without box and block characters"
     )
@@ -119,6 +136,9 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             index += 2
             continue
         index += 1
+        if word == _OPTIONAL_VALUE and arguments[index : index + 1]:
+            index += not arguments[index].startswith("-")
+            continue
         glued = word.startswith(_TARGET_OPTIONS) and not word.startswith("--")
         if glued or word == "-" or not word.startswith("-"):
             break
@@ -137,8 +157,15 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--plain opens a prompt; it takes no code and no --json")
     if options.theme and (runs or options.plain):
         parser.error("--theme goes with the workbench and --screenshot")
+    if options.motion and (runs or options.plain or options.screenshot):
+        parser.error("--motion goes with the workbench")
     if options.ascii and (runs or options.plain or options.screenshot):
         parser.error("--ascii goes with the workbench")
+    other = runs or options.json or options.screenshot is not None
+    if options.existing is not None and other:
+        parser.error("--existing opens a session; it takes no code, --json or --screenshot")
+    if options.resume and (other or options.existing is not None):
+        parser.error("--resume opens a session; it takes no code, --json, --screenshot, --existing")
     if command and (options.json or options.full_traceback):
         parser.error(f"options of a command follow it: kbench {options.target} --json")
 
@@ -163,27 +190,31 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     return cli_run.run_script(options.target, arguments, style)
 
 
-def _check_theme(name: str | None) -> None:
-    """Raise ValueError for a theme that there is not."""
-    from textual.theme import BUILTIN_THEMES
-
-    from kbench.tui.themes import THEMES
-
-    known = sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})
-    if name is not None and name not in known:
-        raise ValueError(f"there is no theme {name!r}; there are {', '.join(known)}")
-
-
 def _screenshot(options: argparse.Namespace) -> int:
     from kbench.tui import screenshot
 
     try:
-        _check_theme(options.theme)
+        check_theme(options.theme)
         screenshot.render(options.screenshot, options.size, options.theme, options.script)
     except ValueError as error:
         print(f"kbench: {error}", file=sys.stderr)
         return USAGE
     return OK
+
+
+def _attach(options: argparse.Namespace, refusal: str | None) -> int:
+    """`--existing`: the workbench, or the prompt of lines, in a kernel that runs already."""
+    from kbench import cli_attach
+    from kbench.workbench.existing import AttachError
+
+    try:
+        options.kernels = cli_attach.kernels(options.existing)
+    except AttachError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return NO_KERNEL
+    if refusal is not None or options.plain:
+        return cli_attach.plain(options.kernels)
+    return workbench(options)
 
 
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
@@ -197,18 +228,22 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     if options.screenshot is not None:
         return _screenshot(options)
     refusal = terminal_refusal()
+    if options.existing is not None:
+        return _attach(options, refusal)
     if refusal is None and not options.plain and not options.json:
-        if names_engine():
-            load_engine()  # so that one that cannot be had is told before the screen opens
-        from kbench.tui import app
-
-        return int(app.run(options))
+        return workbench(options)
     if sys.stdin is not None and sys.stdin.isatty() and not options.json:
         from kbench import cli_plain
 
         if refusal is not None and not options.plain:
             print(f"kbench: {refusal}, so this is the plain prompt", file=sys.stderr)
-        return cli_plain.run()
+        if not options.resume:
+            return cli_plain.run()
+        from kbench import cli_resume
+
+        return cli_plain.run(cli_resume.offer)
+    if options.resume:
+        parser.error("--resume asks what to bring back, and standard input is no terminal")
     return _run(options, rest)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -28,6 +29,11 @@ def terminal_refusal() -> str | None:
     return None
 
 
+def motion(asked: str | None) -> bool:
+    """Whether things may move on the screen: `--motion`, else KBENCH_MOTION."""
+    return (asked or os.environ.get("KBENCH_MOTION", "")).lower() not in ("none", "0", "off")
+
+
 def names_engine() -> bool:
     """Whether the environment or keras.json names another engine than kbench's own.
 
@@ -52,3 +58,30 @@ def load_engine() -> None:
     import kbench
 
     _ = kbench.__all__  # asking an unloaded package for a name loads it
+
+
+def check_theme(name: str | None) -> None:
+    """Raise ValueError for a theme that there is not."""
+    from textual.theme import BUILTIN_THEMES
+
+    from kbench.tui.themes import SHORT, THEMES
+
+    known = [*SHORT, *sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})]
+    if name is not None and name not in known:
+        raise ValueError(f"there is no theme {name!r}; there are {', '.join(known)}")
+
+
+def workbench(options: argparse.Namespace) -> int:
+    """Open the full screen; an engine that cannot be had is told before that."""
+    from kbench.tui import app
+
+    if not getattr(options, "kernels", None) and names_engine():
+        load_engine()
+    if options.theme:
+        try:
+            check_theme(options.theme)
+        except ValueError as error:
+            print(f"kbench: {error}", file=sys.stderr)
+            return USAGE
+    options.motion = motion(options.motion)
+    return int(app.run(options))

@@ -13,10 +13,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from kbench.cli_base import OK, USAGE
+from kbench.cli_base import (
+    OK,
+    USAGE,
+    load_engine,
+    names_engine,
+    terminal_refusal,
+    workbench,
+)
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Lesson, LessonError, Step, catalogue, load
+from kbench.workbench.lessons import Lesson, LessonError, Step, load
 
 LOADED = "%load_ext kbench"  # a notebook needs it; here it is done
 HELP = """:next      go on           :back   the step before
@@ -205,28 +212,62 @@ _ASKED = ("exercise", "predict", "check")
 
 
 def _listing(progress: Progress) -> str:
+    from kbench.workbench.lessons import shelf
+
+    found = shelf()
+    titles = [one.title for one in found.values() if isinstance(one, Lesson)]
+    width = max(map(len, titles), default=0)
     lines = []
-    for lesson in catalogue():
+    for number, lesson in found.items():
+        if isinstance(lesson, LessonError):
+            lines.append(f"{number:>3}  cannot be read: {lesson}")
+            continue
         done, all_of_them = len(progress.passed(lesson)), len(lesson.exercises)
-        lines.append(f"{lesson.number:>3}  {lesson.title}   {done} of {all_of_them} exercises done")
+        words = f"{done} of {all_of_them} exercises done"
+        if progress.changed(lesson):
+            words += "; it has changed since you took it and begins anew"
+        lines.append(f"{number:>3}  {lesson.title:<{width}}  {words}")
     lines.append("kbench learn NUMBER takes one; or open the notebooks in tutorials/")
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> int:
-    """`kbench learn [NUMBER] [--reset-progress]`."""
-    parser = argparse.ArgumentParser(prog="kbench learn", description="List or take the lessons.")
-    parser.add_argument("number", nargs="?", type=int, help="the lesson to take")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kbench learn",
+        description="Take the lessons, beside the workbench's panes where there is a terminal.",
+        epilog="Without a terminal, with TERM=dumb or --plain a lesson is a talk line by line.",
+    )
+    parser.add_argument("number", nargs="?", type=int, help="the lesson to take; else you choose")
+    parser.add_argument("--list", action="store_true", help="print the lessons and how far each is")
     parser.add_argument("--reset-progress", action="store_true", help="forget what was done")
+    parser.add_argument("--plain", action="store_true", help="line by line, for screen readers")
+    parser.add_argument("--theme", help="of the workbench: dark, light, contrast, ansi ...")
+    parser.add_argument("--motion", choices=("full", "none"), help="none: nothing moves")
+    parser.add_argument("--ascii", action="store_true", help="without box and block characters")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """`kbench learn [NUMBER] [--list] [--plain] [--reset-progress]`."""
+    parser = _parser()
     options = parser.parse_args(arguments)
+    if options.plain and (options.theme or options.motion or options.ascii):
+        parser.error("--theme, --motion and --ascii go with the workbench, not with --plain")
+    if names_engine():
+        load_engine()  # so that one that cannot be had is told first
     progress = Progress()
+    lines = options.plain or terminal_refusal() is not None
     try:
         lesson = None if options.number is None else load(options.number)
         if options.reset_progress:
             progress.reset(lesson)
-        if lesson is None:
+        if options.list or (lesson is None and (lines or options.reset_progress)):
             print(_listing(progress))
             return OK
+        if not lines:
+            options.lesson = options.number or 0
+            return workbench(options)
+        assert lesson is not None
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  line editing for input()
         return Walk(lesson, progress).run()

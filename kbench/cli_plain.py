@@ -15,14 +15,21 @@ from collections.abc import Callable
 from typing import Any
 
 _MOST = 8
+Prepare = Callable[[Any, Any], None]  # gets the shell and its ShellJournal
 
 
 class Announcer:
     """Collects what changed while an input ran, and says it when the input is done."""
 
-    def __init__(self, names: dict[str, Any], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        names: dict[str, Any],
+        say: Callable[[str], None],
+        more: Callable[[], list[str]] = list,
+    ) -> None:
         from kbench.engine import config
 
+        self._more = more
         self._names = names
         self._say = say
         self._lock = threading.Lock()
@@ -63,6 +70,8 @@ class Announcer:
         gone = [name for name in self._known if name not in self._names]
         if gone:
             self._say(f"gone: {', '.join(gone[:_MOST])}")
+        for text in self._more():
+            self._say(f"watch {text}")
         self._known = state
 
 
@@ -105,15 +114,17 @@ def _settings() -> Any:
     return settings
 
 
-def run() -> int:
-    """Open the prompt; returns when it is left."""
+def run(prepare: Prepare | None = None) -> int:
+    """Open the prompt, after `prepare` has seen its shell and journal; returns when it is left."""
     import kbench_launcher
 
     kbench_launcher.load()
     from IPython.terminal.ipapp import TerminalIPythonApp
 
     import kbench
+    from kbench.notebook.magics import watch_news
     from kbench.version import __version__
+    from kbench.workbench.shell_journal import ShellJournal
 
     names: dict[str, Any] = {"K": kbench}
     application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
@@ -121,14 +132,20 @@ def run() -> int:
     shell: Any = application.shell
     shell.run_line_magic("load_ext", "kbench")
     fold_errors(shell)
-    announcer = Announcer(shell.user_ns, print)
+    announcer = Announcer(shell.user_ns, print, watch_news)
     shell.events.register("post_run_cell", announcer.announce)
     print(f"kbench {__version__}, plain prompt. K is the backend; %vars lists what there is,")
-    print("%kb the settings, %config_k NAME=VALUE sets one, exit leaves.")
+    print("%kb the settings, %config_k NAME=VALUE sets one, %watch EXPRESSION follows a value.")
+    log = ShellJournal(shell)
+    code = 0
     try:
+        if prepare is not None:
+            prepare(shell, log)
         application.start()
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 0
+        code = leaving.code if isinstance(leaving.code, int) else 0
     finally:
         announcer.stop()
-    return 0
+        log.journal.close()
+    log.end()
+    return code

@@ -312,11 +312,13 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
         _drop_own_frames(report, (*_RUNNERS, more) if more else _RUNNERS)
     if full or not hasattr(error, "operands"):
         return "".join(report.format())
-    from kbench.workbench.errors import safe_text
+    from kbench.engine.errors import is_users
+    from kbench.workbench.errors import told
 
-    stack = "".join(report.stack.format())
+    frames = [one for one in report.stack if is_users(one.filename)]  # none of Keras' own
+    stack = "".join(traceback.StackSummary.from_list(frames).format())
     head = f"Traceback (most recent call last):\n{stack}" if stack else ""
-    return f"{head}{type(error).__name__}: {safe_text(error)}\n"
+    return f"{head}{type(error).__name__}: {told(error)}\n"
 
 
 def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -40,7 +41,7 @@ def config_main(arguments: list[str]) -> int:
     if given != expected:
         parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
     import kbench.engines as engines
-    from kbench.engine import config, keras_file
+    from kbench.engine import config, folders, keras_file
 
     fields = keras_file.load_file()
     if options.action == "set":
@@ -60,7 +61,7 @@ def config_main(arguments: list[str]) -> int:
         width = max(map(len, settings))
         for name, value in settings.items():
             print(f"{name:<{width}}  {value}")
-        path = config.keras_home() / "keras.json"
+        path = folders.keras_home() / "keras.json"
         print(f"the backend is {engine.name} by {engine.source}", file=sys.stderr)
         print(f"kept in {path}" + ("" if path.exists() else ", once one is set"), file=sys.stderr)
     return OK
@@ -107,25 +108,40 @@ def _check_engine(name: str) -> None:
 
 
 class Progress:
-    """A progress bar on a terminal; elsewhere one line at the end."""
+    """A progress bar on a terminal; elsewhere a line now and then, and one at the end."""
+
+    EVERY = 10.0
+    """Seconds between lines where there is no terminal."""
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self.live = sys.stderr.isatty()
-        self.start = time.perf_counter()
+        self.start = self.said = time.perf_counter()
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            name = TextColumn("{task.fields[name]}")
+            self.bar = Bar(*columns, name, console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task(title, total=None, name="")
+            self.bar.start()
 
     def __call__(self, done: int, total: int, name: str = "") -> None:
-        """Show that `done` of `total` parts are finished and `name` is next."""
-        if self.live:
-            filled = 30 * done // max(total, 1)
-            bar = "#" * filled + "." * (30 - filled)
-            print(f"\r{self.title} [{bar}] {done}/{total} {name[:24]:<24}", end="", file=sys.stderr)
+        """Show that `done` of `total` parts are finished, the last one being `name`."""
+        now = time.perf_counter()
+        if self.bar is not None:
+            self.bar.update(self.task, completed=done, total=total, name=name)
+        elif now - self.said > self.EVERY:
+            self.said = now
+            print(f"{self.title} {done}/{total}", file=sys.stderr)
 
     def close(self, text: str) -> None:
         """Replace the bar by a last line."""
-        seconds = time.perf_counter() - self.start
-        line = f"{text} in {seconds:.1f} s"
-        print(f"\r{line:<79}" if self.live else line, file=sys.stderr)
+        if self.bar is not None:
+            self.bar.stop()
+        print(f"{text} in {time.perf_counter() - self.start:.1f} s", file=sys.stderr)
 
 
 def warmup_main(arguments: list[str]) -> int:
@@ -136,11 +152,16 @@ def warmup_main(arguments: list[str]) -> int:
     )
     parser.parse_args(arguments)
     load_engine()
-    from kbench.engine.kernels import library
+    from kbench.engine.kernels import library, stats
 
     progress = Progress("compiling")
-    count = library.warmup(progress)
-    progress.close(f"{count} kernels ready")
+    count = 0
+    try:
+        count = library.warmup(progress)
+    finally:
+        progress.close(f"{count} kernels ready")
+    for name, reason in stats().failures:
+        print(f"kbench: {name} did not compile: {reason.splitlines()[0]}", file=sys.stderr)
     return OK
 
 
@@ -153,7 +174,11 @@ def bench_main(arguments: list[str]) -> int:
     for folder in (package / "benchmarks", package.parent / "benchmarks"):
         program = folder / "harness.py"
         if program.is_file():
-            return subprocess.call([sys.executable, str(program), *arguments])
+            command = [sys.executable, str(program), *arguments]
+            if os.name == "posix":  # whoever ends kbench then ends the bench
+                sys.stdout.flush()
+                os.execv(command[0], command)
+            return subprocess.call(command)
     print("kbench: the benchmarks are not installed beside the package", file=sys.stderr)
     return USAGE
 

@@ -1,32 +1,43 @@
-"""`compare`: one expression on several engines, with values, times and the largest difference."""
+"""`compare`: one expression on several engines or under several settings, side by side.
+
+Nothing is stored and no random number is used up by what is compared; settings are as before.
+"""
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from kbench import engines as engine_choice
 from kbench.differences import Array, Comparison, Result
-from kbench.engine import config, trace
+from kbench.engine import beside, config, describe, trace
 from kbench.engine.errors import ArgumentError
 from kbench.engine.kernels.background import service
+from kbench.engine.temporary import temporarily
 
 Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
 COMPILING = 120.0  # seconds to wait for kernels at most
 TENSORFLOW = "tensorflow"
+MOST = 16  # variants
+Known = Callable[[list[Any]], Mapping[Any, Any]]
+
+latest: list[Comparison] = []  # the one that was made last, for a front end to show
 
 
 def compare(
     fn: Callable[..., Any],
-    engines: Sequence[str] = ("kbench", "numpy"),
+    engines: Sequence[str] | None = None,
     feeds: Feeds = None,
     repeats: int = 5,
+    settings: Mapping[str, Sequence[Any]] | None = None,
 ) -> Comparison:
-    """Evaluate one expression on several engines; values, times and the largest differences.
+    """Evaluate one expression on several engines or under several settings, side by side.
 
     Arguments:
         fn: called once for each engine as `fn(K, *tensors)`, where `K` has the engine's functions;
@@ -34,23 +45,65 @@ def compare(
             operations agree when they have a seed.
         engines: names: "kbench", "numpy" (kbench without compiled kernels), "tensorflow" (tf-keras'
             backend) or an importable backend module. The first that gives a value is the reference.
+            None means kbench and numpy, or with `settings` kbench alone.
         feeds: the arrays that become the tensors: a list, given by position, or a dict, given by
             name. Lists of numbers take `floatx()`, arrays keep their dtype.
         repeats: how many calls are timed after the first one and after kernels are compiled.
+        settings: values to try for each of some settings: epsilon, floatx, image_data_format,
+            num_threads, learning_phase. The function is called anew under each combination, and
+            tensors that were built before keep what they were built with. Afterwards every setting
+            is as it was, after an error or an interrupt, too.
     Returns:
         Comparison: shown as a table; `.largest`, `["numpy"].value`, `.as_dict()`. An engine that
         fails keeps its error in `.error` and loses the others nothing.
     Raises:
-        ArgumentError: no engine, an engine twice, or arguments of the wrong kind.
+        ArgumentError: no engine, an engine twice, an unknown setting, too many combinations, or
+        arguments of the wrong kind.
 
     >>> import kbench
     >>> found = kbench.compare(lambda K, x: K.softmax(x), feeds=[[1.0, 2.0, 3.0]])
     >>> found.largest.absolute < 1e-6
     True
+    >>> found = kbench.compare(lambda K: K.zeros(2), settings={"floatx": ["float32", "float64"]})
+    >>> [str(one.value.dtype) for one in found.results]
+    ['float32', 'float64']
     """
+    if engines is None:
+        engines = ("kbench",) if settings else ("kbench", "numpy")
     _check(fn, engines, repeats)
-    arrays = _arrays(feeds)
-    return Comparison([_result(name, fn, arrays, repeats) for name in engines])
+    _arrays(feeds)
+    results = [_result(one, fn, feeds, repeats) for one in _variants(engines, settings)]
+    latest[:] = [Comparison(results)]
+    return latest[0]
+
+
+def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
+    """Every engine under every combination of settings, without a value yet."""
+    if settings is None:
+        settings = {}
+    if not isinstance(settings, Mapping):
+        raise ArgumentError(f"settings must map names to lists of values, got {settings!r}")
+    known = config.snapshot()
+    for name, values in settings.items():
+        if name not in known:
+            there = ", ".join(known)
+            raise ArgumentError(f"settings has the unknown setting {name!r}; there are {there}")
+        if not isinstance(values, (list, tuple)) or not values:
+            raise ArgumentError(f"settings[{name!r}] must be a list of values, got {values!r}")
+    count = len(engines)
+    for values in settings.values():
+        count *= len(values)
+    if count > MOST:
+        raise ArgumentError(f"settings and engines make {count} combinations; {MOST} is the most")
+    found = []
+    for engine, *values in itertools.product(engines, *settings.values()):
+        chosen = dict(zip(settings, values, strict=True))
+        words = [f"{name}={value}" for name, value in chosen.items()]
+        label = " ".join([engine, *words] if len(engines) > 1 or not words else words)
+        found.append(Result(label, backend=engine, settings=chosen))
+    if len({one.engine for one in found}) != len(found):
+        raise ArgumentError("settings name one value twice")
+    return found
 
 
 def _check(fn: Any, engines: Any, repeats: Any) -> None:
@@ -97,26 +150,57 @@ def _array(name: Any, value: Any) -> Any:
 # ------------------------------------------------------------------ one engine
 
 
-def _result(name: str, fn: Callable[..., Any], arrays: dict[Any, Any], repeats: int) -> Result:
-    """What one engine makes of it; an error is kept, whatever it is."""
-    result = Result(name)
+def _result(result: Result, fn: Callable[..., Any], feeds: Feeds, repeats: int) -> Result:
+    """What one variant makes of it; an error is kept, whatever it is."""
     try:
-        with engine_choice.running(name):
-            _run(result, fn, arrays, repeats)
-    except Exception as error:  # one engine's failure must not lose the others
+        with temporarily(result.settings), engine_choice.running(result.backend):
+            with _told(result):
+                _run(result, fn, _arrays(feeds), repeats)
+    except Exception as error:  # one variant's failure must not lose the others
         result.error = error
     return result
 
 
+@contextmanager
+def _told(result: Result) -> Iterator[None]:
+    """Tell a backend module of others the settings, and what they were when it is done."""
+    if result.backend in engine_choice.OWN or not result.settings:
+        yield
+        return
+    module = engine_choice.load(result.backend)
+    before = []
+    try:
+        for name, value in result.settings.items():
+            read, write = getattr(module, name, None), getattr(module, f"set_{name}", None)
+            if not callable(write) or not callable(read):
+                raise ArgumentError(f"the engine {result.backend!r} has no setting {name}")
+            before.append((write, read()))
+            write(value)
+        yield
+    finally:
+        for write, value in before:
+            write(value)
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """What is evaluated inside changes nothing."""
+    if beside.looks():
+        yield
+    else:
+        with beside.looking():
+            yield
+
+
 def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats: int) -> None:
-    backend = engine_choice.load(result.engine)
+    backend = engine_choice.load(result.backend)
     clock = time.perf_counter
     begun = clock()
-    build = _build_tensorflow if result.engine == TENSORFLOW else _build_graph
+    build = _build_tensorflow if result.backend == TENSORFLOW else _build_graph
     call, labels, rebuild = build(backend, fn, arrays)
     values = call()
     result.first = clock() - begun
-    own = result.engine in engine_choice.OWN
+    own = result.backend in engine_choice.OWN
     if own:
         _settle(call)
     for _ in range(repeats):
@@ -156,11 +240,32 @@ Built = tuple[Callable[[], Any], list[str], Callable[[list[Any]], Any]]
 def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
     """Placeholders, the function's result, and a call that computes it from the arrays."""
     tensors = {name: _placeholder(K, array) for name, array in arrays.items()}
-    made = _apply(K, fn, tensors)
+    made = _quietly(lambda: _apply(K, fn, tensors))
     flat, labels, rebuild = flatten(made)
-    compiled = K.function(list(tensors.values()), flat)
-    values = list(arrays.values())
-    return lambda: compiled(values), labels, rebuild
+    fed = _fed_before(flat, tensors)
+    values = [*arrays.values(), *fed.values()]
+    if (
+        not flat
+        or any(describe.is_tensor(one) for one in flat)
+        or K.backend() not in engine_choice.OWN
+    ):
+        compiled = K.function([*tensors.values(), *fed], flat)
+        return lambda: _quietly(lambda: compiled(values)), labels, rebuild
+    # Arrays already: the function calls what computes them, so it is that which is timed.
+    return lambda: _quietly(lambda: flatten(_apply(K, fn, tensors))[0]), labels, rebuild
+
+
+def _quietly(call: Callable[[], Any]) -> Any:
+    with _looking():
+        return call()
+
+
+def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values for placeholders of the program's own, as they were fed last."""
+    own = {id(one) for one in tensors.values()}
+    nodes = [one for one in flat if describe.is_tensor(one)]
+    found = trace.keepers[-1](nodes) if trace.keepers and nodes else {}
+    return {node: array for node, array in found.items() if id(node) not in own}
 
 
 def _placeholder(K: Any, array: Any) -> Any:

@@ -48,7 +48,9 @@ class Difference:
 
 @dataclass
 class Result:
-    """One engine's part: its values in the form of the function's result, and how it ran.
+    """One variant's part: its values in the form of the function's result, and how it ran.
+
+    `engine` is its name in the comparison, `backend` the engine and `settings` what was set.
 
     `first` is the seconds until the first values, the graph's building included (and compiling,
     where KBENCH_JIT=wait asks to wait for it); `times` are those of the repeats.
@@ -63,6 +65,8 @@ class Result:
     forms: tuple[str, ...] = ()
     error: Exception | None = None
     difference: Difference | None = None
+    backend: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
@@ -74,6 +78,7 @@ class Result:
         found = self.difference
         return {
             "engine": self.engine,
+            "settings": self.settings,
             "value": self.value,
             "outputs": self.outputs,
             "shapes": {name: one.shape for name, one in self.outputs.items()},
@@ -92,14 +97,13 @@ class Comparison:
     Differences are those from the first engine that gave a value, the reference.
     """
 
-    heads = HEADS
-
     def __init__(self, results: list[Result]) -> None:
         self.results = results
         self.reference = next((one for one in results if one.error is None), None)
         for one in results:
             if self.reference is not None and one.error is None and one is not self.reference:
-                one.difference = difference(self.reference.outputs, one.outputs)
+                floats = "floatx" in one.settings  # another dtype is what was asked for
+                one.difference = difference(self.reference.outputs, one.outputs, floats)
 
     def __getitem__(self, engine: str) -> Result:
         for one in self.results:
@@ -123,7 +127,7 @@ class Comparison:
 
     def title(self) -> str:
         """How many engines, and what they computed."""
-        count = f"{len(self.results)} engine{'s' if len(self.results) != 1 else ''}"
+        count = f"{len(self.results)} {self._word}{'s' if len(self.results) != 1 else ''}"
         if self.reference is None:
             return f"{count}, no value"
         specs = [describe.spec_text(one.shape, one.dtype.name) for one in self._arrays()]
@@ -133,8 +137,17 @@ class Comparison:
     def _arrays(self) -> list[Array]:
         return [] if self.reference is None else list(self.reference.outputs.values())
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The titles of `rows`."""
+        return (self._word, *HEADS[1:])
+
+    @property
+    def _word(self) -> str:
+        return "variant" if any(one.settings for one in self.results) else HEADS[0]
+
     def rows(self) -> list[tuple[str, ...]]:
-        """One line of `HEADS` for each engine that gave a value."""
+        """One line of `heads` for each engine that gave a value."""
         return [_row(one, one is self.reference) for one in self.results if one.error is None]
 
     def notes(self) -> list[tuple[str, str]]:
@@ -151,7 +164,7 @@ class Comparison:
         lines = textwrap.wrap(f"comparison of {self.title()}", width)
         rows = self.rows()
         if rows:
-            lines += _table([HEADS, *rows], width)
+            lines += _table([self.heads, *rows], width)
         for name, said in self.notes():
             lines += textwrap.wrap(f"{name}: {said}", width, subsequent_indent="  ")
         return "\n".join(lines)
@@ -214,30 +227,39 @@ def _size(rows: list[tuple[str, ...]], column: int) -> int:
 
 
 def _cell(text: str, size: int, head: str) -> str:
-    cut = text if len(text) <= size else text[: size - 1] + "…"
+    if len(text) <= size:
+        cut = text
+    elif head == HEADS[0]:  # variants of one setting differ in their last words
+        half = (size - 1) // 2
+        cut = text[: size - 1 - half] + "…" + text[len(text) - half :]
+    else:
+        cut = text[: size - 1] + "…"
     return cut.rjust(size) if head in ("first", "median") else cut.ljust(size)
 
 
 # ------------------------------------------------------------------ differences
 
 
-def difference(reference: dict[str, Array], outputs: dict[str, Array]) -> Difference:
-    """The largest differences over all outputs."""
+def difference(
+    reference: dict[str, Array], outputs: dict[str, Array], floats: bool = False
+) -> Difference:
+    """The largest differences over all outputs; `floats`: those of another float dtype, too."""
     if list(reference) != list(outputs):
         return Difference(problem=f"{len(outputs)} outputs against {len(reference)}")
     found = Difference()
     for name, wanted in reference.items():
         got = outputs[name]
-        if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        kinds = floats and got.dtype.kind == wanted.dtype.kind == "f"
+        if got.shape != wanted.shape or (got.dtype != wanted.dtype and not kinds):
             spec, other = (describe.spec_text(one.shape, one.dtype.name) for one in (got, wanted))
             where = f"output {name}: " if name else ""
             return Difference(problem=f"{where}{spec} against {other}")
         if got.size:
-            found = _larger(found, name, _gaps(wanted, got), _magnitudes(wanted, got))
+            found = _larger(found, name, gaps(wanted, got), _magnitudes(wanted, got))
     return found
 
 
-def _gaps(wanted: Array, got: Array) -> Array:
+def gaps(wanted: Array, got: Array) -> Array:
     """Absolute differences; 0 where both are NaN or the same infinity."""
     same = wanted == got
     if wanted.dtype.kind == "f":

@@ -79,9 +79,9 @@ def _versions() -> Facts:
 
 def _settings() -> Facts:
     import kbench.engines as engines
-    from kbench.engine import config, keras_file
+    from kbench.engine import config, folders, keras_file
 
-    path = config.keras_home() / "keras.json"
+    path = folders.keras_home() / "keras.json"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fields = keras_file.load_file()
@@ -107,7 +107,6 @@ def _threads() -> Facts:
     ]
     return {
         "kernel threads": config.num_threads(),
-        "threading layer": threads.choose_layer(),
         "BLAS": "; ".join(names) or "none found",
         "idle threads": "BLAS threads spin" if threads.blas_spins() else "sleep",
     }

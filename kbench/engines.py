@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kbench.engine import config
+from kbench.engine import config, folders
 from kbench.engine.errors import EngineError
 
 NEEDED = ("placeholder", "variable", "function")
@@ -32,7 +32,7 @@ REMEDIES = {
     "KERAS_BACKEND": "; unset KERAS_BACKEND, or set it to kbench or numpy",
     "keras.json": "; put it right with: kbench config set backend kbench",
 }
-KEPT = "py_all py_any py_slice py_sum num_threads set_num_threads".split()
+KEPT = "py_all py_any py_slice py_sum num_threads set_num_threads exact set_exact".split()
 SETTINGS = (
     "cast_to_floatx epsilon floatx image_data_format image_dim_ordering normalize_data_format "
     "set_epsilon set_floatx set_image_data_format set_image_dim_ordering"
@@ -57,7 +57,7 @@ def choose(fields: Mapping[str, Any]) -> Choice:
         return Choice(named, "KERAS_BACKEND")
     written = fields.get("backend", "")
     if not isinstance(written, str):
-        where = config.keras_home() / "keras.json"
+        where = folders.keras_home() / "keras.json"
         warnings.warn(f"{where}, field 'backend': {written!r} is no name", stacklevel=3)
         written = ""
     if not written.strip():

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kbench.engine import beside
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.signal import Signal
 from kbench.engine.spec import FLOATS
@@ -31,7 +30,7 @@ _values: dict[str, Any] = {
     "floatx": "float32",
     "image_data_format": "channels_last",
     "num_threads": 0,
-    "exact": False,
+    "exact": None,
 }
 
 
@@ -45,6 +44,7 @@ def _store(name: str, value: Any) -> None:
     with _lock:
         if _values.get(name) == value and type(_values.get(name)) is type(value):
             return
+        beside.refuse(f"set {name}")
         _values[name] = value
         _epoch += 1
     changed.emit(name)
@@ -320,39 +320,40 @@ def least(elements: int) -> int:
 
 
 def exact() -> bool:
-    """Whether forms with larger rounding errors, which are faster, are forbidden: KBENCH_EXACT=1.
+    """Whether faster forms with larger rounding errors are forbidden.
 
-    Winograd's convolution is such a form.
+    Winograd's convolution is such a form: a float32 convolution with windows of 3x3 then errs by
+    some 1e-5 of its largest result, a few times what the plain form does.
+
+    Returns:
+        What `set_exact` set, or else whether KBENCH_EXACT is 1; False by default.
+    Source: kbench's own.
+
+    >>> K.exact()
+    False
     """
-    return bool(_values["exact"]) or (env("KBENCH_EXACT") or "0").lower() not in ("0", "off", "no")
+    if _values["exact"] is not None:
+        return bool(_values["exact"])
+    return (env("KBENCH_EXACT") or "0").lower() not in ("0", "off", "no")
 
 
-def cache_dir() -> Path:
-    """Folder of compiled kernels: KBENCH_CACHE_DIR, else the user's cache folder."""
-    asked = env("KBENCH_CACHE_DIR")
-    return Path(asked) if asked else _user_dirs().user_cache_path
+def set_exact(value: bool) -> None:
+    """Forbid faster forms with larger rounding errors, or allow them; counts from the next call.
 
+    Arguments:
+        value: True or False.
+    Raises:
+        ArgumentError: anything else.
+    Source: kbench's own.
 
-def state_dir() -> Path:
-    """Folder of history, journal and lesson progress: KBENCH_STATE_DIR, else the user's."""
-    asked = env("KBENCH_STATE_DIR")
-    return Path(asked) if asked else _user_dirs().user_state_path
-
-
-def _user_dirs() -> Any:
-    import platformdirs
-
-    return platformdirs.PlatformDirs("kbench", appauthor=False)
-
-
-def keras_home() -> Path:
-    """Folder of keras.json: $KERAS_HOME, else ~/.keras, else below the temp folder."""
-    asked = env("KERAS_HOME")
-    if asked:
-        return Path(asked)
-    home = Path.home()
-    base = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
-    return base / ".keras"
+    >>> K.set_exact(True)
+    >>> K.exact()
+    True
+    >>> K.set_exact(False)
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentError(f"value must be True or False, got {value!r}")
+    _store("exact", bool(value))
 
 
 # ------------------------------------------------------------------ for user interfaces

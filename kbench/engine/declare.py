@@ -30,10 +30,11 @@ from kbench.engine.spec import (
 from kbench.engine.tensor import Operand, Tensor
 
 
-def _elementwise_value(op: Op, specs: tuple[Spec, ...], dtype: str) -> tuple[int, ...] | None:
+def _elementwise_value(op: Op, specs: tuple[Spec, ...]) -> tuple[int, ...] | None:
     """The known result of integer arithmetic on known operands."""
-    if dtype not in ("int32", "int64") or not all(spec.known for spec in specs):
+    if not all(spec.known for spec in specs):
         return None
+    dtype = specs[-1].dtype
     arrays = [
         np.array(spec.value, dtype=spec.dtype).reshape([size or 0 for size in spec.shape])
         for spec in specs
@@ -82,28 +83,34 @@ def elementwise(
 
     def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
         names = tuple(inspect.signature(function).parameters)
-        run = allocating(expr, names, dtype in ("compare", "bool"), check)
+        boolean = dtype in ("compare", "bool")
+        run = allocating(expr, names, boolean, check)
 
         def infer(*specs: Spec) -> Spec:
             shape = specs[0].shape if len(specs) == 1 else broadcast(*[s.shape for s in specs])
-            result = "bool" if dtype in ("compare", "bool") else specs[-1].dtype
-            return Spec(shape, result, _elementwise_value(op, specs, result))
+            result = "bool" if boolean else specs[-1].dtype
+            known = result in ("int32", "int64")
+            return Spec(shape, result, _elementwise_value(op, specs) if known else None)
 
         name = function.__name__.lstrip("_")
         op = register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
 
         @functools.wraps(function)
-        def public(*operands: Operand) -> Tensor:
+        def public(*operands: Operand, **keywords: Operand) -> Tensor:
+            if keywords:
+                operands = _in_order(public, names, operands, keywords)
             if len(operands) != len(names):
                 raise ArgumentError(f"takes {len(names)} operands, got {len(operands)}")
             tensors = tensors_of(*operands)
-            common = functools.reduce(promote, [one.spec.dtype for one in tensors])
-            wanted, _ = _result_dtype(dtype, common)
+            common, *others = [one.spec.dtype for one in tensors]
+            if others.count(common) == len(others) and dtype != "bool" and is_float(common):
+                return apply(op, *tensors)  # every other rule leaves floats
+            wanted, _ = _result_dtype(dtype, functools.reduce(promote, others, common))
             return apply(op, *[converted(one, wanted) for one in tensors])
 
         public.op = op  # type: ignore[attr-defined]
         public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return _with_keywords(public, names)
+        return public
 
     return declare
 
@@ -133,18 +140,17 @@ def allocating(
     return run
 
 
-def _with_keywords(public: Callable[..., Tensor], names: tuple[str, ...]) -> Callable[..., Tensor]:
-    @functools.wraps(public)
-    def call(*operands: Operand, **keywords: Operand) -> Tensor:
-        if not keywords:
-            return public(*operands)
-        unknown = set(keywords) - set(names[len(operands) :])
-        if unknown:
-            raise TypeError(f"{public.__name__}() got an unexpected argument {unknown.pop()!r}")
-        rest = [keywords[name] for name in names[len(operands) :] if name in keywords]
-        return public(*operands, *rest)
-
-    return call
+def _in_order(
+    public: Callable[..., Tensor],
+    names: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    keywords: dict[str, Operand],
+) -> tuple[Operand, ...]:
+    """All operands by position."""
+    unknown = set(keywords) - set(names[len(operands) :])
+    if unknown:
+        raise TypeError(f"{public.__name__}() got an unexpected argument {unknown.pop()!r}")
+    return *operands, *[keywords[name] for name in names[len(operands) :] if name in keywords]
 
 
 def reduction(

@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine import statistics as _statistics
-from kbench.engine.errors import ArgumentError
 
 NAME_LIMIT = 80
-CELL_LIMIT = 20_000
 GRAPH_LIMIT = 200
-HEAT_LEVELS = 10
+PARTS_LIMIT = 64  # of one step that runs many operations as one
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*%#"
-_TEXT_LIMIT = 24
+TEXT_LIMIT = 24
 
 
 # ------------------------------------------------------------------ small texts
@@ -137,145 +135,37 @@ def array(values: object, exact: bool = False) -> dict[str, Any]:
     return _statistics.statistics(np.asarray(values), exact)
 
 
-def window(
-    values: object,
-    index: Sequence[int] | None = None,
-    rows: tuple[int, int] = (0, 20),
-    cols: tuple[int, int] = (0, 10),
-    row_axis: int | None = -2,
-    col_axis: int | None = -1,
-    limits: tuple[float, float] | None = None,
-) -> dict[str, Any]:
-    """Formatted cells of a two-dimensional slice of an array of any rank, at constant cost.
-
-    Arguments:
-        values: the array.
-        index: one index per axis; those of the two shown axes are ignored. Default: all 0.
-        rows, cols: (start, count) along the shown axes, cut to what exists.
-        row_axis, col_axis: the shown axes; None for a single row or column.
-        limits: range that `heat` levels refer to; None for the range of the window itself.
-    Returns:
-        `cells` (texts), `heat` (0 to 9 per cell, None where not finite), what is shown
-        (`rows`, `cols` as start, stop, total; `row_axis`, `col_axis`, `index`), shape and dtype.
-    Raises:
-        ArgumentError: an axis or index that the array does not have.
-    """
-    whole: Any = values if getattr(type(values), "lazy", False) else np.asarray(values)
-    row_axis, col_axis = _shown_axes(whole.ndim, row_axis, col_axis)
-    fixed = _fixed_index(whole.shape, index, (row_axis, col_axis))
-    row_span = _span(rows, whole.shape[row_axis] if row_axis is not None else 1)
-    col_span = _span(cols, whole.shape[col_axis] if col_axis is not None else 1)
-    if (row_span[1] - row_span[0]) * (col_span[1] - col_span[0]) > CELL_LIMIT:
-        raise ArgumentError(f"a window has at most {CELL_LIMIT} cells")
-    key: list[int | slice] = list(fixed)
-    for axis, span in ((row_axis, row_span), (col_axis, col_span)):
-        if axis is not None:
-            key[axis] = slice(span[0], span[1])
-    part = whole[tuple(key)]
-    if row_axis is not None and col_axis is not None and row_axis > col_axis:
-        part = part.T
-    part = np.reshape(part, (row_span[1] - row_span[0], col_span[1] - col_span[0]))
-    return {
-        "shape": list(whole.shape),
-        "dtype": whole.dtype.name,
-        "index": fixed,
-        "row_axis": row_axis,
-        "col_axis": col_axis,
-        "rows": list(row_span),
-        "cols": list(col_span),
-        "cells": [[_cell(one) for one in line] for line in part],
-        "heat": _heat(part, limits),
-    }
-
-
-def _shown_axes(
-    rank: int, row_axis: int | None, col_axis: int | None
-) -> tuple[int | None, int | None]:
-    if rank == 0:
-        return None, None
-    if rank == 1 and row_axis == -2:
-        row_axis = None
-    shown: list[int | None] = []
-    for axis in (row_axis, col_axis):
-        if axis is not None and not -rank <= axis < rank:
-            raise ArgumentError(f"axis {axis} is out of range for rank {rank}")
-        shown.append(None if axis is None else axis % rank)
-    if shown[0] is not None and shown[0] == shown[1]:
-        raise ArgumentError(f"rows and columns are both axis {shown[0]}")
-    return shown[0], shown[1]
-
-
-def _fixed_index(
-    shape: tuple[int, ...], index: Sequence[int] | None, shown: tuple[int | None, ...]
-) -> list[int]:
-    given = list(index) if index is not None else [0] * len(shape)
-    if len(given) != len(shape):
-        raise ArgumentError(f"index {given} needs {len(shape)} entries, one per axis")
-    for axis, (one, length) in enumerate(zip(given, shape, strict=True)):
-        if axis in shown:
-            given[axis] = 0
-        elif length == 0:
-            raise ArgumentError(f"axis {axis} is empty")
-        elif not -length <= one < length:
-            raise ArgumentError(f"index {one} is out of range for axis {axis} of size {length}")
-        else:
-            given[axis] = int(one) % length
-    return given
-
-
-def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
-    start = min(max(int(asked[0]), 0), max(total - 1, 0))
-    return start, min(start + max(int(asked[1]), 0), total), total
-
-
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """One element of an array as a short text; a foreign object is told by its type alone."""
     kind = type(value)  # not isinstance: it would ask the object, which may be hostile
     if issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)):
         return number(value)
     if issubclass(kind, (complex, np.complexfloating)):
         return f"{number(value.real)}{value.imag:+.3g}j"
     if issubclass(kind, (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
-        return printable(value, _TEXT_LIMIT)
-    return f"<{printable(kind.__name__, _TEXT_LIMIT - 2)}>"
-
-
-def _heat(part: NDArray[Any], limits: tuple[float, float] | None) -> list[list[int | None]]:
-    if _statistics.refusal(part) is not None:
-        return [[None] * part.shape[1] for _ in range(part.shape[0])]
-    values = part.astype(np.float64)
-    finite = np.isfinite(values)
-    if limits is None:
-        known = values[finite]
-        limits = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-    scale = max(abs(limits[0]), abs(limits[1])) or 1.0
-    low, high = limits[0] / scale, limits[1] / scale
-    spread = (high - low) or 1.0
-    share = np.where(finite, values, limits[0]).clip(*limits) / scale
-    levels = ((share - low) / spread * HEAT_LEVELS).clip(0, HEAT_LEVELS - 1).astype(int)
-    return [
-        [int(level) if known else None for level, known in zip(*line, strict=True)]
-        for line in zip(levels, finite, strict=True)
-    ]
+        return printable(value, TEXT_LIMIT)
+    return f"<{printable(kind.__name__, TEXT_LIMIT - 2)}>"
 
 
 # ------------------------------------------------------------------ tensors and graphs
 
 
-def _place(value: Any) -> str | None:
-    place = getattr(value, "place", None)
-    return None if place is None else printable(place)
+def place(value: Any) -> str | None:
+    """The user's line that made something, as text."""
+    where = getattr(value, "place", None)
+    return None if where is None else printable(where)
 
 
-def _last(value: Any) -> dict[str, Any] | None:
+def last(value: Any) -> dict[str, Any] | None:
     """What the last evaluation knew of a tensor: its shape, and its entries when few."""
-    last = getattr(value, "last", None)
-    if last is None:
+    seen = getattr(value, "last", None)
+    if seen is None:
         return None
-    row: dict[str, Any] = {"shape": [int(one) for one in last.shape]}
-    entries = getattr(last, "value", None)
+    row: dict[str, Any] = {"shape": [int(one) for one in seen.shape]}
+    entries = getattr(seen, "value", None)
     if entries is not None:
         flat = np.asarray(entries).reshape(-1)[:64]
-        row["text"] = ", ".join(_cell(one) for one in flat[:8]) + (", …" if flat.size > 8 else "")
+        row["text"] = ", ".join(cell(one) for one in flat[:8]) + (", …" if flat.size > 8 else "")
     return row
 
 
@@ -296,8 +186,8 @@ def tensor(value: Any) -> dict[str, Any]:
         "bytes": None if elements is None else elements * np.dtype(dtype).itemsize,
         "inputs": [_input(one) for one in value.inputs[:16]],
         "input_count": len(value.inputs),
-        "place": _place(value),
-        "last": _last(value),
+        "place": place(value),
+        "last": last(value),
     }
     if is_variable(value):
         row["version"] = int(value.version)
@@ -320,7 +210,7 @@ def graph(value: Any, limit: int = GRAPH_LIMIT) -> dict[str, Any]:
         tensor; `total` nodes there are, `cut` how many are not shown.
     """
     roots = list(value) if isinstance(value, (list, tuple)) else [value]
-    nearest = _nearest_first(roots)
+    nearest = nodes(roots)
     shown = {id(one): one for one in nearest[:limit]}
     order = _inputs_first(roots, shown)
     ids = {id(one): number for number, one in enumerate(order)}
@@ -333,16 +223,16 @@ def graph(value: Any, limit: int = GRAPH_LIMIT) -> dict[str, Any]:
     return {"rows": rows, "total": len(nearest), "cut": len(nearest) - len(order)}
 
 
-def _nearest_first(roots: Sequence[Any]) -> list[Any]:
+def nodes(roots: Sequence[Any]) -> list[Any]:
     """Every node above the roots, breadth first."""
-    nodes: dict[int, Any] = {}
+    found: dict[int, Any] = {}
     layer = {id(one): one for one in roots}
     while layer:
-        nodes.update(layer)
+        found.update(layer)
         layer = {
-            id(one): one for node in layer.values() for one in node.inputs if id(one) not in nodes
+            id(one): one for node in layer.values() for one in node.inputs if id(one) not in found
         }
-    return list(nodes.values())
+    return list(found.values())
 
 
 def _inputs_first(roots: Sequence[Any], shown: dict[int, Any]) -> list[Any]:
@@ -393,6 +283,10 @@ def _step(position: int, step: Any) -> dict[str, Any]:
         "flops": flops,
         "gb_per_s": moved / seconds / 1e9 if seconds > 0 else None,
         "gflop_per_s": flops / seconds / 1e9 if seconds > 0 else None,
-        "place": _place(step),
+        "place": place(step),
         "source": step.source,
+        "parts": [
+            {"op": printable(one.op), "spec": str(one.spec), "place": place(one)}
+            for one in step.parts[:PARTS_LIMIT]
+        ],
     }

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
@@ -55,8 +55,7 @@ def op_symbol(name: str) -> str:
     return _OP_SYMBOLS.get(name, name)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A line of the user's code."""
 
     file: str
@@ -97,7 +96,7 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_INTERNAL)
 
 
-_WRAPPERS = ("method", "public", "call")  # engine frames whose name says nothing of the function
+_WRAPPERS = ("method", "public")  # engine frames whose name says nothing of the function
 _libraries: tuple[str, ...] = ()
 
 
@@ -105,6 +104,7 @@ def see_through(folder: str) -> None:
     """Take lines of code in `folder`, a library on top of this one, for nobody's own."""
     global _libraries
     _libraries = tuple({*_libraries, os.path.join(folder, "")})
+    _whose.clear()
 
 
 def is_users(filename: str) -> bool:
@@ -115,20 +115,37 @@ def is_users(filename: str) -> bool:
 def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
     """The innermost line that the user wrote, and the K function called there or on its behalf."""
     frame: FrameType | None = sys._getframe(depth)
-    called = None
-    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
-        called = frame.f_code.co_name
+    code = None
+    while frame is not None and _whose[frame.f_code.co_filename] == _ENGINES:
+        code = frame.f_code
         frame = frame.f_back
     if frame is None:
         return None, None
     line: FrameType | None = frame
-    while line is not None and not is_users(line.f_code.co_filename):
+    while line is not None and _whose[line.f_code.co_filename] != _USERS:
         line = line.f_back
     place = line or frame
     return (
         Place(place.f_code.co_filename, place.f_lineno),
-        None if called in _WRAPPERS else called,
+        None if code is None or code.co_name in _WRAPPERS else code.co_name,
     )
+
+
+_ENGINES, _LIBRARY, _USERS = range(3)
+
+
+class _Owners(dict[str, int]):
+    """Whose a file is, by its name; asked for several frames of each node, so found out once."""
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= 4096:  # every cell of a notebook is a file of its own
+            self.clear()
+        found = _ENGINES if is_internal(name) else _USERS if is_users(name) else _LIBRARY
+        self[name] = found
+        return found
+
+
+_whose = _Owners()
 
 
 def describe_value(value: Any) -> str | None:
@@ -250,7 +267,7 @@ def _function_name(entry: FrameType | None) -> str:
     name, variables = entry.f_code.co_name, entry.f_locals
     if name == "method" and isinstance(variables.get("name"), str):
         return str(_OPERATOR_NAMES.get(variables["name"], variables["name"].strip("_")))
-    if name in ("call", "public"):
+    if name == "public":
         declared = variables.get("public")
         name = str(getattr(declared, "__name__", getattr(variables.get("op"), "name", name)))
     elif name == "__call__":

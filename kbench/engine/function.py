@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel, session, tensor
-from kbench.engine.errors import ArgumentError, FeedError
+from kbench.engine import beside, cancel, session, tensor, trace
+from kbench.engine.errors import ArgumentError, DtypeError, FeedError
 from kbench.engine.feeds import fed_array, made
 from kbench.engine.operands import Constant, as_tensor, shared
 from kbench.engine.plan.bound import BoundPlan
+from kbench.engine.plan.direct import direct_value
 from kbench.engine.plan.plan import Plan, make_plan
 from kbench.engine.sparse import as_dense, is_csr
 from kbench.engine.tensor import Last, Tensor
 from kbench.engine.trace import RunRecord
 from kbench.engine.updates import Update, update
-from kbench.engine.variables import Variable, store_all
+from kbench.engine.variables import Variable, store_all, update_lock
 from kbench.engine.waiting import seeing_updates
 from kbench.engine.walk import walk
 
@@ -46,15 +47,18 @@ class Function:
         _check_inputs(self.inputs)
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
-        nodes = walk(roots, {id(one) for one in self.inputs})
+        stop = {id(one) for one in self.inputs}
+        nodes = walk(roots, stop)
         _check_generation(nodes)
         self._before = _controlled(nodes, roots, self.inputs, name)
-        stop = {id(one) for one in self.inputs}
         roots = seeing_updates(self.outputs, self._stores, nodes, stop)
-        self.plan: Plan = make_plan(name, roots, self.inputs)
+        targets = [one.target for one in self._stores]
+        self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
-        self._lock = threading.RLock()
+        # Of two calls with updates each sees the variables as the other left them.
+        stores = bool(self._stores) or self._before is not None
+        self._lock = update_lock if stores else threading.RLock()
 
     def __repr__(self) -> str:
         return (
@@ -80,6 +84,8 @@ class Function:
 
     def run(self, arrays: list[np.ndarray]) -> list[Any]:
         """The call after its values were checked."""
+        if self._stores:
+            beside.refuse(f"store to variable {self._stores[0].target.name.split(':')[0]!r}")
         with self._lock:
             cancel.clear()
             undo = [(one.target, one.target._array) for one in _early_stores(self)]
@@ -88,11 +94,13 @@ class Function:
                     self._before.run(arrays)
                 bound = self.bound(arrays)
                 results = bound.run(arrays)
-                if bound.record is not None:
-                    self.records = bound.record
+                if self._stores:
+                    bound.store(results)
             except BaseException:
                 store_all(undo)
                 raise
+            if bound.record is not None:
+                self.records = bound.record
             return self._finish(arrays, results)
 
     def bound(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
@@ -107,11 +115,14 @@ class Function:
 
     def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
         count = len(self.outputs)
-        if self._stores:
-            targets = [one.target for one in self._stores]
-            store_all(zip(targets, results[count:], strict=True))
+        if beside.looks():
+            return results[:count]
+        trace.calls.count += 1
+        trace.calls.name = self.name
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
+        if trace.fed and arrays:
+            trace.fed.emit(list(zip(self.inputs, arrays, strict=True)))
         for node, value in zip(self.outputs, results, strict=False):
             few = not is_csr(value) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
@@ -188,6 +199,19 @@ def as_update(item: Any) -> Update:
     )
 
 
+def _output(given: Any, place: int) -> Tensor:
+    """What is to be computed, as a tensor; the usual slips are told apart."""
+    try:
+        return as_tensor(given)
+    except DtypeError:
+        reason = f"outputs[{place}] is {type(given).__name__}, not a tensor"
+        if given is None:
+            reason = f"outputs[{place}] is None, not a tensor; K.gradients gives None for what the "
+            raise ArgumentError(f"{reason}loss does not depend on") from None
+        hint = f"outputs[{place}].output" if hasattr(type(given), "output") else None
+        raise ArgumentError(reason, suggestion=hint) from None
+
+
 def function(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
@@ -226,14 +250,18 @@ def function(
             raise ArgumentError(f"inputs must be tensors, got {one!r}")
     if len({id(one) for one in inputs}) != len(inputs):
         raise ArgumentError("inputs name the same tensor twice, which would be fed two values")
-    results = [as_tensor(one) for one in outputs]
+    results = [_output(one, place) for place, one in enumerate(outputs)]
     return Function(inputs, results, [as_update(one) for one in updates or ()], name)
 
 
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     feeds = feeds_of(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
-        return as_dense(node._array) if node.is_sparse else node.get_value()
+        return as_dense(node.held()) if node.is_sparse else node.get_value()
+    if not feeds and "_functions" not in node.__dict__:
+        found = direct_value(node)
+        if found is not None:
+            return found
     _check_generation([node])
     keys = tuple(feeds)
     compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})

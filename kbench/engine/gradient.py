@@ -9,13 +9,19 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kbench.engine.errors import ArgumentError, GradientError
+from kbench.engine.op import apply
 from kbench.engine.operands import converted
-from kbench.engine.ops.create import ones_like
+from kbench.engine.ops.control import BRANCH
+from kbench.engine.ops.create import ones_like, zeros_like
 from kbench.engine.ops.reduce import reduce_like
+from kbench.engine.ops.several import Partial, result
 from kbench.engine.ops.shaping import stopped
 from kbench.engine.spec import is_float
 from kbench.engine.tensor import Tensor
 from kbench.engine.walk import walk
+
+Guard = tuple[tuple[Tensor, int], ...]  # conditions and the sides to be taken, from the outermost
+Entry = tuple[Guard, Any]  # a gradient that counts where its guard holds
 
 
 def _reaching(order: list[Tensor], targets: set[int], stop: Collection[int]) -> set[int]:
@@ -54,6 +60,7 @@ def gradients(loss: Tensor, variables: Any) -> list[Tensor | None]:
         depend on the entry. The tensors can be differentiated again.
     Raises:
         ArgumentError: not tensors. GradientError: an op on the way has no derivative.
+    Through `switch` the gradient is that of the side which was taken; the other is not evaluated.
     Source: Keras 2.3 `backend.gradients`.
 
     >>> w = K.variable([2.0, 3.0])
@@ -73,26 +80,86 @@ def sweep(
     """
     order = walk([node for node, _ in seeds], stop)
     reaching = _reaching(order, {id(one) for one in targets}, stop)
-    sums: dict[int, Tensor] = {}
+    arrived: dict[int, list[Entry]] = {}
     for node, gradient in seeds:
         if id(node) in reaching and is_float(node.spec.dtype):
-            known = sums.get(id(node))
-            sums[id(node)] = gradient if known is None else known + gradient
+            arrived.setdefault(id(node), []).append(((), gradient))
     found: dict[int, Tensor] = {}
     wanted = {id(one) for one in targets}
     for node in reversed(order):
-        incoming = sums.pop(id(node), None)
-        if incoming is None:
+        entries = arrived.pop(id(node), None)
+        if entries is None:
             continue
+        guard, incoming = _summed(node, entries)
         if id(node) in wanted:
-            found[id(node)] = incoming
+            found[id(node)] = _total(node, [(guard, incoming)])
         if id(node) in stop or not any(id(one) in reaching for one in node.inputs):
             continue
-        for source, entry in zip(node.inputs, _pass_back(node, incoming, reaching), strict=True):
+        passed = _pass_back(node, incoming, reaching)
+        for position, (source, entry) in enumerate(zip(node.inputs, passed, strict=True)):
             if entry is not None:
-                known = sums.get(id(source))
-                sums[id(source)] = entry if known is None else known + entry
+                under = guard
+                if node.op is BRANCH:
+                    under = (*guard, (node.inputs[0], position))
+                arrived.setdefault(id(source), []).append((under, entry))
     return [found.get(id(one)) for one in targets]
+
+
+def _summed(node: Tensor, entries: list[Entry]) -> Entry:
+    """The sum of what arrived at a node, and the guard that all of it is under.
+
+    What only one side of a branch needs is left under its guard: the zeros that flow where the
+    other side was taken would become NaN beside an infinite derivative.
+    """
+    first = entries[0][0]
+    if not any(guard for guard, _ in entries):
+        return (), _total(node, entries)
+    others = [{(id(one), side) for one, side in guard} for guard, _ in entries[1:]]
+    common = tuple(
+        (one, side) for one, side in first if all((id(one), side) in other for other in others)
+    )
+    shared = {(id(one), side) for one, side in common}
+    rest = [
+        (tuple((one, side) for one, side in guard if (id(one), side) not in shared), entry)
+        for guard, entry in entries
+    ]
+    return common, _total(node, rest)
+
+
+def _total(node: Tensor, entries: list[Entry]) -> Any:
+    """The sum of gradients to one node, each zero where its guard does not hold."""
+    if isinstance(entries[0][1], Partial):
+        return _partial_total(node, entries)
+    total: Tensor | None = None
+    guarded: dict[int, tuple[Tensor, dict[int, list[Entry]]]] = {}
+    for guard, entry in entries:
+        if not guard:
+            total = entry if total is None else total + entry
+            continue
+        condition, side = guard[0]
+        _, sides = guarded.setdefault(id(condition), (condition, {1: [], 2: []}))
+        sides[side].append((guard[1:], entry))
+    for condition, sides in guarded.values():
+        taken = [_total(node, one) if one else zeros_like(node) for one in sides.values()]
+        part = apply(BRANCH, condition, *taken)
+        total = part if total is None else total + part
+    return total
+
+
+def _partial_total(node: Tensor, entries: list[Entry]) -> Partial:
+    """The sum for each result of a node that has several."""
+    by_result: dict[int, list[Entry]] = {}
+    for guard, entry in entries:
+        for index, gradient in entry.items():
+            by_result.setdefault(index, []).append((guard, gradient))
+    return Partial(
+        {
+            index: some[0][1]
+            if len(some) == 1 and not some[0][0]
+            else _total(result(node, index), some)
+            for index, some in by_result.items()
+        }
+    )
 
 
 def _checked(loss: Any, variables: Any) -> list[Tensor]:

@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.engine import config
+from kbench.engine import config, folders
 from kbench.engine.errors import ArgumentError
 
 KEPT = ("epsilon", "floatx", "image_data_format")
@@ -33,7 +33,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str | None]:
 
 def load_file(path: Path | None = None) -> dict[str, Any]:
     """Apply keras.json and return its fields; what is wrong gives a warning and the default."""
-    path = path or config.keras_home() / "keras.json"
+    path = path or folders.keras_home() / "keras.json"
     fields, problem = _read(path)
     if problem is not None:
         warnings.warn(f"{problem}; using the defaults", stacklevel=2)
@@ -56,7 +56,7 @@ def save_file(path: Path | None = None, engine: str | None = None) -> Path:
     `engine` is written as the backend; without it the file keeps its own. A file that cannot be
     read is kept beside it as keras.json.broken.
     """
-    path = path or config.keras_home() / "keras.json"
+    path = path or folders.keras_home() / "keras.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     target = Path(os.path.realpath(path))
     fields, problem = _read(target)

@@ -35,6 +35,7 @@ class Op:
     `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
     there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
     while it is not ready; a least size is asked of `config.least(...)`, which tests lower.
+    `finishes` says that this call takes `after=(address, params)`, see `kernels/gemm.py`.
     `shapes` are the positions of operands of which only the shape is read. Only an op that says
     `sparse` is given sparse operands.
     """
@@ -55,6 +56,7 @@ class Op:
     native: Callable[..., Native | None] | None = None
     shapes: tuple[int, ...] = ()
     sparse: bool = False
+    finishes: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"
@@ -88,10 +90,10 @@ def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
 
 def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
-    if not op.sparse:
+    specs = [one.spec for one in inputs]
+    if not op.sparse and True in [one.sparse for one in specs]:
         _refuse_sparse(inputs)
-    spec = op.infer(*[one.spec for one in inputs], **attrs)
-    return Tensor(op, inputs, attrs, spec, name)
+    return Tensor(op, inputs, attrs, op.infer(*specs, **attrs), name)
 
 
 def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
@@ -108,6 +110,6 @@ _folding = threading.local()
 
 def controlled_by(controls: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Set the tensors that nodes made from now on wait for; returns those before."""
-    before: tuple[Tensor, ...] = getattr(session._local, "controls", ())
+    before: tuple[Tensor, ...] = session._local.controls
     session._local.controls = controls
     return before

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import config
-from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine import config, session
+from kbench.engine.errors import ArgumentError, DtypeError, user_call
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.sparse import is_matrix
@@ -19,7 +20,7 @@ from kbench.engine.spec import (
     is_float,
     promote,
 )
-from kbench.engine.tensor import Operand, Tensor
+from kbench.engine.tensor import Operand, Tensor, serials
 
 CONSTANT = register(Op("constant", "source", no_infer, no_numpy, None))
 
@@ -29,6 +30,12 @@ class Constant(Tensor):
 
     kind = "constant"
     _phase_flag = False
+
+    def __getattr__(self, key: str) -> Any:
+        if key != "_name":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+        self._name = session.numbered_name(self.op.name)
+        return self._name
 
     @property
     def value(self) -> np.ndarray:
@@ -101,6 +108,8 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     """
     if isinstance(value, Tensor):
         return value
+    if like is not None and dtype is None and type(value) in (float, int) and is_float(like):
+        return _number(value, like)
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return REGISTRY_FUNCTIONS["stack"](list(value))  # type: ignore[no-any-return]
     array = to_array(value)
@@ -109,6 +118,36 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if array.dtype.kind in "iu" and dtype in ("bool", "float16", "float32", "float64"):
         return constant_node(array.astype(dtype))
     return constant_node(_exact_cast(array, dtype))
+
+
+def _number(value: float, dtype: str) -> Tensor:
+    """A Python number beside a float tensor, of whose dtype it becomes.
+
+    One stands in most lines of a program, so it gets its name only when somebody asks for it.
+    """
+    node = Constant.__new__(Constant)
+    node.op, node.inputs, node.controls = CONSTANT, (), ()
+    node.attrs = {"value": _held(value, dtype) if value else _array(value, dtype)}  # 0 has a sign
+    node.spec = _SCALARS.get(dtype) or Spec((), dtype)
+    node.place, node.called = user_call(2)
+    node.generation, node.serial = session.generation(), next(serials)
+    return node
+
+
+_SCALARS = {dtype: Spec((), dtype) for dtype in ("float32", "float64")}
+
+
+def _array(value: float, dtype: str) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(value, dtype)
+    except OverflowError:  # an integer beyond all floats
+        raise ArgumentError(f"{value} does not fit into {dtype}") from None
+    array.flags.writeable = False
+    return array
+
+
+_held = functools.lru_cache(1024, typed=True)(_array)
 
 
 def _exact_cast(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -5,19 +5,34 @@ Imports no Tensor; what needs one (`run`) is given in by `function.py`.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from kbench.engine import beside
 from kbench.engine.errors import ArgumentError
 from kbench.engine.spec import checked_flag, checked_function
 
+Numbered = tuple[str, int]
+
+_ENDS_IN_NUMBER = re.compile(r"(.*)_([1-9][0-9]*)", re.DOTALL)
 _lock = threading.RLock()
 _uids: dict[str, int] = defaultdict(int)
-_names: dict[str, int] = {}
-_local = threading.local()
+_numbers: dict[str, int] = {}  # the last one given to a name of that base
+_given: set[Numbered] = set()  # names that were asked for with their number
+
+
+class _Local(threading.local):
+    """What each thread has of its own, with what it begins with."""
+
+    scope = ""
+    controls: tuple[Any, ...] = ()  # tensors that new nodes wait for
+
+
+_local = _Local()
 _generation = 0
 _manual_initialization = False
 _on_clear: list[Callable[[], None]] = []
@@ -28,7 +43,7 @@ _on_clear: list[Callable[[], None]] = []
 
 def scope() -> str:
     """The current name scope, '' or 'outer/inner/'."""
-    return getattr(_local, "scope", "")
+    return _local.scope
 
 
 def name_scope(name: str) -> AbstractContextManager[str]:
@@ -63,22 +78,43 @@ def _named(name: str) -> Iterator[str]:
 
 def unique_name(base: str) -> str:
     """`scope/base:0`, with _1, _2 ... after the base when it is taken."""
+    return spelled(numbered_name(base))
+
+
+def numbered_name(base: str) -> Numbered:
+    """A unique name as the base with its scope and a number; few are ever spelled out."""
     if not isinstance(base, str):
         raise ArgumentError(f"name must be a string, got {base!r}")
-    full = scope() + base
+    full = _local.scope + base
     with _lock:
-        count = _names.get(full)
-        if count is None:
-            _names[full] = 0
-            return f"{full}:0"
-        while True:
-            count += 1
-            candidate = f"{full}_{count}"
-            if candidate not in _names:
-                break
-        _names[full] = count
-        _names[candidate] = 0
-    return f"{candidate}:0"
+        number = _numbers.get(full, -1) + 1
+        if not number and _is_given(full):
+            number = 1
+        while (full, number) in _given:
+            number += 1
+        _numbers[full] = number
+    return full, number
+
+
+def spelled(name: Numbered) -> str:
+    """The text of a numbered name."""
+    full, number = name
+    return f"{full}_{number}:0" if number else f"{full}:0"
+
+
+def _is_given(full: str) -> bool:
+    """Whether a new base, such as x_1, is a name that was already made of another, here of x.
+
+    If not, it counts as the other's name of that number from now on.
+    """
+    parts = _ENDS_IN_NUMBER.fullmatch(full)
+    if parts is None:
+        return False
+    stem, number = parts[1], int(parts[2])
+    if _numbers.get(stem, 0) >= number:
+        return True
+    _given.add((stem, number))
+    return False
 
 
 def get_uid(prefix: str = "") -> int:
@@ -97,6 +133,7 @@ def get_uid(prefix: str = "") -> int:
     """
     if not isinstance(prefix, str):
         raise ArgumentError(f"prefix must be a string, got {prefix!r}")
+    beside.refuse("count a uid")
     with _lock:
         _uids[prefix] += 1
         return _uids[prefix]
@@ -111,6 +148,7 @@ def reset_uids() -> None:
     >>> K.get_uid("conv")
     1
     """
+    beside.refuse("start the uids again")
     with _lock:
         _uids.clear()
 
@@ -148,9 +186,11 @@ def clear_session() -> None:
     'x:0'
     """
     global _generation
+    beside.refuse("clear the session")
     with _lock:
         _generation += 1
-        _names.clear()
+        _numbers.clear()
+        _given.clear()
         _uids.clear()
     for action in _on_clear:
         action()
@@ -174,7 +214,9 @@ def manual_variable_initialization(value: bool) -> None:
     >>> K.manual_variable_initialization(False)
     """
     global _manual_initialization
-    _manual_initialization = checked_flag(value, "value")
+    wanted = checked_flag(value, "value")
+    beside.refuse("set a flag of Keras")
+    _manual_initialization = wanted
 
 
 def v1_variable_initialization() -> None:

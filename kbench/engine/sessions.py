@@ -7,7 +7,7 @@ import functools
 from collections import OrderedDict
 from typing import Any
 
-from kbench.engine import session
+from kbench.engine import nested, session
 from kbench.engine.errors import ArgumentError
 from kbench.engine.function import Function, feeds_of
 from kbench.engine.tensor import Tensor
@@ -37,8 +37,10 @@ class Session:
         `feed_dict` maps placeholders, or any tensors, to values. A sparse tensor gives a SciPy
         matrix in CSR form. Options of TensorFlow are taken, and ignored.
         """
-        flat: list[Tensor] = []
-        _flatten(fetches, flat)
+        flat = nested.flatten(fetches)
+        for one in flat:
+            if not isinstance(one, Tensor):
+                raise ArgumentError(f"fetches must be tensors, got {one!r}", function="run")
         feeds = feeds_of(feed_dict, "run")
         key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
         compiled = self._functions.get(key)
@@ -46,8 +48,7 @@ class Session:
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
             if len(self._functions) > FUNCTIONS:
                 self._functions.popitem(last=False)
-        values = iter(compiled(list(feeds.values())))
-        return _rebuild(fetches, values)
+        return nested.rebuild(fetches, compiled(list(feeds.values())))
 
     def close(self) -> None:
         """Forget compiled functions."""
@@ -63,30 +64,6 @@ class Session:
 
     def __exit__(self, *_error: Any) -> None:
         self.close()
-
-
-def _flatten(fetches: Any, flat: list[Tensor]) -> None:
-    if isinstance(fetches, Tensor):
-        flat.append(fetches)
-    elif isinstance(fetches, dict):
-        for one in fetches.values():
-            _flatten(one, flat)
-    elif isinstance(fetches, (list, tuple)):
-        for one in fetches:
-            _flatten(one, flat)
-    else:
-        raise ArgumentError(f"fetches must be tensors, got {fetches!r}", function="run")
-
-
-def _rebuild(fetches: Any, values: Any) -> Any:
-    if isinstance(fetches, Tensor):
-        return next(values)
-    if isinstance(fetches, dict):
-        return {key: _rebuild(one, values) for key, one in fetches.items()}
-    items = [_rebuild(one, values) for one in fetches]
-    if hasattr(fetches, "_fields"):  # a named tuple
-        return type(fetches)(*items)
-    return tuple(items) if isinstance(fetches, tuple) else items
 
 
 @functools.cache

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Operand = Any  # a Tensor, an array, a list or a Python number
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-_serials = itertools.count()  # tensors are numbered as they are made
+serials = itertools.count()  # tensors are numbered as they are made
 _rich_repr: Callable[[Any], dict[str, Any]] | None = None
 _evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
 
@@ -86,12 +86,14 @@ class Tensor:
         self.attrs = attrs
         self.spec = spec
         unnamed = name is None or (isinstance(name, str) and not name)
-        self.name = session.unique_name(op.name if unnamed else name)  # type: ignore[arg-type]
+        self._name: str | session.Numbered = session.numbered_name(
+            op.name if unnamed else name  # type: ignore[arg-type]
+        )
         found, self.called = user_call(2)
         self.place = place if place is not None else found
         self.generation = session.generation()
-        self.controls: tuple[Tensor, ...] = getattr(session._local, "controls", ())
-        self.serial = next(_serials)
+        self.controls: tuple[Tensor, ...] = session._local.controls
+        self.serial = next(serials)
 
     @staticmethod
     def derived(
@@ -100,11 +102,22 @@ class Tensor:
         """A node that a plan makes while rewriting; it answers for `origin` in every report."""
         node = Tensor.__new__(Tensor)
         node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
-        node.name, node.place, node.called = origin.name, origin.place, origin.called
+        node._name, node.place, node.called = origin._name, origin.place, origin.called
         node.generation, node.controls = origin.generation, ()
         return node
 
     # -------------------------------------------------------------- what is known
+
+    @property
+    def name(self) -> str:
+        name = self._name
+        if not isinstance(name, str):
+            name = self._name = session.spelled(name)
+        return name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
 
     @property
     def shape(self) -> TensorShape:

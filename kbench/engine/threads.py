@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 PARALLEL_FROM = 100_000
@@ -32,15 +30,16 @@ def _set_environment() -> None:
 _set_environment()
 
 parallel_lock = threading.RLock()
-"""Held around every parallel call: numba's fallback pool aborts the process on two at once."""
+"""Held around every parallel call: the kernels' threads work for one caller at a time."""
 
 _forked = False
+_compilers = 0
 
 
 def _after_fork() -> None:
     """A child has no copy of the pool's threads, so it computes on its one thread."""
-    global _forked, parallel_lock
-    _forked = True
+    global _forked, parallel_lock, _compilers
+    _forked, _compilers = True, 0
     parallel_lock = threading.RLock()
 
 
@@ -55,11 +54,19 @@ def count() -> int:
     return 1 if _forked else config.num_threads()
 
 
-@contextmanager
-def parallel() -> Iterator[int]:
-    """Hold the right to run in parallel; gives the number of threads to use."""
-    with parallel_lock:
-        yield count()
+def count_compilers(change: int) -> None:
+    """Tell of one more compiler at work, or of one less. The caller sees to it that one counts."""
+    global _compilers
+    _compilers += change
+
+
+def left_by_compilers() -> int | None:
+    """Cores that our own compilers leave to computing, at least one; None while none compiles."""
+    if _compilers == 0:
+        return None
+    usable = getattr(os, "sched_getaffinity", None)
+    cores = len(usable(0)) if usable else os.cpu_count() or 1
+    return max(1, cores - _compilers)
 
 
 def blas_spins() -> bool:
@@ -78,43 +85,3 @@ def limit_blas(limit: int) -> Any:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(limits=limit, user_api="blas")
-
-
-def choose_layer() -> str:
-    """Make the best threading layer loadable and name it: 'tbb', 'omp', or 'workqueue'.
-
-    TBB from a package index lies in the environment's own library folder, where the loader does
-    not look; naming it once helps. Every layer is used under `parallel_lock` only.
-    """
-    if os.environ.get("NUMBA_THREADING_LAYER"):
-        return os.environ["NUMBA_THREADING_LAYER"]
-    if sys.platform.startswith("linux") and _importable("numba.np.ufunc.omppool"):
-        return "omp"
-    _preload_tbb()
-    for layer in ("tbb", "omp"):
-        if _importable(f"numba.np.ufunc.{layer}pool"):
-            return layer
-    return "workqueue"
-
-
-def _importable(name: str) -> bool:
-    import importlib
-
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
-
-
-def _preload_tbb() -> None:
-    import ctypes
-    from pathlib import Path
-
-    names = {"linux": "lib/libtbb.so.12", "darwin": "lib/libtbb.12.dylib"}
-    path = Path(sys.prefix) / names.get(sys.platform, "Library/bin/tbb12.dll")
-    if path.exists():
-        try:
-            ctypes.CDLL(str(path), getattr(os, "RTLD_GLOBAL", 0) | getattr(os, "RTLD_NOW", 0))
-        except OSError:
-            return

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from kbench.engine import beside
 from kbench.engine.errors import Place
 from kbench.engine.signal import Signal
 
 ran = Signal("trace.ran")
+fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (tensor, array)
+keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
 _local = threading.local()
+
+
+class Tally:
+    """How many calls of functions have ended, and which was the last: the pace of a loop."""
+
+    __slots__ = ("count", "name")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.name = ""
+
+
+calls = Tally()
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """One operation of those that a step runs as one; `spec` is that of its result."""
+
+    op: str
+    spec: object = ""
+    place: Place | None = None
+    node: str = ""  # the name of the tensor
 
 
 @dataclass(frozen=True)
@@ -27,6 +54,8 @@ class StepRecord:
     dtype: str
     place: Place | None = None
     source: str | None = None
+    parts: tuple[PartRecord, ...] = ()  # the operations, where there are several
+    node: str = ""  # the name of the tensor that the step computes
 
     @property
     def bandwidth(self) -> float:
@@ -51,7 +80,7 @@ class RunRecord:
 
 def wanted() -> bool:
     """True when a run should be recorded."""
-    return bool(ran) or getattr(_local, "sinks", None) is not None
+    return (bool(ran) and not beside.looks()) or getattr(_local, "sinks", None) is not None
 
 
 def publish(record: RunRecord) -> None:

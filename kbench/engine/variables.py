@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import memory, sparse
+from kbench.engine import beside, memory, sparse
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
@@ -26,6 +26,7 @@ from kbench.engine.tensor import OPERATORS, Operand, Tensor
 
 changed = Signal("variables.changed")
 store_lock = threading.RLock()  # held while several variables are read or stored together
+update_lock = threading.RLock()  # held from the reading to the storing of a call with updates
 
 VARIABLE = register(Op("variable", "source", no_infer, no_numpy, None))
 PLACEHOLDER = register(Op("placeholder", "source", no_infer, no_numpy, None))
@@ -52,9 +53,10 @@ class Variable(Tensor):
 
     def peek(self) -> Any:
         """The value without a copy, read-only; it may change when the variable does."""
+        array = self.held()
         if self.spec.sparse:
-            return sparse.frozen(self._array)
-        window = self._array.view()
+            return sparse.frozen(array)
+        window = array.view()
         window.flags.writeable = False
         return window
 
@@ -64,9 +66,14 @@ class Variable(Tensor):
 
     def get_value(self, borrow: bool = False) -> Any:
         """A copy of the value: an array, or of a sparse variable a SciPy matrix in CSR form."""
-        return self._array.copy()
+        return self.held().copy()
 
     numpy = get_value
+
+    def held(self) -> Any:
+        """The value as it is now; it does not change while somebody holds it."""
+        with store_lock:
+            return self._array
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Store `value`, cast to the variable's dtype; ShapeError when the shape differs."""
@@ -75,7 +82,7 @@ class Variable(Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.spec.sparse:
             return np.array(self.eval(), dtype=dtype)
-        return np.array(self._array, dtype=dtype)
+        return np.array(self.held(), dtype=dtype)
 
     def value(self) -> Tensor:
         """A tensor that reads the variable."""
@@ -134,6 +141,8 @@ def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
     All of them or, when an interrupt comes between, none.
     """
     stored = list(pairs)
+    if stored:
+        beside.refuse(f"store to variable {stored[0][0].name.split(':')[0]!r}")
     with store_lock:
         before = [(target, target._array, target.version) for target, _ in stored]
         try:

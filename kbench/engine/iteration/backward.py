@@ -60,10 +60,11 @@ class _Backward:
     ) -> None:
         self.node, self.inputs = node, inputs
         self.body, self.reads, self.emits = body, reads, emits
+        self.backwards = reads[0].backwards  # what is stacked has the order of the sequences
         count = len(body.sequences)
         first = inputs[count : count + len(body.states)]
         self.arriving = self._arriving(g)
-        self.moving = [i for i, one in enumerate(body.states) if is_float(one.spec.dtype)]
+        self.moving = self._moving(g)
         self.state_symbols = [symbol(body.after[i].spec, "state_gradient") for i in self.moving]
         self.state_values = [g[i] if i in g else zeros_like(first[i]) for i in self.moving]
         self.found = self._swept()
@@ -78,6 +79,20 @@ class _Backward:
                 arrived = _Arriving(symbol(emit.tensor.spec, "output_gradient"), value, read)
                 found.append((emit.tensor, arrived))
         return found
+
+    def _moving(self, g: Partial) -> list[int]:
+        """The states, by number, whose gradients the backward loop carries on.
+
+        Those that no step reads have one only where it arrives behind the last step.
+        """
+        body = self.body
+        roots = [*body.after, *(one.tensor for one in self.emits)]
+        read = {id(one) for one in walk(roots, {id(one) for one in body.feeds})}
+        return [
+            i
+            for i, one in enumerate(body.states)
+            if is_float(one.spec.dtype) and (i in g or id(one) in read)
+        ]
 
     def _swept(self) -> dict[int, Tensor]:
         """The gradient to each thing that the step is fed, by its id, within one step."""
@@ -99,7 +114,7 @@ class _Backward:
         """Build the loop and read its results."""
 
         body = self.body
-        states = [self._state_after(i) for i in self.moving]
+        states = [self._state_after(place, i) for place, i in enumerate(self.moving)]
         sequences = [i for i, one in enumerate(body.sequences) if id(one) in self.found]
         captured = [i for i, one in enumerate(body.captured) if id(one) in self.found]
         terms = {i: _terms(self.found[id(body.captured[i])]) for i in captured}
@@ -112,7 +127,7 @@ class _Backward:
         for i in captured:
             for term in terms[i]:
                 if self._is_collected(term):
-                    emits += [Emit(one, 0, False) for one in term.inputs]
+                    emits += [Emit(one, 0, not self.backwards) for one in term.inputs]
                 else:
                     summed.append((i, term))
         node = self._loop(states, emits, summed)
@@ -149,10 +164,9 @@ class _Backward:
             entries[len(body.sequences) + len(body.states) + i] = total
         return [entries.get(position) for position in range(len(self.inputs))]
 
-    def _state_after(self, index: int) -> Tensor:
-        state = self.body.states[index]
-        found = self.found.get(id(state))
-        return zeros_like(state) if found is None else found
+    def _state_after(self, place: int, index: int) -> Tensor:
+        found = self.found.get(id(self.body.states[index]))
+        return zeros_like(self.state_symbols[place]) if found is None else found
 
     def _is_collected(self, term: Tensor) -> bool:
         """True for a product of two factors that both change from step to step."""
@@ -204,14 +218,14 @@ class _Backward:
         kept = self._kept(roots)
         if kept:
             values += self._emitted(kept)
-            reads += [Track(0, True)] * len(kept)
+            reads += [Track(0, not self.backwards)] * len(kept)
             symbols += kept
         return values, reads, symbols
 
     def _emitted(self, kept: Sequence[Tensor]) -> list[Tensor]:
         """The values of all steps, from the forward loop extended for them."""
 
-        emits = tuple(Emit(one, 0, False) for one in kept)
+        emits = tuple(Emit(one, 0, self.backwards) for one in kept)
         node = apply(
             self.node.op, *self.inputs, body=self.body, reads=tuple(self.reads), emits=emits
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kbench.engine.errors import KbenchError, ShapeError, op_symbol
 from kbench.engine.operands import Constant
-from kbench.engine.spec import Dim, Shape, Spec, several
+from kbench.engine.spec import Dim, Shape, Spec, Specs, several
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Placeholder, Variable
 from kbench.engine.walk import walk
@@ -97,7 +97,9 @@ def infer_step(body: Body, roots: Sequence[Tensor], given: Sequence[Spec]) -> li
     return [specs[id(node)] for node in roots]
 
 
-def infer_loop(*specs: Spec, body: Body, reads: tuple[Track, ...], emits: tuple[Emit, ...]) -> Spec:
+def infer_loop(
+    *specs: Spec, body: Body, reads: tuple[Track, ...], emits: tuple[Emit, ...]
+) -> Specs:
     count, states = len(reads), len(body.states)
     length = common_length(specs[:count], reads)
     entries = [

@@ -1,6 +1,6 @@
 """Kernels: compiled loops over arrays, and their NumPy forms. Imports only `config` and `threads`.
 
-Importing this package loads no Numba; that happens in a background thread on the first request.
+Importing this package loads no Numba; only what compiles does, a process of its own.
 """
 
 from kbench.engine.kernels.background import Stats, service

@@ -1,27 +1,34 @@
-"""The compile service: one background thread that turns sources into kernels, and what it has done.
+"""The kernel service: turns sources into kernels, at once where their code is stored.
 
-Nothing waits for a compiler unless `KBENCH_JIT=wait` asks for it. A source that fails to compile is
-remembered and never tried again; its caller stays on NumPy.
+Code that is stored is loaded when it is first asked for, which takes less than a millisecond. The
+rest is compiled in the background, in the order of need; nothing waits for a compiler unless
+`KBENCH_JIT=wait` asks for it. A source that fails to compile is remembered and never tried again;
+its caller stays on NumPy.
 """
 
 from __future__ import annotations
 
 import atexit
 import collections
-import importlib.util
+import contextlib
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from kbench.engine import config
+from kbench.engine import config, threads
+from kbench.engine.kernels import compiler, loading, store
+from kbench.engine.kernels import driver as drivers
 
-THREAD = "kbench-compile"  # the name of the one thread that compiles
+THREAD = "kbench-compile"
+"""Name of the threads that have sources compiled."""
+IDLE_SECONDS = 20.0
+"""How long a compiler is kept that has nothing to do; it takes 150 MB."""
+CREW = 4
+"""Most compilers at once, on a machine with twice as many cores."""
 
 
 @dataclass
@@ -31,12 +38,14 @@ class Job:
     name: str
     text: Callable[[], str]
     state: str = "pending"  # then 'ready' or 'failed'
-    module: ModuleType | None = None
+    key: str = ""
+    module: loading.Loaded | None = None
     path: Path | None = None
     hit: bool = False
     seconds: float = 0.0
     reason: str = ""
     address: int = 0
+    deaths: int = 0
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -58,107 +67,253 @@ class Stats:
 
 
 class Service:
-    """The queue and its thread. The thread starts with the first job."""
+    """The jobs, the queue of those to be compiled, and the threads that have it done."""
 
     def __init__(self) -> None:
-        self._wake = threading.Condition()
+        self._wake = threading.Condition(threading.RLock())
         self._queue: collections.deque[Job] = collections.deque()
         self._jobs: dict[str, Job] = {}
-        self._thread: threading.Thread | None = None
-        self._loaded = False
+        self._threads: list[threading.Thread] = []
+        self._compilers: list[compiler.Process | compiler.Here] = []
         self._stopping = False
         self._why_stopped = "the process is ending"
-        self._busy = False
+        self._crew = min(CREW, max(1, (os.cpu_count() or 1) // 2))
+        self._waits = True
+        self._inside_llvm = 0
         self.driver: Any = None
 
-    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
-        """The job of that name, queued on first sight; None when compiling is off.
+    # -------------------------------------------------------------- asking
 
-        With `KBENCH_JIT=wait` it returns when the job is done.
+    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
+        """The job of that name, begun on first sight; None when compiling is off.
+
+        It is ready on return if its code is stored, or with `KBENCH_JIT=wait`, once it is compiled.
         """
         mode = config.jit_mode()
         if mode == "off":
             return None
-        with self._wake:
-            job = self._jobs.get(name)
-            if job is None:
-                job = self._jobs[name] = Job(name, text)
-                if self._stopping:
-                    _fail(job, self._why_stopped)
-                else:
-                    self._queue.append(job)
-                    self._start()
-                    self._wake.notify_all()
-        if mode == "wait":
-            self._wait_for(job)
+        job = self._jobs.get(name)
+        if job is None or job.state == "pending":
+            with self._wake:
+                self._begin("driver", drivers.source)
+                job = self._begin(name, text)
+            if mode == "wait" and self._waits:
+                self._wait_for(job)
+        return job
+
+    def prefetch(self) -> None:
+        """Have the driver ready; called by UIs as they start."""
+        if config.jit_mode() != "off":
+            with self._wake:
+                self._begin("driver", drivers.source)
+
+    def _begin(self, name: str, text: Callable[[], str]) -> Job:
+        job = self._jobs.get(name)
+        if job is None:
+            job = self._jobs[name] = Job(name, text)
+            try:
+                job.key = store.key_of(job.source)
+                loaded = self._load_at_once(job)
+            except Exception as error:
+                self._end(job, "failed", f"{type(error).__name__}: {error}")
+                return job
+            if self._stopping and not loaded:
+                self._end(job, "failed", self._why_stopped)
+            elif not loaded:
+                self._queue.append(job)
+        if self._queue:
+            self._staff()
+            self._wake.notify_all()
         return job
 
     def _wait_for(self, job: Job) -> None:
         while not job.done.wait(0.05):
-            thread = self._thread
-            if self._stopping or thread is None or not thread.is_alive():
+            if self._stopping or not any(thread.is_alive() for thread in self._threads):
                 return
 
-    def prefetch(self) -> None:
-        """Load Numba and the driver in the background; called by UIs and on first large work."""
-        if config.jit_mode() == "off":
-            return
+    @contextlib.contextmanager
+    def everything_at_once(self) -> Iterator[None]:
+        """Meanwhile, compile on all cores and let nobody wait: for warming up."""
+        before = self._crew, self._waits
+        self._crew, self._waits = os.cpu_count() or 1, False
+        try:
+            yield
+        finally:
+            self._crew, self._waits = before
+
+    # -------------------------------------------------------------- loading
+
+    def _load_at_once(self, job: Job) -> bool:
+        """Load an image; False if there is none, or none that can be used."""
+        if job.name != "driver" and self.driver is None:
+            return False  # it would have nobody to run it
+        try:
+            return self._load(job, images_only=True)
+        except Exception:
+            store.discard(job.name, job.key)
+            return False
+
+    def _load(self, job: Job, images_only: bool = False) -> bool:
+        """Make a job ready from stored code, if there is any."""
+        begun = time.perf_counter()
+        found = store.read(job.name, job.key)
+        if found is None or (images_only and found[0]["form"] != "image"):
+            return False
+        if found[0]["form"] == "image":
+            job.module = loading.load_image(*found)
+        else:
+            with self._within_llvm():
+                job.module = loading.load_objects(*found)
+        job.path = store.source_path(job.name, job.key)
+        if job.name == "driver":
+            self.driver = drivers.Driver(job.module)
+        run = getattr(job.module, "run", None)
+        job.address = run.address if run is not None else 0
+        job.hit = job.seconds == 0
+        job.seconds += time.perf_counter() - begun
+        self._end(job, "ready")
+        return True
+
+    def _end(self, job: Job, state: str, reason: str = "") -> None:
         with self._wake:
-            self._start()
+            job.state, job.reason = state, reason
+            job.done.set()
             self._wake.notify_all()
 
-    def _start(self) -> None:
-        if self._thread is None and not self._stopping:
-            self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
-            self._thread.start()
+    # -------------------------------------------------------------- compiling
+
+    def _staff(self) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < min(self._crew, len(self._queue) + 1):
+            import subprocess  # noqa: F401, not in the thread: a fork would copy half a module
+
+            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+            threads.count_compilers(1)  # from now on, as what asks for a kernel computes meanwhile
 
     def _work(self) -> None:
-        _lower_priority()
+        """Have queued jobs compiled until there are none for some time."""
+        own: compiler.Process | compiler.Here | None = None
+        elsewhere = True
         try:
-            self._load()
-        except Exception as error:
-            self._give_up(f"the compiler could not be loaded: {error!r}")
-            return
-        while True:
+            while (job := self._next()) is not None:
+                try:
+                    if self._load(job):
+                        continue  # stored by another process meanwhile, or no image
+                    if own is None:
+                        own = self._hire(elsewhere)
+                    self._compile(job, own)
+                except EOFError as error:
+                    self._dismiss(own)
+                    own = None
+                    self._try_again(job, str(error))
+                except compiler.NoCompilerError as error:
+                    self._dismiss(own)
+                    own = None
+                    if not elsewhere:
+                        self._give_up(f"the compiler could not be loaded: {error}")
+                    else:
+                        elsewhere = False
+                        self._queue_again(job)
+                except Exception as error:
+                    self._fail(job, str(error) or type(error).__name__)
+        finally:
+            self._dismiss(own)
+
+    def _next(self) -> Job | None:
+        with self._wake:
+            threads.count_compilers(-1)  # it waits
+            end = time.monotonic() + IDLE_SECONDS
+            while not self._queue and not self._stopping and time.monotonic() < end:
+                self._wake.wait(IDLE_SECONDS)
+            if self._stopping or not self._queue:
+                self._threads.remove(threading.current_thread())
+                return None
+            threads.count_compilers(1)
+            return self._queue.popleft()
+
+    def _hire(self, elsewhere: bool) -> compiler.Process | compiler.Here:
+        own: compiler.Process | compiler.Here
+        try:
+            own = compiler.Process() if elsewhere else compiler.Here()
+        except OSError as error:
+            raise compiler.NoCompilerError(str(error)) from error
+        with self._wake:
+            self._compilers.append(own)
+            if self._stopping:
+                own.interrupt()
+        return own
+
+    def _dismiss(self, own: compiler.Process | compiler.Here | None) -> None:
+        if own is not None:
             with self._wake:
-                while not self._queue and not self._stopping:
-                    self._wake.wait()
-                if self._stopping:
-                    return
-                job = self._queue.popleft()
-            self._build(job)
+                self._compilers.remove(own)
+            own.close()
 
-    def _load(self) -> None:
-        self._busy = True
-        from kbench.engine.kernels import driver
+    def _compile(self, job: Job, own: compiler.Process | compiler.Here) -> None:
+        begun = time.perf_counter()
+        inside = isinstance(own, compiler.Here)
+        with self._within_llvm() if inside else contextlib.nullcontext():
+            job.key = own.compile(job.name, job.source, store.folder())
+        job.seconds = time.perf_counter() - begun
+        if job.name != "driver":
+            self._jobs["driver"].done.wait()
+        if not self._load(job):
+            raise OSError(f"its code is not in {store.folder()}")
 
-        job = Job("driver", lambda: driver.SOURCE)
-        self._jobs["driver"] = job
-        _compile(job)
-        if job.state == "failed":
-            raise RuntimeError(job.reason)
-        self.driver = driver.Driver(job.module)
-        self._loaded = True
-        self._busy = False
-        job.done.set()
+    @contextlib.contextmanager
+    def _within_llvm(self) -> Iterator[None]:
+        """Meanwhile this process loads the compiler or is in it: a fork would copy it half done."""
+        with self._wake:
+            self._inside_llvm += 1
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._inside_llvm -= 1
 
-    def _build(self, job: Job) -> None:
-        self._busy = True
-        _compile(job)
-        self._busy = False
-        job.done.set()
+    def _try_again(self, job: Job, reason: str) -> None:
+        """A compiler that died may have been killed for its memory; one that dies twice is ill."""
+        job.deaths += 1
+        if job.deaths > 1:
+            self._fail(job, reason)
+        else:
+            self._queue_again(job)
+
+    def _queue_again(self, job: Job) -> None:
+        with self._wake:
+            if self._stopping:
+                self._fail(job, self._why_stopped)
+            else:
+                self._queue.appendleft(job)
+
+    def _fail(self, job: Job, reason: str) -> None:
+        self._end(job, "failed", reason)
+        if job.name == "driver":
+            self._give_up(f"there is nothing to run kernels with: {reason}")
 
     def _give_up(self, reason: str) -> None:
         with self._wake:
-            jobs = [job for job in self._jobs.values() if job.state == "pending"]
             self._queue.clear()
             self._stopping, self._why_stopped = True, reason
-        for job in jobs:
-            _fail(job, reason)
+            for one in self._jobs.values():
+                if one.state == "pending":
+                    self._end(one, "failed", reason)
+
+    # -------------------------------------------------------------- looking on
 
     def job(self, name: str) -> Job | None:
         """The job of that name, if there is one."""
         return self._jobs.get(name)
+
+    def ready(self) -> list[Job]:
+        """The jobs whose kernels can run, as they were first asked for."""
+        return [job for job in list(self._jobs.values()) if job.state == "ready"]
+
+    def pending(self) -> int:
+        """How many kernels are on their way."""
+        return sum(job.state == "pending" for job in list(self._jobs.values()))
 
     def stats(self) -> Stats:
         """Counts, seconds spent, and what failed with its reason."""
@@ -170,100 +325,58 @@ class Service:
             pending=sum(job.state == "pending" for job in jobs),
             seconds=sum(job.seconds for job in jobs),
             failures=tuple((job.name, job.reason) for job in jobs if job.state == "failed"),
-            loaded=self._loaded,
+            loaded=self.driver is not None,
         )
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until everything submitted so far is done; False when the time ran out."""
         end = None if timeout is None else time.monotonic() + timeout
+        with self._wake:
+            if self._queue:  # in a forked child nobody is at work yet
+                self._staff()
         for job in list(self._jobs.values()):
             left = None if end is None else max(0.0, end - time.monotonic())
             if not job.done.wait(left):
                 return False
         return True
 
+    def wait_for_change(self, timeout: float) -> None:
+        """Wait until some job is done, or for some time."""
+        with self._wake:
+            self._wake.wait(timeout)
+
+    # -------------------------------------------------------------- ending
+
     def stop(self) -> None:
-        """Finish the running compile, drop the rest: LLVM must not run while the process ends."""
+        """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
         with self._wake:
             self._stopping = True
             self._queue.clear()
             self._wake.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=20)
+            at_work = list(self._compilers)
+            threads = list(self._threads)
+        for one in at_work:
+            one.interrupt()
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=20)
 
     def after_fork(self) -> None:
-        """A child keeps the kernels that are ready and starts its own thread for more.
+        """A child keeps the kernels that are ready and has compilers of its own for more.
 
-        Forked in the middle of a compile, it can have no more: Numba's lock is held for ever.
+        Forked while this process itself compiles, or loads its compiler, it can have none: locks
+        of Numba's, or of modules half imported, are held for ever.
         """
-        self._wake = threading.Condition()
-        if self._busy:
+        self._wake = threading.Condition(threading.RLock())
+        self._threads = []
+        at_work, self._compilers = self._compilers, []
+        for one in at_work:
+            one.forget()
+        if self._inside_llvm:
             self._give_up("forked while a kernel was being compiled")
-            return
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
-        self._thread = None
-
-
-def _fail(job: Job, reason: str) -> None:
-    job.state, job.reason = "failed", reason
-    job.done.set()
-
-
-def _lower_priority() -> None:
-    """Compile behind the user's own work where the system lets single threads do so."""
-    if sys.platform.startswith("linux"):
-        try:
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 5)
-        except OSError:
-            return
-
-
-def _compile(job: Job) -> None:
-    """Import the job's source as a module, which compiles it or loads its object code."""
-    from kbench.engine.kernels import store
-
-    begun = time.perf_counter()
-    try:
-        job.path = store.write(job.name, job.source)
-        known = store.verify(job.path)
-        try:
-            job.module = _import(job)
-        except Exception:
-            if not known:
-                raise
-            store.discard(job.path)  # unreadable object code: once more, from the source
-            known = False
-            job.module = _import(job)
-        job.hit = known and _loaded_from_disk(job.module)
-        if not known and store.cacheable():
-            store.seal(job.path)
-        run = getattr(job.module, "run", None)
-        job.address = int(run.address) if run is not None else 0
-        job.state = "ready"
-    except Exception as error:
-        job.state, job.reason = "failed", f"{type(error).__name__}: {error}"
-    job.seconds = time.perf_counter() - begun
-
-
-def _loaded_from_disk(module: ModuleType) -> bool:
-    """Whether Numba found the object code it looked for, rather than compiling again."""
-    hits = [getattr(value, "cache_hits", None) for value in vars(module).values()]
-    return 0 not in hits
-
-
-def _import(job: Job) -> ModuleType:
-    name = f"kbench_kernels_{job.name}"
-    spec = importlib.util.spec_from_file_location(name, job.path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no loader for {job.path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # cached kernels are found again by their module's name
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+        for job in self._queue:
+            job.done = threading.Event()
 
 
 service = Service()

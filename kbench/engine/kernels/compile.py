@@ -1,6 +1,6 @@
 """The only `import numba`: what the compiled side of the engine is written with.
 
-Modules that import this one are loaded by the background thread alone, never by `import kbench`.
+Modules that import this one are loaded by the process that compiles, never by `import kbench`.
 """
 
 from __future__ import annotations
@@ -10,37 +10,33 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numba
+import numba.core.compiler
 import numba.core.errors
 import numba.extending
 from llvmlite import ir
-from numba import cfunc, njit, prange, types
-
-from kbench.engine.kernels import store
-from kbench.engine.kernels.background import THREAD
+from numba import njit, types
+from numba.core import registry
+from numba.core.ccallback import _CFuncCompiler
+from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = [
+    "Entry",
     "any_order",
     "entry",
     "exact_inline",
     "exact_kernel",
+    "function",
     "inline",
     "intrinsic",
     "ir",
-    "kernel",
-    "most_threads",
-    "prange",
     "range_kernel",
-    "set_layer",
     "target_features",
     "types",
-    "with_threads",
 ]
 
-RANGE = types.void(types.intp, types.intp, types.intp)
-"""Signature of every range kernel: address of the parameter block, first item, end item."""
-
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+_EXACT: dict[str, Any] = {"error_model": "numpy"}
+_I64, _POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 
 _own_catch = numba.core.errors.WarningsFixer.catch_warnings
 
@@ -48,18 +44,69 @@ _own_catch = numba.core.errors.WarningsFixer.catch_warnings
 def _catch_warnings(
     fixer: Any, filename: str | None = None, lineno: int | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Numba's own, except in the thread that compiles here.
+    """Numba's own, except beside the thread of a user.
 
     `warnings.catch_warnings` swaps the filters of the whole process: in a thread beside the user's
     it undid what the user set meanwhile, and left its own behind.
     """
-    if threading.current_thread().name == THREAD:
+    if threading.current_thread() is not threading.main_thread():
         return contextlib.nullcontext()
     caught: contextlib.AbstractContextManager[None] = _own_catch(fixer, filename, lineno)
     return caught
 
 
 numba.core.errors.WarningsFixer.catch_warnings = _catch_warnings
+
+
+class _Compiler(_CFuncCompiler):  # type: ignore[misc]
+    """Compiles up to LLVM's instructions; `Entry` adds the way in."""
+
+    def _customize_flags(self, flags):
+        flags = super()._customize_flags(flags)
+        flags.no_cfunc_wrapper = True
+        return flags
+
+
+class Entry:
+    """A compiled function of integers, with an integer as its result or none, as object code.
+
+    Its way in is a plain C function. Numba's own would bring the reporting of exceptions along, and
+    so refer to much of Python; kernels raise none. `symbol` is its name in the object code.
+    """
+
+    def __init__(
+        self, body: Callable[..., Any], count: int, options: dict[str, Any], returns: bool = False
+    ) -> None:
+        self.symbol = f"kbench_{body.__name__}"
+        self.object = _object_of(body, self.symbol, count, options, returns)
+
+
+@global_compiler_lock
+def _object_of(
+    body: Callable[..., Any], symbol: str, count: int, options: dict[str, Any], returns: bool
+) -> bytes:
+    compiler = _Compiler(body, registry.cpu_target, options, {}, numba.core.compiler.Compiler)
+    result = compiler.compile((types.intp,) * count, types.intp if returns else types.void)
+    library = result.library
+    module = library.create_ir_module(symbol)
+    value = _I64 if returns else _POINTER
+    outer_kind = ir.FunctionType(_I64 if returns else ir.VoidType(), [_I64] * count)
+    outer = ir.Function(module, outer_kind, symbol)
+    inner_kind = ir.FunctionType(
+        ir.IntType(32), [value.as_pointer(), _POINTER.as_pointer()] + [_I64] * count
+    )
+    inner = ir.Function(module, inner_kind, result.fndesc.mangled_name)
+    builder = ir.IRBuilder(outer.append_basic_block())
+    places = [builder.alloca(value), builder.alloca(_POINTER)]  # of the result and an exception
+    builder.call(inner, [*places, *outer.args])
+    if returns:
+        builder.ret(builder.load(places[0], typ=_I64))
+    else:
+        builder.ret_void()
+    library.add_ir_module(module)
+    library.finalize()
+    machine = registry.cpu_target.target_context.codegen()._tm
+    return bytes(machine.emit_object(library._final_module))
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -84,71 +131,38 @@ def any_order(function: Callable[..., Any]) -> Any:
     return njit(forceinline=True, error_model="numpy", fastmath=flags)(function)
 
 
-def range_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel over a range of items, reached by its address through the one driver."""
-    return cfunc(RANGE, cache=store.cacheable(), **_OPTIONS)(function)
+def range_kernel(function: Callable[..., Any]) -> Entry:
+    """A kernel over a range of items, reached by its address through the one driver.
+
+    Its arguments: address of the parameter block, first item, end item.
+    """
+    return Entry(function, 3, _OPTIONS)
 
 
 def exact_inline(function: Callable[..., Any]) -> Any:
     """As `inline`, but each product and sum is rounded on its own, as NumPy rounds them."""
-    return njit(forceinline=True, error_model="numpy")(function)
+    return njit(forceinline=True, **_EXACT)(function)
 
 
-def exact_kernel(function: Callable[..., Any]) -> Any:
+def exact_kernel(function: Callable[..., Any]) -> Entry:
     """As `range_kernel`, but each product and sum is rounded on its own, as NumPy rounds them."""
-    return cfunc(RANGE, cache=store.cacheable(), error_model="numpy")(function)
+    return Entry(function, 3, _EXACT)
 
 
-def entry(count: int) -> Callable[[Callable[..., Any]], Any]:
+def entry(count: int) -> Callable[[Callable[..., Any]], Entry]:
     """A function of `count` integers that other kernels call by its address.
 
     By address, or Numba would link and optimise it once more into every caller.
     """
+    return lambda body: Entry(body, count, _OPTIONS)
 
-    def build(body: Callable[..., Any]) -> Any:
-        signature = types.void(*[types.intp] * count)
-        return cfunc(signature, cache=store.cacheable(), **_OPTIONS)(body)
 
-    return build
+def function(count: int) -> Callable[[Callable[..., Any]], Entry]:
+    """A function of `count` integers that gives one, for callers outside of kernels."""
+    return lambda body: Entry(body, count, _OPTIONS, returns=True)
 
 
 def target_features() -> dict[str, bool]:
     """What Numba compiles for, by LLVM's names: the host's features, or those its user set."""
-    from numba.core.registry import cpu_target
-
-    listed = str(cpu_target.target_context.codegen().magic_tuple()[2])
+    listed = str(registry.cpu_target.target_context.codegen().magic_tuple()[2])
     return {name[1:]: name[0] == "+" for name in listed.split(",") if name}
-
-
-def kernel(*, signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A nogil function called from Python; `parallel=True` makes its `prange` parallel."""
-
-    def build(body: Callable[..., Any]) -> Any:
-        merged = {**_OPTIONS, "nogil": True, "cache": store.cacheable(), **options}
-        return njit(signature, **merged)(body)
-
-    return build
-
-
-def set_layer(name: str) -> None:
-    """Choose Numba's threading layer, unless the user has; counts until the first parallel call."""
-    if numba.config.THREADING_LAYER == "default":  # type: ignore[attr-defined]
-        numba.config.THREADING_LAYER = name  # type: ignore[attr-defined]
-
-
-def most_threads() -> int:
-    """Threads that Numba's pool was made with."""
-    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-
-
-def with_threads(count: int, run: Callable[..., None], *arguments: int) -> None:
-    """Call a parallel function with `count` threads; the caller's own setting is put back."""
-    before = numba.get_num_threads()
-    if before == count:
-        run(*arguments)
-        return
-    numba.set_num_threads(count)
-    try:
-        run(*arguments)
-    finally:
-        numba.set_num_threads(before)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels import conv_run, winograd
+from kbench.engine.kernels import conv_run, conv_spread, winograd
 from kbench.engine.kernels import conv_sources as sources
-from kbench.engine.kernels.background import service
-from kbench.engine.kernels.conv_drive import Tiles
+from kbench.engine.kernels.conv_drive import Tiles, compiled
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object]
@@ -52,19 +51,19 @@ def find_to_kernel(dtype: str, rank: int) -> Call | None:
 def find(way: str, dtype: str) -> Call | None:
     """One of the three above, by name, over two axes; all ranks share their kernels.
 
-    Winograd's form is asked for as well, which the calls otherwise do when it first suits.
+    Forms for some sizes are asked for as well, which calls otherwise do when one first suits.
     """
     if dtype == "float32":
         winograd.find_loops()
+    if dtype in FLOATS[1:]:
+        conv_spread.find_loops(dtype)
     finders = {"forward": find_forward, "to_input": find_to_input, "to_kernel": find_to_kernel}
     return finders[way](dtype, 2)
 
 
 def _tile_text(dtype: str) -> str:
-    """The source of the tiles for this machine; asked for by the background thread."""
-    from kbench.engine.kernels.conv_tile import geometry
-
-    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", str(geometry(dtype)))
+    """The source of the tiles; their shape is chosen where it is compiled."""
+    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", f'geometry("{dtype}")')
 
 
 _ready: dict[str, Tiles] = {}
@@ -80,9 +79,8 @@ def find_tiles(dtype: str) -> Tiles | None:
         "pack": lambda: sources.filled(sources.PACK, dtype, sources.PACK_FIELDS),
         "reduce": lambda: sources.filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
     }
-    jobs = {name: service.submit(f"conv_{name}_{dtype}", text) for name, text in texts.items()}
-    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    if len(done) < len(jobs):
+    done = compiled("conv", dtype, texts)
+    if done is None:
         return None
     module: Any = done["tiles"].module
     _ready[dtype] = Tiles(
@@ -178,12 +176,11 @@ def suits(what: str, kernel: Sequence[int], places: int) -> bool:
         kernel: shape of the kernel, [*window, channels, filters].
         places: images times output places of the convolution.
 
-    Measured: below half a million products the call costs more than it gains. A window of one
-    place is a single matrix product, which BLAS does best. One or two columns of results, where
-    there are channels enough for BLAS, leave most of a vector idle.
+    Measured: below half a million products the call costs more than it gains. One or two columns of
+    results, where there are channels enough for BLAS, leave most of a vector idle.
     """
-    *window, channels, filters = kernel
-    if math.prod(window) == 1 or math.prod(kernel) * places < WORTH:
+    *_, channels, filters = kernel
+    if math.prod(kernel) * places < WORTH:
         return False
     if what == "to_input":
         return channels > 2 or filters < 8

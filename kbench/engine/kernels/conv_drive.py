@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import threads
-from kbench.engine.kernels.background import Job
+from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import drive
 
@@ -25,6 +25,9 @@ Sizes = tuple[int, ...]
 
 PRODUCTS = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
+
+PAST_BYTES = 1 << 23
+"""Size of a result from which on it is written past the caches, which could not hold it."""
 
 PLANS = 256
 """Sizes whose plans are kept."""
@@ -79,6 +82,15 @@ class Run:
         drive(job, params, self.items, each, check, _pace[dtype])
         if self.items * each > 20 * threads.PARALLEL_FROM:
             _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
+
+
+def compiled(
+    family: str, dtype: str, texts: Mapping[str, Callable[[], str]]
+) -> dict[str, Job] | None:
+    """The jobs of a family's kernels by name, from their sources; None until all are ready."""
+    jobs = {name: service.submit(f"{family}_{name}_{dtype}", text) for name, text in texts.items()}
+    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
+    return done if len(done) == len(jobs) else None
 
 
 def made_run(

@@ -72,6 +72,16 @@ def call_7(typing, address, a, b, c, d, e, f, g):
 
 
 @intrinsic
+def call_8(typing, address, a, b, c, d, e, f, g, h):
+    """Call a function of eight integers by its address."""
+
+    def codegen(context, builder, signature, arguments):
+        return _call(builder, context, arguments)
+
+    return types.void(*[types.intp] * 9), codegen
+
+
+@intrinsic
 def call_9(typing, address, a, b, c, d, e, f, g, h, i):
     """Call a function of nine integers by its address."""
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.kernels import conv_sources as sources
-from kbench.engine.kernels import winograd
+from kbench.engine.kernels import conv_spread, taken, winograd
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.conv_drive import (
+    PAST_BYTES,
     PLANS,
     PRODUCTS,
     Array,
@@ -62,6 +63,12 @@ def to_input(
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     if _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, check):
         return
+    geometry = strides, pads, dilation
+    if min(out.size, g.size) > 0 and conv_spread.suits(tiles, out.shape, kernel.shape, geometry):
+        loops = conv_spread.find_loops(tiles.dtype)
+        if loops is not None:
+            conv_spread.run(tiles, loops, out, g, kernel, geometry, check)
+            return
     axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
     for phase in phases(list(axes)):
         _gather(tiles, out, g, kernel, True, phase, check)
@@ -75,7 +82,10 @@ def _by_winograd(
     if not winograd.suits(tiles, out.shape, x.shape, kernel.shape, strides, pads, dilation):
         return False
     loops = winograd.find_loops()
-    return loops is not None and winograd.run(tiles, loops, out, x, kernel, back, pads, check)
+    if loops is None or not winograd.run(tiles, loops, out, x, kernel, back, pads, check):
+        return False
+    taken.note("winograd")
+    return True
 
 
 # ------------------------------------------------------------------ forward, and back to the input
@@ -134,6 +144,7 @@ def _planned(
         "filters": filters, "channels": channels, "images": x[0],
         "depth": len(columns.offsets) * channels if columns.dense else channels,
         "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,
+        "past": int(math.prod(out) * tiles.size >= PAST_BYTES),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
     run = made_run(sources.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
@@ -198,6 +209,7 @@ def to_kernel(
     if winograd.suits(tiles, g.shape, x.shape, out.shape, strides, pads, dilation, sums=True):
         loops = winograd.find_loops()
         if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, check):
+            taken.note("winograd")
             return
     steps = tuple(strides), tuple(pads), tuple(dilation)
     parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)

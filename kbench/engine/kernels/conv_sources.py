@@ -13,7 +13,7 @@ from __future__ import annotations
 
 TILES = '''"""The tiles of convolutions in DTYPE: two vectors wide, and one."""
 from kbench.engine.kernels.compile import entry
-from kbench.engine.kernels.conv_tile import tiles
+from kbench.engine.kernels.conv_tile import geometry, tiles
 
 LANES, ROWS = SHAPE
 _two = tiles("DTYPE", LANES, ROWS, 2)
@@ -68,7 +68,7 @@ GATHER_FIELDS = (
     "plane_stride", "row_stride", "column_stride",
     "plane_taps", "row_taps", "column_taps", "plane_offsets", "row_offsets", "column_offsets",
     "low", "width", "direct", "depth", "lowest", "span",
-    "images", "height", "chunks", "together", "groups", "bundle", "across", "slices",
+    "images", "height", "chunks", "together", "groups", "bundle", "across", "slices", "past",
 )  # fmt: skip
 
 GATHER = '''"""Convolution of DTYPE through tables of rows."""
@@ -89,6 +89,7 @@ FIELDS
     pixel = channels * SIZE
     reach = width - (columns - 1) * column_stride
     panels = (filters + 2 * lanes - 1) // (2 * lanes)
+    mode = 2 if past != 0 and out % 64 == 0 and filters * SIZE % 64 == 0 else 0
     for item in range(start, stop):
         rest = item // slices
         column0 = (item - rest * slices) * across
@@ -181,7 +182,7 @@ FIELDS
                     call_tile(tile, size, where * column_stride * pixel, table + 16 * row * taps,
                               count_taps, depth, column_stride * pixel, SIZE, matrix, panel_row,
                               target + where * column_step * filters * SIZE,
-                              column_step * filters * SIZE, count, 0)
+                              column_step * filters * SIZE, count, mode)
                     where += size
     give_back(flags, number)
 '''

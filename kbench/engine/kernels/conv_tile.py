@@ -6,7 +6,7 @@ for m < rows and n < columns, with a(t) and b(t) read from a table. Convolutions
 pixels of a row, t = window rows, k = window columns and channels, n = filters; their gradients to
 the kernel as m = channels, t = rows of pixels, k = pixels. Taps need no copies of the image.
 
-Only the background thread imports this: it loads LLVM.
+Only what compiles imports this: it loads LLVM.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
 ARGUMENTS = 12
 """A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes."""
+TOGETHER = 4
+"""Rows of A that are reached from one address, by multiples of the step between them: an address
+and a multiple for each row would be more than there are registers for."""
+ADD, PAST = 1, 2
+"""What `add` may be beside 0: add to C; or write rows of whole vectors, which begin on cache lines,
+past the caches, which are spared reading the lines first. That is for results they cannot hold."""
 
 
 def geometry(dtype: str) -> tuple[int, int]:
@@ -111,6 +117,20 @@ class Emitter:
             masks.append(builder.icmp_signed("<", lanes, count))
         return masks
 
+    def write_past(self, builder, value, address):
+        """Write a vector, at a multiple of its size, to memory without reading its line first."""
+        place = self.pointer(builder, address, self.vector)
+        stored = builder.store(value, place, align=self.lanes * self.size)
+        stored.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(_I32, 1)]))
+
+    def prefetch(self, builder, address):
+        """Ask for what will be read soon; an address outside of any array does no harm."""
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
+        name = "llvm.prefetch.p0"
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        place = builder.inttoptr(address, ir.IntType(8).as_pointer())
+        builder.call(function, [place, *(ir.Constant(_I32, one) for one in (0, 3, 1))])
+
     def integer(self, builder, address, offset=0):
         """A number of a table."""
         place = self.pointer(builder, builder.add(address, number(offset)), _I64)
@@ -139,7 +159,7 @@ class _Tile(Emitter):
         }
         old, load_old = self.block("old")
         tap, in_tap = self.block("tap")
-        build.cbranch(build.icmp_unsigned("==", add, number(0)), tap, old)
+        build.cbranch(build.icmp_unsigned("==", add, number(ADD)), old, tap)
         kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
         load_old.branch(tap)
 
@@ -149,12 +169,18 @@ class _Tile(Emitter):
         pair = in_tap.add(table, in_tap.mul(t, number(16)))
         a_start = in_tap.add(a, self.integer(in_tap, pair, 0))
         b_start = in_tap.add(b, in_tap.mul(self.integer(in_tap, pair, 8), step_b))
-        in_tap.branch(inner)
 
-        k, a_k, b_k = in_inner.phi(_I64), in_inner.phi(_I64), in_inner.phi(_I64)
+        k, b_k = in_inner.phi(_I64), in_inner.phi(_I64)
+        a_k = [in_inner.phi(_I64) for _ in range(0, self.rows, TOGETHER)]
+        a_starts = [
+            in_tap.add(a_start, in_tap.mul(step_m, number(first)))
+            for first in range(0, self.rows, TOGETHER)
+        ]
+        in_tap.branch(inner)
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
         new = self.step(in_inner, a_k, b_k, step_m, sums)
-        next_a, next_b = in_inner.add(a_k, step_k), in_inner.add(b_k, step_b)
+        next_b = in_inner.add(b_k, step_b)
+        next_a = [in_inner.add(one, step_k) for one in a_k]
         next_k = in_inner.add(k, number(1))
         after, in_after = self.block("after")
         in_inner.cbranch(in_inner.icmp_unsigned("<", next_k, depth), inner, after)
@@ -162,7 +188,8 @@ class _Tile(Emitter):
         finish, in_finish = self.block("finish")
         in_after.cbranch(in_after.icmp_unsigned("<", next_t, taps), tap, finish)
 
-        loops = [(k, number(0), next_k), (a_k, a_start, next_a), (b_k, b_start, next_b)]
+        loops = [(k, number(0), next_k), (b_k, b_start, next_b)]
+        loops += zip(a_k, a_starts, next_a, strict=True)
         for phi, first, following in loops + [(sums[q], outer_sums[q], new[q]) for q in self.cells]:
             phi.add_incoming(first, tap)
             phi.add_incoming(following, inner)
@@ -172,7 +199,7 @@ class _Tile(Emitter):
             phi.add_incoming(first, entry)
             phi.add_incoming(again, old)
             phi.add_incoming(following, after)
-        self.finish(in_finish, new, places, masks, columns)
+        self.finish(in_finish, new, places, masks, columns, add)
         return self.function
 
     def step(self, builder, a, b, step_m, sums):
@@ -183,22 +210,28 @@ class _Tile(Emitter):
         ]
         new = {}
         for m in range(self.rows):
-            place = builder.add(a, builder.mul(step_m, number(m)))
+            shift = builder.mul(step_m, number(m % TOGETHER))
+            place = builder.add(a[m // TOGETHER], shift)
             value = self.spread(builder, self.load(builder, place, self.element))
             for v in range(self.vectors):
                 new[m, v] = self.multiply_add(builder, value, wide[v], sums[m, v])
         return new
 
-    def finish(self, builder, sums, places, masks, columns):
+    def finish(self, builder, sums, places, masks, columns, mode):
         whole, in_whole = self.block("whole")
         part, in_part = self.block("part")
+        past, in_past = self.block("past")
+        kept, in_kept = self.block("kept")
         full = number(self.lanes * self.vectors)
         builder.cbranch(builder.icmp_signed(">=", columns, full), whole, part)
+        in_whole.cbranch(in_whole.icmp_unsigned("==", mode, number(PAST)), past, kept)
         for q in self.cells:
-            pointer = self.pointer(in_whole, places[q], self.vector)
-            in_whole.store(sums[q], pointer, align=self.size)
+            pointer = self.pointer(in_kept, places[q], self.vector)
+            in_kept.store(sums[q], pointer, align=self.size)
+            self.write_past(in_past, sums[q], places[q])
             self.masked_store(in_part, sums[q], places[q], masks[q[1]])
-        in_whole.ret_void()
+        in_kept.ret_void()
+        in_past.ret_void()
         in_part.ret_void()
 
 

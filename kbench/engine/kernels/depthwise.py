@@ -9,6 +9,7 @@ Sizes are checked before compiled code sees an address. float16 is computed in f
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from kbench.engine import config
 from kbench.engine.kernels import conv_drive
 from kbench.engine.kernels import depthwise_sources as sources
-from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.conv import FLOATS, Call, checked_call
 from kbench.engine.kernels.conv_plan import (
@@ -79,9 +80,8 @@ _ready: dict[str, Loops] = {}
 
 
 def _tile_text(dtype: str) -> str:
-    from kbench.engine.kernels.conv_tile import geometry
-
-    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", str(geometry(dtype)[0]))
+    shape = f'geometry("{dtype}")[0]'
+    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", shape)
 
 
 def _loops(dtype: str) -> Loops | None:
@@ -92,9 +92,8 @@ def _loops(dtype: str) -> Loops | None:
         "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
         "reduce": lambda: filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
     }
-    jobs = {name: service.submit(f"depthwise_{name}_{dtype}", text) for name, text in texts.items()}
-    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    if len(done) < len(jobs):
+    done = conv_drive.compiled("depthwise", dtype, texts)
+    if done is None:
         return None
     module: Any = done["tiles"].module
     pixels, products = int(module.pixels.address), int(module.products.address)
@@ -182,8 +181,10 @@ def _planned(
     chunks = -(-rows.count // height)
     high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
     tables = [np.array(one, np.int64) for axis in axes for one in (axis.offsets, axis.index)]
+    large = math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_drive.PAST_BYTES
     values = {
-        "pixels": loops.pixels, "images": x[0], "rows": rows.count, "columns": columns.count,
+        "pixels": loops.pixels, "past": int(large),
+        "images": x[0], "rows": rows.count, "columns": columns.count,
         "row_step": rows.step, "column_step": columns.step,
         "row_phase": rows.phase, "column_phase": columns.phase,
         "out_rows": out[1], "out_columns": out[2],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TILES = '''"""The inner loops of depthwise convolution in DTYPE."""
 from kbench.engine.kernels.compile import entry
+from kbench.engine.kernels.conv_tile import geometry
 from kbench.engine.kernels.depthwise_tile import dots, sums
 
 LANES = SHAPE
@@ -27,7 +28,8 @@ def products(x, step_x, g, step_g, count, totals, channels):
 
 GATHER_FIELDS = (
     "out", "x", "kernel", "flags", "areas", "scratch", "area_bytes",    # set by each call
-    "pixels", "images", "rows", "columns", "row_step", "column_step", "row_phase", "column_phase",
+    "pixels", "past", "images", "rows", "columns",
+    "row_step", "column_step", "row_phase", "column_phase",
     "out_rows", "out_columns", "in_rows", "in_columns", "channels",
     "row_stride", "column_stride", "row_taps", "column_taps",
     "row_offsets", "column_offsets", "row_index", "column_index", "window",
@@ -67,6 +69,7 @@ FIELDS
     number = take(flags, areas)
     table = scratch + number * area_bytes
     pixel = channels * SIZE
+    whole = 9 if past != 0 and out % 64 == 0 and pixel % 64 == 0 else 8
     for item in range(start, stop):
         piece = item // slices
         column0 = (item - piece * slices) * across
@@ -88,7 +91,8 @@ FIELDS
                 while column < end:
                     some = min(8, end - column)
                     blocks = (end - column) // some
-                    call_9(pixels, some, blocks, table, count, column_stride * pixel, kernel,
+                    way = whole if some == 8 else some
+                    call_9(pixels, way, blocks, table, count, column_stride * pixel, kernel,
                            target + column * column_step * pixel, column_step * pixel, channels)
                     column += blocks * some
                     if column < end:

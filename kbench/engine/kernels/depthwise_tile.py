@@ -4,7 +4,7 @@
 weights, channel by channel. `dots`: for the gradient to the weights, the sum over pixels of two
 rows' products. Taps and pixels that lie outside are left out by the caller, so nothing is padded.
 
-Only the background thread imports this: it loads LLVM.
+Only what compiles imports this: it loads LLVM.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kbench.engine.kernels.conv_tile import Emitter, number
 
 PIXELS = 8
 """Most output pixels of one call: enough sums to hide the latency of each."""
+AHEAD = 2048
+"""Bytes from what is read to what the memory is asked for ahead."""
 _I64 = ir.IntType(64)
 
 
@@ -91,8 +93,11 @@ class Channels(Emitter):
         return in_after, state
 
 
-def _sums(module, dtype, lanes, pixels, name):
-    """`blocks` times some pixels side by side; weights are read once for these."""
+def _sums(module, dtype, lanes, pixels, past, name):
+    """`blocks` times some pixels side by side; weights are read once for these.
+
+    Of what the last tap will read, the memory is told ahead: rows before have been read already.
+    """
     one = Channels(module, dtype, lanes, name, 8)
     blocks, table, taps, step_x, weights, out, step_out, channels = one.function.args
 
@@ -117,10 +122,20 @@ def _sums(module, dtype, lanes, pixels, name):
                 return inner, following
 
             outer, sums = one.repeat(outer, taps, [one.zero] * (pixels * vectors), tap)
+            some = outer.icmp_signed(">", taps, number(0))
+            last = outer.select(some, outer.sub(taps, number(1)), taps)
+            last = outer.add(table, outer.mul(last, number(16)))
+            later = outer.add(outer.add(one.integer(outer, last), x_start), number(AHEAD))
             for index, value in enumerate(sums):
                 q, v = divmod(index, vectors)
+                x = outer.add(later, outer.mul(step_x, number(q)))
+                one.prefetch(outer, outer.add(x, shifts[v]))
                 place = outer.add(out_start, outer.mul(step_out, number(q)))
-                one.write(outer, value, outer.add(place, shifts[v]), mask)
+                place = outer.add(place, shifts[v])
+                if past and mask is None:
+                    one.write_past(outer, value, place)
+                else:
+                    one.write(outer, value, place, mask)
             x_next = outer.add(x_start, outer.mul(step_x, number(pixels)))
             return outer, [x_next, outer.add(out_start, outer.mul(step_out, number(pixels)))]
 
@@ -164,16 +179,20 @@ def _dots(module, dtype, lanes, name):
 
 
 def sums(dtype, lanes):
-    """An operation on a number of pixels, 1 to PIXELS, known only at run time."""
+    """An operation on a number of pixels, 1 to PIXELS, known only at run time.
+
+    One more stands for PIXELS that are written past the caches (see `conv_tile`).
+    """
 
     @intrinsic
     def run(typing, pixels, blocks, table, taps, step_x, weights, out, step_out, channels):
         def codegen(context, builder, signature, arguments):
             after = builder.append_basic_block("after")
             choice = builder.switch(arguments[0], after)
-            for count in range(1, PIXELS + 1):
+            for count in range(1, PIXELS + 2):
                 name = f"kbench_depthwise_{dtype}_{lanes}_{count}"
-                function = _sums(builder.module, dtype, lanes, count, name)
+                sizes = min(count, PIXELS), count > PIXELS
+                function = _sums(builder.module, dtype, lanes, *sizes, name)
                 block = builder.append_basic_block()
                 choice.add_case(number(count), block)
                 with builder.goto_block(block):

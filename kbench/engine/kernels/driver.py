@@ -1,61 +1,133 @@
 """Runs a range kernel, given by address, over a range of items: on one thread or on all of them.
 
-There is one parallel loop in compiled form for all kernels, so that a kernel compiles as plain
-nogil code in a third of the time. Addresses are arguments: a cached kernel would freeze globals.
+The threads' own loops are compiled code too (`pool_source`); here they are started, on first need,
+and given work. They are one pool for all kernels and for the whole process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import _thread
+import ctypes
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import threads
+from kbench.engine.kernels import loading, native, pool_source
+from kbench.engine.kernels.pool_source import FIELDS
 
-SOURCE = '''"""The drivers of range kernels."""
-from kbench.engine.kernels.compile import kernel, prange, types
-from kbench.engine.kernels.primitives import call_range
+SHARES_PER_THREAD = 2
+"""A thread claims this part of its even share of what is left."""
 
-FOUR = types.void(*[types.intp] * 4)
-
-
-@kernel(signature=FOUR)
-def serial(address, params, start, stop):
-    call_range(address, params, start, stop)
+_SIGNALS = {"LOCK": "mutex_lock", "UNLOCK": "mutex_unlock", "WAIT": "cond_wait"}
+_AREAS = {"MUTEX": "mutex_init", "WORK": "cond_init", "DONE": "cond_init"}
 
 
-@kernel(signature=types.void(*[types.intp] * 5), parallel=True)
-def parallel(address, params, start, stop, pieces):
-    size = (stop - start + pieces - 1) // pieces
-    for i in prange(pieces):
-        first = start + i * size
-        call_range(address, params, first, min(stop, first + size))
-'''
+class Pool:
+    """The threads beside the calling one. They wait without using the processor.
 
-PIECES_PER_THREAD = 4
+    They are started by the interpreter but never come back to it, so they need not its lock; and
+    what they use is never freed, so they may outlive it.
+    """
+
+    at_once = True
+    """A run in parallel is one call of compiled code, too."""
+
+    def __init__(self, module: Any) -> None:
+        library = ctypes.CDLL(None)
+        self._block = loading.lasting_memory(8 * pool_source.WORDS)
+        fields = (ctypes.c_ssize_t * pool_source.WORDS).from_address(self._block)
+        for field, name in {**_SIGNALS, "SIGNAL": "cond_signal"}.items():
+            function = getattr(library, f"pthread_{name}")
+            fields[FIELDS[field]] = ctypes.cast(function, ctypes.c_void_p).value or 0
+        for field, name in _AREAS.items():
+            area = ctypes.c_void_p(self._block + 8 * FIELDS[field])
+            if getattr(library, f"pthread_{name}")(area, None):
+                raise OSError("no locks for threads")
+        self._attend = _function(module.attend, 1)
+        self._lead = _function(module.lead, 7)
+        self._helpers = 0
+
+    def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
+        """Run a kernel on `count` threads; only ever called under the lock of `threads`."""
+        while self._helpers < count - 1:
+            _thread.start_new_thread(self._attend, (self._block,))
+            self._helpers += 1
+        share = count * SHARES_PER_THREAD
+        self._lead(self._block, address, params, start, stop, count - 1, share)
+
+
+def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:
+    """A compiled function as one that Python calls, with the interpreter's lock kept or released.
+
+    Releasing it costs as much as a small kernel.
+    """
+    make = ctypes.PYFUNCTYPE if keep_lock else ctypes.CFUNCTYPE
+    return make(None, *[ctypes.c_ssize_t] * count)(compiled.address)
+
+
+class Executors:
+    """As `Pool`, by the standard library, where there are no POSIX threads. Wakes more slowly."""
+
+    at_once = False
+
+    def __init__(self, module: Any) -> None:
+        self._serial = _function(module.serial, 4)
+        self._threads: Any = None
+        self._most = 0
+
+    def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
+        """As the pool's."""
+        if count > self._most:
+            import concurrent.futures
+
+            self._threads = concurrent.futures.ThreadPoolExecutor(count, "kbench-kernels")
+            self._most = count
+        size = max(1, (stop - start) // (4 * count))
+        firsts = iter(range(start, stop, size))  # shared: whoever asks next gets the next
+
+        def work() -> None:
+            for first in firsts:
+                self._serial(address, params, first, min(stop, first + size))
+
+        helpers = [self._threads.submit(work) for _ in range(count - 1)]
+        work()
+        for one in helpers:
+            if not one.cancel():
+                one.result()
+
+
+def source() -> str:
+    """All that a driver is compiled from."""
+    return pool_source.source() + native.SOURCE
 
 
 class Driver:
-    """The compiled driver. Made once, in the background thread."""
+    """What runs kernels, once its own code is there."""
 
     def __init__(self, module: Any) -> None:
-        from kbench.engine.kernels import compile
-
-        compile.set_layer(threads.choose_layer())
-        self._serial: Callable[..., None] = module.serial
-        self._parallel: Callable[..., None] = module.parallel
-        self._with_threads = compile.with_threads
-        self._most = compile.most_threads()
+        self._serial = _function(module.serial, 4)
+        self._locked = _function(module.serial, 4, keep_lock=True)
+        self._short = native.use(module) or self._by_ctypes
+        self._pool: Pool | Executors
+        try:
+            self._pool = Pool(module)
+        except (AttributeError, OSError):
+            self._pool = Executors(module)
+        self.at_once = self._pool.at_once
 
     def run(self, address: int, params: np.ndarray, start: int, stop: int, spread: bool) -> None:
-        """Run items `start` to `stop`; `spread` allows all threads."""
-        block = params.__array_interface__["data"][0]
-        if spread and stop - start > 1:
-            with threads.parallel() as count:
-                count = min(count, self._most)
-                if count > 1:
-                    pieces = min(count * PIECES_PER_THREAD, stop - start)
-                    self._with_threads(count, self._parallel, address, block, start, stop, pieces)
-                    return
+        """Run items `start` to `stop`; `spread` allows all threads, and says that it takes long."""
+        if not spread:
+            self._short(address, params, start, stop)
+            return
+        block = native.address_of(params)
+        with threads.parallel_lock:
+            count = min(threads.count(), stop - start)
+            if count > 1:
+                self._pool.run(address, block, start, stop, count)
+                return
         self._serial(address, block, start, stop)
+
+    def _by_ctypes(self, address: int, params: np.ndarray, start: int, stop: int) -> None:
+        self._locked(address, native.slow_address(params), start, stop)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels import argfold, rows, scan
+from kbench.engine.kernels import argfold, caches, rows, scan
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import Kernel, drive, request
@@ -33,12 +33,15 @@ VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
 FLOATS = ("float16", "float32", "float64")
 OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` has calls of its own
     "ctc": "ctc",
+    "move": "moving",
+    "onehot": "onehot",
     "random": "philox_fill",
     "conv": "conv",
     "depthwise": "depthwise",
+    "gemm": "gemm",
     "pool": "pooling",
     "resize": "resizing",
-    "rows": "rowcopy",
+    "rows": "rowadd",
 }
 WAYS_TO_POOL = ("max", "average", "max_gradient", "spread")
 LONG = 65_536
@@ -61,7 +64,7 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
             random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, pool_, resize_ and rows_, whose calls their modules (`OTHERS`) describe.
+            to_kernel, pool_, resize_, rows_ and move_: see their modules (`OTHERS`) for the calls.
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -247,16 +250,20 @@ def _scan(name: str, dtype: str, view: str) -> Call | None:
             return
         x = _apart(x, out) if address_of(x) != address_of(out) else x
         if not last:
-            blocks = -(-inner // scan.WIDTH)
-            params = _block(address_of(out), address_of(x), n, inner, blocks)
-            drive(job, params, outer * blocks, n * min(inner, scan.WIDTH), check)
+            width = scan.columns(outer, inner)
+            blocks = -(-inner // width)
+            row = min(inner, width) * x.itemsize
+            streamed = address_of(x) != address_of(out) and caches.is_streamed(2 * x.nbytes, row)
+            places = (address_of(out), address_of(x), n, inner, width, blocks)
+            drive(job, _block(*places, streamed), outer * blocks, n * min(inner, width), check)
             return
         assert fold is not None
         width = n if outer >= MANY or n < 4 * LONG else LONG
         starts = _starts(name, x.reshape(outer, n), width, fold, check)
-        params = _block(
-            address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts)
-        )
+        apart = address_of(x) != address_of(out)
+        streamed = apart and caches.is_streamed(2 * x.nbytes, width * x.itemsize)
+        places = (address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts))
+        params = _block(*places, streamed)
         drive(job, params, starts.size, width, check)
 
     return call
@@ -296,9 +303,14 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
+    entries += [("gemm_product", dtype, "all") for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
-    windows = (*pools, "resize_stretch", "resize_shrink")
+    windows = (*pools, "pool_windows", "resize_stretch", "resize_shrink")
     entries += [(name, dtype, "all") for name in windows for dtype in FLOATS[1:]]
+    entries += [("move_rows", "uint8", "all")]
+    entries += [("onehot_rows", dtype, "all") for dtype in FLOATS]
+    words = [f"uint{bits}" for bits in (8, 16, 32, 64)]
+    entries += [(f"move_{form}", word, "all") for form in ("cells", "tiles") for word in words]
     entries += [("rows_take", f"uint{bits}", "all") for bits in (8, 16, 32, 64)]
     entries += [("rows_add", dtype, "all") for dtype in (*FLOATS, "int32", "int64")]
     kinds = importlib.import_module("kbench.engine.kernels.philox_fill").KINDS.items()
@@ -306,15 +318,22 @@ def catalogue() -> list[tuple[str, str, str]]:
 
 
 def warmup(progress: Callable[[int, int, str], object] | None = None) -> int:
-    """Compile the whole library into the cache; returns how many kernels are ready.
+    """Compile the whole library into the cache, on all cores; returns how many kernels are ready.
 
     `progress(done, count, label)` is called after each.
     """
-    entries, ready = catalogue(), 0
-    for done, (name, dtype, view) in enumerate(entries, 1):
-        find(name, dtype, view)
-        service.wait_idle()
-        ready += find(name, dtype, view) is not None
-        if progress is not None:
-            progress(done, len(entries), f"{name} {dtype} {view}")
+    left, ready, count = catalogue(), 0, len(catalogue())
+    with service.everything_at_once():
+        while left:
+            pending = service.stats().pending  # looked at first: what is asked for may come of it
+            found = [entry for entry in left if find(*entry) is not None]
+            ready += len(found)
+            more = service.stats().pending
+            over = found if pending or more else list(left)
+            for entry in over:
+                left.remove(entry)
+                if progress is not None:
+                    progress(count - len(left), count, " ".join(entry))
+            if left and not found:
+                service.wait_for_change(0.5)
     return ready

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.engine import config, threads
+from kbench.engine import folders, threads
 from kbench.engine.kernels.program import Input, Program, Statement
 
 COPY_BYTES = 64 * 2**20
@@ -68,7 +68,7 @@ def _gemm_rate(dtype: str) -> float:
 def _file() -> Path:
     from kbench.engine.kernels import store
 
-    return config.cache_dir() / f"limits-{store.machine()}-{threads.count()}.json"
+    return folders.cache_dir() / f"limits-{store.machine()}-{threads.count()}.json"
 
 
 def _read(path: Path) -> Limits | None:
@@ -89,6 +89,11 @@ def _write(path: Path, limits: Limits) -> None:
         os.replace(temporary, path)
     except OSError:
         return  # they are measured again next time
+
+
+def known() -> Limits | None:
+    """The limits that were measured earlier with as many threads, if they were."""
+    return _read(_file())
 
 
 def measure(*, again: bool = False) -> Limits:

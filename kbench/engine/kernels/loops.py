@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from kbench.engine.kernels import nest
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Binding
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
+from kbench.engine.kernels.rowwise import DEAR
 from kbench.engine.kernels.scalars import numpy_form
 
 __all__ = ["Fold", "Input", "Kernel", "Program", "Statement", "drive", "numpy_form", "request"]
@@ -29,6 +31,8 @@ Check = Callable[[], object]
 
 TILE_SECONDS = 0.015
 """Longest time between two looks at the cancel flag."""
+EASE = 4
+"""How many times as many elements of sums and products are worth the waking of threads."""
 BINDINGS = 16
 """Loop dims whose bindings a kernel remembers."""
 
@@ -43,6 +47,49 @@ _JOINS: dict[str, np.ufunc] = {
 }
 
 
+class Items(Protocol):
+    """What was bound to some loop dims: how many items, and elements of one."""
+
+    items: int
+    each: int
+
+
+Bound = TypeVar("Bound", bound=Items)
+
+
+class Nest(Generic[Bound]):
+    """A compiled nest, what was bound to its last loop dims, and how fast it runs here."""
+
+    def __init__(
+        self, job: Job, made: Callable[[tuple[int, ...]], Bound], pace: float, ease: int = 1
+    ) -> None:
+        """`ease` times as many elements as others are worth the waking of threads."""
+        self._job, self._made, self._ease = job, made, ease
+        # Until a run has been timed; a look at the flag too many costs less than one too few.
+        self._pace = pace
+        self._bindings: dict[tuple[int, ...], Bound] = {}
+
+    def bind(self, dims: tuple[int, ...]) -> Bound:
+        """What was made for these loop dims, made anew if that is long ago."""
+        binding = self._bindings.get(dims)
+        if binding is None:
+            binding = self._made(dims)
+            if len(self._bindings) >= BINDINGS:
+                self._bindings.clear()
+            self._bindings[dims] = binding
+        return binding
+
+    def drive(self, params: Array, binding: Bound, check: Check | None) -> None:
+        """Run every item, and take the time of a large run as the pace of the next."""
+        work = binding.items * binding.each
+        if work < self._ease * threads.PARALLEL_FROM:
+            drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+            return
+        begun = time.perf_counter()
+        drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+        self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
+
+
 class Kernel:
     """A compiled program. `run` is safe from any thread."""
 
@@ -53,10 +100,15 @@ class Kernel:
         self.name = program.name
         self.path: Path | None = job.path
         self._job = job
-        self._bindings: dict[tuple[int, ...], Binding] = {}
         slow = sum(len(_SLOW.findall(one.expr)) for one in program.statements)
-        # Until a run has been timed; a look at the flag too many costs less than one too few.
-        self._pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
+        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
+        dear = slow or any(DEAR.search(one.expr) for one in program.statements)
+        self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else EASE)
+
+    @property
+    def address(self) -> int:
+        """Where the range kernel lies in memory."""
+        return self._job.address
 
     @property
     def source(self) -> str:
@@ -80,31 +132,13 @@ class Kernel:
             dims: the loop dims.
             check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
         """
-        binding = self._bind(tuple(dims))
+        binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, _alive = binding.parameters(outs, ins)
         if self.program.fold is not None:
             self._fold(binding, params, outs[-1], check)
         elif binding.total:
-            self._drive(params, binding, check)
-
-    def _bind(self, dims: tuple[int, ...]) -> Binding:
-        binding = self._bindings.get(dims)
-        if binding is None:
-            binding = Binding(self.program, dims)
-            if len(self._bindings) >= BINDINGS:
-                self._bindings.clear()
-            self._bindings[dims] = binding
-        return binding
-
-    def _drive(self, params: Array, binding: Binding, check: Check | None) -> None:
-        work = binding.items * binding.each
-        if work < threads.PARALLEL_FROM:
-            drive(self._job, params, binding.items, binding.each, check, self._pace)
-            return
-        begun = time.perf_counter()
-        drive(self._job, params, binding.items, binding.each, check, self._pace)
-        self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
+            self._nest.drive(params, binding, check)
 
     def _fold(self, binding: Binding, params: Array, result: Array, check: Check | None) -> None:
         assert self.program.fold is not None
@@ -113,7 +147,7 @@ class Kernel:
             _fold_nothing(kind, result)
             return
         partials = binding.set_result(params, result)
-        self._drive(params, binding, check)
+        self._nest.drive(params, binding, check)
         if partials is None:
             return
         with np.errstate(all="ignore"):
@@ -133,13 +167,20 @@ def _fold_nothing(kind: str, result: Array) -> None:
 
 
 def drive(
-    job: Job, params: Array, items: int, each: int, check: Check | None = None, pace: float = 2e-9
+    job: Job,
+    params: Array,
+    items: int,
+    each: int,
+    check: Check | None = None,
+    pace: float = 2e-9,
+    ease: int = 1,
 ) -> None:
     """Run a compiled job over items of about `each` elements that take `pace` seconds each.
 
-    Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work.
+    Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work;
+    what is easy needs `ease` times as much.
     """
-    spread = items * each >= threads.PARALLEL_FROM
+    spread = items * each >= ease * threads.PARALLEL_FROM
     if check is None:
         service.driver.run(job.address, params, 0, items, spread)
         return

@@ -8,13 +8,12 @@ whose running result it stores to `partials`, which `loops.Kernel` then combines
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from kbench.engine.kernels.program import Program, field_names, is_direct
+from kbench.engine.kernels.program import Program, field_names, is_direct, may_stream
+from kbench.engine.kernels.rowwise import DEAR
 from kbench.engine.kernels.translate import computed, translate
+from kbench.engine.kernels.writing import CHUNK, Walk, bits_of, identity, join, rows_at_once
 
-CHUNK = 4096
-"""float32 values added in float32 before they join a float64 total."""
 ROWS = 128
 """Rows added in float32 by a column fold before they join float64 totals."""
 
@@ -22,86 +21,20 @@ NEAR = 1e5
 """Largest angle for which sine and cosine may take their faster form (see `trig`)."""
 ANGLES = 1024
 """Elements whose angles are looked at before that choice."""
-
-STEPS = {
-    "sum": "plus({0}, {1})",
-    "mean": "plus({0}, {1})",
-    "prod": "times({0}, {1})",
-    "any": "({0} | {1})",
-    "all": "({0} & {1})",
-}
+STAGE = 1024
+"""Elements made in scratch before they are streamed past the caches (see `streaming`)."""
 
 
-@dataclass
-class _Lines:
-    lines: list[str] = field(default_factory=list)
-    depth: int = 0
-
-    def add(self, *texts: str) -> None:
-        self.lines += ["    " * self.depth + text for text in texts]
-
-    def open(self, text: str) -> None:
-        self.add(text)
-        self.depth += 1
-
-    def close(self, count: int = 1) -> None:
-        self.depth -= count
-
-
-class _Nest:
+class _Nest(Walk):
     """One program's source under construction."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(program.inputs, program.patterns)
         self.program = program
-        self.out = _Lines(depth=1)
         self.body, self.used, self.angles = _statements(program)
         self.last = program.rank - 1
 
     # -------------------------------------------------------------- pieces
-
-    def index(self, rest: str, dims: range) -> None:
-        """Split a running number into `i<d>` for each of `dims`."""
-        names = list(dims)
-        for d in names[:0:-1]:
-            self.out.add(f"i{d} = {rest} % n{d}", f"{rest} = {rest} // n{d}")
-        if names:
-            self.out.add(f"i{names[0]} = {rest}")
-
-    def offset(self, number: int, dims: range) -> str:
-        """Where input `number` stands for the indices of `dims` (the last loop dim left out)."""
-        pattern = self.program.patterns[number]
-        terms = [f"i{d} * s{number}_{d}" for d in dims if d < self.last and pattern[d]]
-        return " + ".join(terms)
-
-    def offsets(self, dims: range, base: str = "") -> None:
-        """Set `o<number>` of every input that moves over `dims`."""
-        for number, pattern in enumerate(self.program.patterns):
-            if any(pattern[d] for d in dims if d < self.last):
-                terms = self.offset(number, dims)
-                before = f"{base}{number} + " if base and self._moves(number, dims) else ""
-                self.out.add(f"o{number} = {before}{terms}")
-
-    def _moves(self, number: int, after: range) -> bool:
-        """Whether the input also moves over dims before `after`, so that a base was set."""
-        return any(self.program.patterns[number][d] for d in range(after.start))
-
-    def load(self, number: int, where: str) -> str:
-        dtype = self.program.inputs[number].dtype
-        self.used.add(f"load_{dtype}")
-        return f"a{number} = load_{dtype}(x{number}, {where})"
-
-    def place(self, number: int, column: str) -> str:
-        pattern = self.program.patterns[number]
-        moved = any(pattern[: self.last])
-        parts = [f"o{number}"] if moved else []
-        parts += [column] if pattern[self.last] else []
-        return " + ".join(parts) or "0"
-
-    def hoisted(self) -> None:
-        """Load what does not vary along the innermost loop."""
-        for number, pattern in enumerate(self.program.patterns):
-            if not pattern[self.last]:
-                self.out.add(self.load(number, self.place(number, "j")))
 
     def loads(self) -> None:
         """Load what varies along the innermost loop."""
@@ -116,16 +49,21 @@ class _Nest:
         for number, statement in enumerate(self.program.outputs):
             dtype = self.program.statements[statement].dtype
             self.used.add(f"store_{dtype}")
-            self.out.add(f"store_{dtype}(y{number}, {position}, t{statement})")
+            target = "w" if may_stream(self.program) else "y"
+            self.out.add(f"store_{dtype}({target}{number}, {position}, t{statement})")
 
     # -------------------------------------------------------------- nests
 
     def elementwise(self) -> None:
         """No fold: one loop, or rows cut into blocks of columns."""
         out = self.out
+        for number, bits in self._streamed():
+            self.used.add(f"scratch_{bits}")
+            out.add(f"scratch{number} = scratch_{bits}()")
         if self.last == 0:
             self.hoisted()
-            self.columns("start", "stop", "j")
+            self._staged("start", "stop", "")
+            self._settled()
             return
         outer = range(self.last)
         out.open("for item in range(start, stop):")
@@ -134,7 +72,48 @@ class _Nest:
         self.index("rest", outer)
         self.offsets(outer)
         self.hoisted()
-        self.columns("first", f"min(first + width, n{self.last})", "base + j")
+        self._staged("first", f"min(first + width, n{self.last})", "base + ")
+        out.close()
+        self._settled()
+
+    def _streamed(self) -> list[tuple[int, str]]:
+        """The outputs that may be streamed by number, and how many bits an element of each has."""
+        if not may_stream(self.program):
+            return []
+        kinds = [self.program.statements[one].dtype for one in self.program.outputs]
+        return [(n, "8" if kind == "bool" else bits_of(kind)) for n, kind in enumerate(kinds)]
+
+    def _staged(self, first: str, last: str, base: str) -> None:
+        """The columns, all at once to where they belong, or block by block by way of scratch."""
+        out, results = self.out, self._streamed()
+        if not results:
+            self.columns(first, last, f"{base}j")
+            return
+        out.add(f"left = {first}", f"bound = {last}")
+        out.add(f"size = {STAGE} if streamed != 0 else bound - left")
+        out.open("while left < bound:")
+        out.add("right = min(left + size, bound)")
+        for number, bits in results:
+            place = f"({base}left) * {int(bits) // 8}"
+            out.add(f"w{number} = scratch{number} - {place} if streamed != 0 else y{number}")
+        self.columns("left", "right", f"{base}j")
+        out.open("if streamed != 0:")
+        for number, bits in results:
+            each = int(bits) // 8
+            place = f"y{number} + ({base}left) * {each}"
+            out.add(f"stream_out({place}, scratch{number}, (right - left) * {each})")
+        out.close()
+        out.add("left = right")
+        out.close()
+        self.used.add("stream_out")
+
+    def _settled(self) -> None:
+        if not self._streamed():
+            return
+        self.out.open("if streamed != 0:")
+        self.out.add("settle()")
+        self.out.close()
+        self.used.add("settle")
 
     def columns(self, first: str, last: str, position: str) -> None:
         """The innermost loop; with sines in it, in blocks that look at their angles first."""
@@ -229,9 +208,9 @@ class _Nest:
         }
         out.add(*[f"{name} = {count}" for name, count in counts.items()])
         partial, step = self.program.partial_dtype, self.step_dtype
-        out.add(f"totals = scratch_{_bits(partial)}()")
-        out.add(f"parts = scratch_{_bits(step)}()" if step != partial else "parts = totals")
-        self.used.update({f"scratch_{_bits(partial)}", f"scratch_{_bits(step)}"})
+        out.add(f"totals = scratch_{bits_of(partial)}()")
+        out.add(f"parts = scratch_{bits_of(step)}()" if step != partial else "parts = totals")
+        self.used.update({f"scratch_{bits_of(partial)}", f"scratch_{bits_of(step)}"})
         out.open("for item in range(start, stop):")
         out.add("rest = item // blocks", "first = (item - rest * blocks) * width")
         out.add(f"last = min(first + width, n{last})")
@@ -262,20 +241,50 @@ class _Nest:
         self.out.close()
 
     def _rows(self, begin: str, end: str, reduced: range) -> None:
+        """Fold these rows: some at once where that saves going over the running results."""
+        out, group = self.out, self._group()
+        if group > 1:
+            out.add(f"begun = {begin}", f"ended = {end}")
+            out.add(f"whole = begun + (ended - begun) // {group} * {group}")
+            out.open(f"for head in range(begun, whole, {group}):")
+            self._some_rows([f"head + {k}" for k in range(group)], reduced)
+            out.close()
+            begin, end = "whole", "ended"
+        out.open(f"for row in range({begin}, {end}):")
+        self._some_rows(["row"], reduced)
+        out.close()
+
+    def _group(self) -> int:
+        """Rows of a column fold that are read side by side; one step after the other takes a
+        largest value longer than its memory."""
+        assert self.program.fold is not None
+        dear = any(DEAR.search(one.expr) for one in self.program.statements)
+        if self.program.fold.kind not in ("sum", "mean"):
+            return 1
+        return rows_at_once(len(self.program.inputs), dear)
+
+    def _some_rows(self, rows: list[str], reduced: range) -> None:
         out, step = self.out, self.step_dtype
         assert self.program.fold is not None
-        out.open(f"for row in range({begin}, {end}):")
-        out.add("rest = row")
-        self.index("rest", reduced)
-        self.offsets(range(self.last))
-        self.hoisted()
-        out.add(f"base = ((across * reduced + row) * inner + along) * n{self.last}")
+        for k, row in enumerate(rows):
+            begun = len(out.lines)
+            out.add(f"rest = {row}")
+            self.index("rest", reduced)
+            self.offsets(range(self.last))
+            self.hoisted()
+            place = f"(across * reduced + {row}) * inner + along"
+            out.add(f"base = ({place}) * n{self.last}")
+            self.renamed(begun, k)
         out.open("for j in range(first, last):")
-        self.step("base + j")
         self.used.update({f"peek_{step}", f"store_{step}"})
-        joined = self.join(f"peek_{step}(parts, j - first)", self.value(step), step)
-        out.add(f"store_{step}(parts, j - first, {joined})")
-        out.close(2)
+        out.add(f"grown = peek_{step}(parts, j - first)")
+        for k in range(len(rows)):
+            begun = len(out.lines)
+            self.step("base + j")
+            out.add(f"grown = {self.join('grown', self.value(step), step)}")
+            self.renamed(begun, k)
+        out.add(f"store_{step}(parts, j - first, grown)")
+        out.close()
 
     def _add_parts(self, partial: str, step: str) -> None:
         self.used.update({f"peek_{partial}", f"peek_{step}", f"store_{partial}"})
@@ -319,17 +328,8 @@ class _Nest:
         return self.program.partial_dtype
 
     def identity(self, dtype: str) -> str:
-        fold = self.program.fold
-        assert fold is not None
-        if fold.kind in ("sum", "mean", "any"):
-            return f"np.{dtype}(0)"
-        if fold.kind in ("prod", "all"):
-            return f"np.{dtype}(1)"
-        if dtype[0] == "f":
-            return f"np.{dtype}({'-' if fold.kind == 'max' else ''}np.inf)"
-        bits = int(re.sub(r"\D", "", dtype))
-        low = 0 if dtype[0] == "u" else -(2 ** (bits - 1))
-        return f"np.{dtype}({low if fold.kind == 'max' else low + 2**bits - 1})"
+        assert self.program.fold is not None
+        return identity(self.program.fold.kind, dtype)
 
     def value(self, dtype: str) -> str:
         """The folded statement as the running result's dtype."""
@@ -342,24 +342,14 @@ class _Nest:
 
     def join(self, left: str, right: str, dtype: str) -> str:
         assert self.program.fold is not None
-        kind = self.program.fold.kind
-        if kind in ("max", "min"):
-            helper = f"{kind}imum_{'float' if dtype[0] == 'f' else 'int'}"
-            self.used.add(helper)
-            joined = f"{helper}({left}, {right})"
-        else:
-            self.used.update({"plus", "times"} if kind in ("sum", "mean", "prod") else ())
-            joined = STEPS[kind].format(left, right)
-        return joined if dtype[0] == "f" else f"np.{dtype}({joined})"
+        joined, used = join(self.program.fold.kind, left, right, dtype)
+        self.used |= used
+        return joined
 
 
 def _nearer(line: str) -> str:
     """A statement with the forms of sine and cosine for angles up to `NEAR`."""
     return re.sub(r"\b(sin|cos)_(f32|f64)\(", r"\1_near_\2(", line)
-
-
-def _bits(dtype: str) -> str:
-    return re.sub(r"\D", "", dtype)
 
 
 def _statements(program: Program) -> tuple[list[str], set[str], list[str]]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels import poolloops
+from kbench.engine.kernels import pool_windows, poolloops
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.loops import drive
@@ -78,6 +78,8 @@ def native(
     if min(cells, windows) == 0 or cells < config.least(LEAST):
         return None
     work = Work(name, dtype, outer, lines, inner)
+    if work.windows_alone is not None:
+        return None if work.taps > OFTEN else work.find
     often = OFTEN_BACK[work.fields["wide"] > 0] if name == "max_gradient" else OFTEN
     return None if work.visits > often else work.find
 
@@ -89,9 +91,14 @@ def compiled(kind: str, dtype: str, wide: bool) -> Job | None:
     return job if job is not None and job.state == "ready" else None
 
 
-def find(kind: str, dtype: str) -> Job | None:
-    """The kernel of a way of pooling and of walking ("max_rows", "max_cells" ...), for warm-up."""
+def find(kind: str, dtype: str) -> Job | pool_windows.Loops | None:
+    """The kernel of a way of pooling and of walking ("max_rows", "max_cells" ...), for warm-up.
+
+    "windows" are those of all ways whose lanes are channels.
+    """
     way, _, walk = kind.rpartition("_")
+    if kind == "windows":
+        return pool_windows.find_loops(dtype)
     return compiled(way, dtype, walk == "rows")
 
 
@@ -114,6 +121,9 @@ class Work:
         self.taps = math.prod(one[2] for one in sizes)
         self.scatters = name in SCATTERS
         self._choose_way(sizes)
+        self.windows_alone: pool_windows.Windows | None = None
+        if pool_windows.suits(name, self.taken, sizes, inner):
+            self.windows_alone = pool_windows.Windows(name, self.taken, sizes[1:], inner)
 
     def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
         """How an item walks over its windows, and how many items an image has."""
@@ -169,11 +179,14 @@ class Work:
 
     def find(self) -> Call | None:
         """The call, or None while the kernel is not ready."""
+        if self.windows_alone is not None:
+            loops = pool_windows.find_loops(self.taken)
+            return None if loops is None else partial(self._run, loops)
         kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
         job = compiled(kind, self.taken, bool(self.fields["wide"]))
         return None if job is None else partial(self._run, job)
 
-    def _run(self, job: Job, out: Array, *arguments: Any) -> None:
+    def _run(self, compiled: Job | pool_windows.Loops, out: Array, *arguments: Any) -> None:
         *arrays, check = arguments
         given = dict(zip(OPERANDS[self.name], arrays, strict=False))
         sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}
@@ -182,14 +195,14 @@ class Work:
             whole[letter] = _readable(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
         result = self._writable(out)
         if self.taken == self.dtype:
-            self._drive(job, result, whole, check)
+            self._drive(compiled, result, whole, check)
             return
         step = max(1, PART // max(self.image, self.windows))
         for start in range(0, self.outer, step):
             part = slice(start, start + step)
             wide = np.empty(result[part].shape, self.taken)
             parts = {one: array[part].astype(self.taken) for one, array in whole.items()}
-            self._drive(job, wide, parts, check)
+            self._drive(compiled, wide, parts, check)
             with np.errstate(all="ignore"):
                 result[part] = wide
 
@@ -201,7 +214,14 @@ class Work:
             raise ValueError("the result array must be contiguous and writeable")
         return out.reshape(self.outer, -1)
 
-    def _drive(self, job: Job, out: Array, arrays: dict[str, Array], check: Check | None) -> None:
+    def _drive(
+        self, job: Job | pool_windows.Loops, out: Array, arrays: dict[str, Array],
+        check: Check | None,
+    ) -> None:  # fmt: skip
+        if isinstance(job, pool_windows.Loops):
+            assert self.windows_alone is not None
+            self.windows_alone.drive(job, out, arrays, check)
+            return
         images = len(out)
         field = {**self.fields, "outer": images, "y": address_of(out)}
         field.update({letter: address_of(array) for letter, array in arrays.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,11 @@ import numpy as np
 FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 
 DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
+
+LONG = re.compile(
+    r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|mod|floordiv)\(|%|//|\*\*"
+)
+"""What takes longer for an element than to move it."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,21 @@ def is_direct(program: Program) -> bool:
     return fold.kind != "mean" or program.value_dtype[0] == "f"
 
 
+def may_stream(program: Program) -> bool:
+    """Whether results may go past the caches (see `caches`).
+
+    What computes long for each element waits for itself and not for memory: there it would be one
+    more copy.
+    """
+    return program.fold is None and not any(LONG.search(one.expr) for one in program.statements)
+
+
 def field_names(program: Program) -> list[str]:
     """The integers of a kernel's parameter block, in order."""
     rank = program.rank
     names = [f"y{n}" for n in range(len(program.outputs))]
     names += ["partials", "direct"] if program.fold else []
+    names += ["streamed"] if may_stream(program) else []
     names += [f"x{n}" for n in range(len(program.inputs))]
     names += [f"n{d}" for d in range(rank)]
     names += ["width", "blocks", "rows", "pieces"]

@@ -1,30 +1,41 @@
-"""The folder of compiled kernels: its name, atomic writes, and checksums against damaged files.
+"""The folder of compiled kernels: keys, atomic writes, and checksums against damaged files.
 
-Numba keeps object code in `__pycache__` beside a source file. Here the source files are generated
-ones, in a folder whose name says for which engine, Python, Numba and CPU they were compiled. Numba
-looks at one file only to see whether its cache is stale; a change of any other file of this package
-is noticed through the hash in the folder's name.
+A file's name ends in a hash of all that its code depends on: the generated source, the helpers
+that it imports, what compiles, and the processor. So a file is never stale: what is asked for is
+there or it is not. Code is run as it is found, so a file is believed only if it is the user's own,
+whole, and says itself that it is what its name says.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
+import importlib.util
+import json
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from kbench.engine import config
+from kbench.engine import folders
 
 KEEP_SECONDS = 30 * 24 * 3600
+"""How long a file is kept that nobody has asked for."""
+
+_FORMAT = b"kbench kernel 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_START = len(_FORMAT) + _DIGEST
+_PROBE = 1 << 16
+_IMPORT = re.compile(r"^ *from kbench\.engine\.kernels(?:\.(\w+))? import (\([^)]*\)|.*)$", re.M)
 
 _lock = threading.Lock()
 _folders: dict[Path, Path] = {}
@@ -36,33 +47,85 @@ def _digest(text: str | bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
+# ------------------------------------------------------------------ what code depends on
+
+
+def _imported(text: str) -> set[str]:
+    """The files of this package that a source imports from."""
+    found = set()
+    for module, names in _IMPORT.findall(text):
+        found |= {module} if module else set(re.findall(r"\w+", names))
+    return found
+
+
 @functools.cache
-def _engine_version() -> str:
-    """Hash of this package's sources: an edited helper must not meet yesterday's object code."""
-    here = Path(__file__).parent
-    texts = [path.read_bytes() for path in sorted(here.glob("*.py"))]
-    return _digest(b"".join(texts))
+def _helper(name: str) -> tuple[str, frozenset[str]]:
+    """The hash of one of this package's files, and the files it imports from."""
+    try:
+        text = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    except OSError:
+        return "", frozenset()
+    return _digest(text), frozenset(_imported(text))
+
+
+def _helpers(text: str) -> list[str]:
+    """Hashes of all files that a source depends on: an edited helper makes another kernel."""
+    seen: set[str] = set()
+    left = _imported(text) | {"compile", "image"}
+    while left:
+        seen |= left
+        left = {name for one in left for name in _helper(one)[1]} - seen
+    return [_helper(name)[0] for name in sorted(seen)]
 
 
 @functools.cache
 def machine() -> str:
     """Hash of the processor's name and features: object code runs nowhere else."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
+            lines = stream.read(8192).split("\n\n")[0].splitlines()
+        facts = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+        facts += [line for line in lines if line.startswith(("vendor_id", "cpu family", "model\t"))]
+        facts += [line for line in lines if line.startswith("CPU ")]
+        found = "\n".join(facts)
+    except OSError:
+        found = ""
+    return _digest(f"{platform.machine()} {found or _described_by_llvm()}")[:8]
+
+
+def _described_by_llvm() -> str:
     import llvmlite.binding as binding
 
-    features = str(binding.get_host_cpu_features().flatten())
-    return _digest(f"{platform.machine()} {binding.get_host_cpu_name()} {features}")[:8]
+    features = binding.get_host_cpu_features().flatten()
+    return f"{binding.get_host_cpu_name()} {features}"
 
 
 @functools.cache
-def _folder_name() -> str:
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    versions = "-".join(f"{name}{metadata.version(name)}" for name in ("numba", "llvmlite"))
-    return f"kernels-{_engine_version()[:12]}-{python}-{versions}-{machine()}"
+def _compilers() -> str:
+    """Hash of what turns a source into code: versions of Python, Numba and llvmlite, settings."""
+    found = [sys.implementation.cache_tag or "", sys.platform]
+    for package in ("numba", "llvmlite"):
+        spec = importlib.util.find_spec(package)  # looks for it, does not import it
+        version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
+        found.append(version.read_text(encoding="utf-8") if version else "none")
+    settings = sorted(one for one in os.environ.items() if one[0].startswith("NUMBA_"))
+    return _digest(repr((found, settings)))
+
+
+def key_of(text: str) -> str:
+    """The hash of a source and of all that its code depends on."""
+    return _digest("\n".join([text, *_helpers(text), _compilers(), machine()]))
+
+
+# ------------------------------------------------------------------ the folder
 
 
 def folder() -> Path:
-    """The folder for generated sources; a temporary one when the cache cannot be written."""
-    root = config.cache_dir()
+    """The folder of kernels; a temporary one when the cache cannot be written."""
+    root = folders.cache_dir()
+    known = _folders.get(root)
+    if known is not None:  # without the lock: a forked child may have got it locked
+        return known
     with _lock:
         if root not in _folders:
             _folders[root] = _make(root)
@@ -70,18 +133,18 @@ def folder() -> Path:
 
 
 def _make(root: Path) -> Path:
-    wanted = root / _folder_name()
+    wanted = root / "kernels"
     try:
         wanted.mkdir(parents=True, exist_ok=True)
-        handle, probe = tempfile.mkstemp(dir=wanted)
-        os.close(handle)
-        os.unlink(probe)
-        _prune(wanted)
+        probe = wanted / f"probe-{os.getpid()}"
+        _replace(probe, bytes(_PROBE))  # a full disk takes new files, but nothing in them
+        probe.unlink()
         return wanted
     except OSError as error:
         _broken.add(root)
         warnings.warn(
-            f"the kernel cache {root} cannot be used ({error}); kernels are compiled anew",
+            f"the kernel cache {root} cannot be written ({error}); "
+            "what is missing in it is compiled anew in each process",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -90,79 +153,123 @@ def _make(root: Path) -> Path:
         return Path(temporary)
 
 
-def _prune(current: Path) -> None:
-    """Remove folders of other versions that nobody has added to for a month."""
+def use(place: Path) -> None:
+    """Keep kernels in this folder: that of the process this one compiles for."""
+    with _lock:
+        _folders[folders.cache_dir()] = place
+
+
+def prune() -> None:
+    """Remove kernels that nobody has asked for in a month, and folders of earlier versions."""
     limit = time.time() - KEEP_SECONDS
-    for other in current.parent.glob("kernels-*"):
+    here = folder()
+    former = here.parent.glob("kernels-*") if cacheable() else ()
+    for other in [*here.iterdir(), *former]:
         try:
-            if other != current and other.stat().st_mtime < limit:
-                shutil.rmtree(other, ignore_errors=True)
+            if other.stat().st_mtime < limit:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
         except OSError:
             continue
 
 
 def cacheable() -> bool:
-    """Whether object code is worth keeping: the folder outlives this process."""
+    """Whether the folder outlives this process."""
     folder()
-    return config.cache_dir() not in _broken
+    return folders.cache_dir() not in _broken
 
 
-def write(name: str, text: str) -> Path:
-    """Store a generated source; an equal file is left alone, as its time stamp keys the cache."""
-    path = folder() / f"{name}.py"
-    try:
-        if path.read_text(encoding="utf-8") == text:
-            return path
-    except (OSError, UnicodeDecodeError):
-        pass
+# ------------------------------------------------------------------ files
+
+
+def _found(file: str) -> Path:
+    """Where a file lies: in the folder, else in the cache that can only be read, if it is there."""
+    path, root = folder() / file, folders.cache_dir()
+    if root in _broken and not path.exists():
+        kept = root / "kernels" / file
+        path = kept if kept.exists() else path
+    return path
+
+
+def source_path(name: str, key: str) -> Path:
+    """Where a source can be read, once it is compiled."""
+    return _found(f"{name}-{key}.py")
+
+
+def code_path(name: str, key: str) -> Path:
+    """Where the code of a source is kept."""
+    return folder() / f"{name}-{key}.kernel"
+
+
+def write_source(name: str, key: str, text: str) -> Path:
+    """Store a generated source, for messages and whoever wants to read it."""
+    path = folder() / f"{name}-{key}.py"
     _replace(path, text.encode())
     return path
 
 
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    os.replace(temporary, path)
+def write(name: str, key: str, header: dict[str, Any], code: bytes) -> None:
+    """Store what was compiled of a source."""
+    about = json.dumps({**header, "key": key}).encode()
+    body = len(about).to_bytes(4, "little") + about + code
+    _replace(code_path(name, key), _FORMAT + hashlib.sha256(body).digest() + body)
 
 
-def _objects(path: Path) -> list[Path]:
-    return sorted((path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ci]"))
-
-
-def _sum_of(path: Path) -> str:
-    return _digest(b"".join(one.read_bytes() for one in _objects(path)))
-
-
-def verify(path: Path) -> bool:
-    """Whether the object code kept for a source is whole; damaged or unsealed files are removed.
-
-    Object code is run as it is found: a flipped bit would crash the process, not raise.
-    """
+def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
+    """What was compiled of a source; None if it never was, or its file is not to be believed."""
+    path = _found(code_path(name, key).name)
     try:
-        if not _objects(path):
-            return False
-        if path.with_suffix(".sum").read_text(encoding="utf-8") == _sum_of(path):
-            return True
-    except (OSError, UnicodeDecodeError):
-        pass
-    discard(path)
-    return False
-
-
-def seal(path: Path) -> None:
-    """Write the checksum of the object code just stored."""
-    try:
-        if _objects(path):
-            _replace(path.with_suffix(".sum"), _sum_of(path).encode())
+        with open(path, "rb") as stream:
+            status = os.fstat(stream.fileno())
+            data = stream.read()
     except OSError:
-        pass  # an unsealed kernel is compiled again, nothing else
+        return None
+    found = _checked(data, key) if _own(status) else None
+    if found is None:
+        discard(name, key)
+    elif time.time() - status.st_mtime > KEEP_SECONDS / 10:
+        _touch(path)
+    return found
 
 
-def discard(path: Path) -> None:
-    """Remove the object code kept for a source."""
-    for one in _objects(path):
+def _own(status: os.stat_result) -> bool:
+    """Whether nobody else can have written a file, as far as the system knows users."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
+
+
+def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
+    body = data[_START:]
+    if not data.startswith(_FORMAT) or data[len(_FORMAT) : _START] != hashlib.sha256(body).digest():
+        return None
+    end = 4 + int.from_bytes(body[:4], "little")
+    header = json.loads(body[4:end])
+    return (header, body[end:]) if header["key"] == key else None
+
+
+def _touch(path: Path) -> None:
+    for one in (path, path.with_suffix(".py")):
         try:
-            one.unlink()
+            os.utime(one)
         except OSError:
             continue
+
+
+def discard(name: str, key: str) -> None:
+    """Remove what was compiled of a source."""
+    try:
+        code_path(name, key).unlink()
+    except OSError:
+        return
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

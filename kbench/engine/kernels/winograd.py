@@ -15,9 +15,9 @@ import numpy as np
 
 from kbench.engine import config
 from kbench.engine.kernels import winograd_sources as sources
-from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.conv_drive import PLANS, Run, Sizes, Tiles, made_run, starts
+from kbench.engine.kernels.conv_drive import PLANS, Run, Sizes, Tiles, compiled, made_run, starts
 from kbench.engine.kernels.conv_sources import PACK_FIELDS, filled
 
 Array = np.ndarray[Any, Any]
@@ -53,26 +53,18 @@ class Loops:
 _ready: list[Loops] = []
 
 
-def _tile_text() -> str:
-    from kbench.engine.kernels.conv_tile import geometry
-
-    lanes = str(geometry("float32")[0])
-    return sources.TILES.replace("LANES", lanes)
-
-
 def find_loops() -> Loops | None:
     """The compiled loops, or None while they are not ready."""
     if _ready:
         return _ready[0]
     texts = {
-        "tiles": _tile_text,
+        "tiles": lambda: sources.TILES,
         "gather": lambda: filled(sources.KERNEL, "float32", sources.FIELDS),
         "reduce": lambda: filled(sources.SUM, "float32", sources.SUM_FIELDS),
         "weights": lambda: filled(sources.WEIGHTS, "float32", sources.WEIGHT_FIELDS),
     }
-    jobs = {name: service.submit(f"winograd_{name}_float32", text) for name, text in texts.items()}
-    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    if len(done) < len(jobs):
+    done = compiled("winograd", "float32", texts)
+    if done is None:
         return None
     tiles: Any = done.pop("tiles").module
     _ready.append(

@@ -10,7 +10,10 @@ import textwrap
 
 TILES = '''"""The transforms of Winograd's convolution in float32."""
 from kbench.engine.kernels.compile import entry
+from kbench.engine.kernels.conv_tile import geometry
 from kbench.engine.kernels.winograd_tile import transform
+
+LANES = geometry("float32")[0]
 
 '''
 NAMES = ("into", "back", "spread", "weights", "totals")

@@ -4,7 +4,7 @@ A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2015:
 six inputs become 36 numbers, and 36 sums over channels become four by four outputs; the products
 between are 36 matrix products instead of 144. Vectors run along channels.
 
-Only the background thread imports this: it loads LLVM.
+Only what compiles imports this: it loads LLVM.
 """
 
 from __future__ import annotations

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import config, session
+from kbench.engine import beside, config, session
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, controlled_by, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import cast, where
-from kbench.engine.ops.create import zeros_like
 from kbench.engine.ops.layout import expand_dims
 from kbench.engine.spec import Spec, promote
 from kbench.engine.tensor import Operand, Tensor
@@ -43,11 +42,7 @@ def _branch_numpy(out: Any, condition: np.ndarray, x: Any, y: Any) -> Any:
 
 
 def _branch_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
-    return (
-        None,
-        apply(BRANCH, condition, g, zeros_like(x)),
-        apply(BRANCH, condition, zeros_like(y), g),
-    )
+    return None, g, g  # to the side that was taken: engine/gradient.py sees to that
 
 
 BRANCH = register(
@@ -157,7 +152,9 @@ def set_learning_phase(value: Any) -> None:
     >>> K.clear_session()
     """
     global _fixed
-    _fixed = _checked_phase(value)
+    wanted = _checked_phase(value)
+    beside.refuse("set the learning phase")
+    _fixed = wanted
     config.touch("learning_phase")
 
 
@@ -170,10 +167,14 @@ def _checked_phase(value: Any) -> Any:
 
 
 def _assign_phase(value: Any) -> None:
-    if value is None:
-        _reset()
-    else:
+    """Fix the phase, or with None have it fed again, to the flag that graphs know already."""
+    global _fixed
+    if value is not None:
         set_learning_phase(value)
+    elif _fixed is not None:
+        beside.refuse("set the learning phase")
+        _fixed = None
+        config.touch("learning_phase")
 
 
 config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign_phase)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ import numpy as np
 from kbench.engine import config, memory
 from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, DtypeError
-from kbench.engine.op import Op, apply, register
+from kbench.engine.kernels import onehot
+from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.operands import as_tensor, constant_node, dtype_or_floatx, plain_array
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import INTEGERS, Spec
+from kbench.engine.spec import INTEGERS, Spec, known_size
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
+
+LEAST = 16_384  # cells from which on a kernel is worth while
 
 # ------------------------------------------------------------------ filled with one number
 
@@ -246,11 +250,17 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
     return out
 
 
+def _one_hot_native(x: Spec, *, num_classes: int, dtype: str) -> Native | None:
+    size = (known_size(x.shape) or 0) * num_classes
+    return partial(onehot.find, "rows", dtype) if size >= max(1, config.least(LEAST)) else None
+
+
 ONE_HOT = structured(
     "one_hot",
     lambda x, *, num_classes, dtype: Spec((*x.shape, num_classes), dtype),
     _one_hot_numpy,
     lambda g, y, x, **_attrs: (None,),
+    native=_one_hot_native,
 )
 
 

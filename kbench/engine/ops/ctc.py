@@ -19,7 +19,7 @@ from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import ctc_lattice
 from kbench.engine.ops.elementary import log
 from kbench.engine.ops.layout import expand_dims
-from kbench.engine.spec import Dim, Spec, is_float
+from kbench.engine.spec import Dim, Spec, is_float, several
 from kbench.engine.tensor import Operand, Tensor
 
 LEAST = 2048  # activations from which on a compiled kernel is worth while
@@ -163,19 +163,25 @@ def _native(which: str) -> Any:
             return None
 
         def find() -> Any:
-            kernel = kernels.find(which, x.dtype)
+            kernel = kernels.find("cost" if which == "cost" else "slope", x.dtype)
             if kernel is None:
                 return None
 
-            def call(out: np.ndarray, x: np.ndarray, *rest: Any) -> None:
+            def call(out: np.ndarray, x: np.ndarray, *rest: Any, cost: Any = None) -> None:
                 *arrays, check = rest
                 _, numbers, steps, lengths = _checked(x, *arrays)
-                if which == "slope":
+                if which != "cost":
                     ctc_lattice.require_row(x, numbers)
                 states, skips = ctc_lattice.states_of(numbers, lengths, x.shape[2])
-                kernel(out, x, steps, 2 * lengths, states, skips, check)
+                more = {} if which == "cost" else {"cost": cost}
+                kernel(out, x, steps, 2 * lengths, states, skips, check, **more)
 
-            return call
+            def both(x: np.ndarray, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
+                cost, slope = np.empty((len(x), 1), x.dtype), np.empty(x.shape, x.dtype)
+                call(slope, x, *rest, cost=cost)
+                return cost, slope
+
+            return both if which == "both" else call
 
         return find
 
@@ -209,6 +215,17 @@ SLOPE = register(
     )
 )
 BEND = register(Op("ctc_bend", "structured", _bend_infer, _bend_numpy, None))
+BOTH = register(
+    Op(
+        "ctc_cost_and_slope",
+        "several",
+        lambda *specs: several([_cost_infer(*specs), _slope_infer(*specs)]),
+        lambda out, *arrays: (_cost_numpy(None, *arrays), _slope_numpy(None, *arrays)),
+        None,
+        allocates=True,
+        native=_native("both"),
+    )
+)
 
 # ------------------------------------------------------------------ public
 

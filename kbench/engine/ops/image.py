@@ -14,8 +14,9 @@ from kbench.engine.errors import ArgumentError
 from kbench.engine.kernels import pooling, resizing
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor, converted
+from kbench.engine.ops.moved import moved
 from kbench.engine.ops.poolnumpy import Line
-from kbench.engine.ops.windows import Ints, check_rank, layout_of
+from kbench.engine.ops.windows import Ints, check_rank, layout_of, whole_number
 from kbench.engine.spec import Spec, is_float
 from kbench.engine.tensor import Operand, Tensor
 
@@ -65,6 +66,17 @@ def _upsample_numpy(out: Any, x: np.ndarray, *, first: int, factors: Ints) -> np
     return out  # type: ignore[no-any-return]
 
 
+def _upsample_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, first: int, factors: Ints) -> None:
+    stop = first + len(factors)
+    pairs = [
+        one
+        for size, factor in zip(x.shape[first:], factors, strict=False)
+        for one in (size, factor)
+    ]
+    apart = out.reshape(*x.shape[:first], *pairs, *x.shape[stop:])
+    copy(apart, np.expand_dims(x, tuple(range(first + 1, first + 2 * len(factors), 2))))
+
+
 def _folded(x: np.ndarray, axis: int) -> np.ndarray:
     """The sum over an axis of few entries, kept with size 1; slice by slice, which is faster."""
     parts = np.moveaxis(x, axis, 0)
@@ -95,19 +107,15 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
     return out  # type: ignore[no-any-return]
 
 
-def _native(name: str, enlarges: bool) -> Callable[..., Native | None]:
+def _block_sum_native(x: Spec, *, first: int, factors: Ints) -> Native | None:
     """The kernel of pooling that does the same: its windows are the cells that were one."""
-
-    def find(x: Spec, *, first: int, factors: Ints) -> Native | None:
-        shape, stop = x.shape, first + len(factors)
-        lines = []
-        for size, factor in zip(shape[first:stop], factors, strict=True):
-            steps = (size or 0) // (1 if enlarges else factor)
-            lines.append(Line(0, 0, steps * factor, steps, factor, factor, 0))
-        outer, inner = math.prod(shape[:first]), math.prod(shape[stop:])  # type: ignore[arg-type]
-        return pooling.native(name, x.dtype, outer, lines, inner)
-
-    return find
+    shape, stop = x.shape, first + len(factors)
+    lines = []
+    for size, factor in zip(shape[first:stop], factors, strict=True):
+        steps = (size or 0) // factor
+        lines.append(Line(0, 0, steps * factor, steps, factor, factor, 0))
+    outer, inner = math.prod(shape[:first]), math.prod(shape[stop:])  # type: ignore[arg-type]
+    return pooling.native("sum", x.dtype, outer, lines, inner)
 
 
 UPSAMPLE = structured(
@@ -115,14 +123,14 @@ UPSAMPLE = structured(
     _upsample_infer,
     _upsample_numpy,
     lambda g, y, x, **attrs: (apply(BLOCK_SUM, g, **attrs),),
-    native=_native("copy", True),
+    native=moved(_upsample_infer, _upsample_laid),
 )
 BLOCK_SUM = structured(
     "block_sum",
     _block_sum_infer,
     _block_sum_numpy,
     lambda g, y, x, **attrs: (apply(UPSAMPLE, g, **attrs),),
-    native=_native("sum", False),
+    native=_block_sum_native,
 )
 
 # ------------------------------------------------------------------ interpolation
@@ -248,12 +256,9 @@ COLLECT = structured(
 
 
 def _factor(value: Any, name: str) -> int:
-    try:
-        if isinstance(value, (bool, np.bool_, Tensor)):
-            raise TypeError
-        number = int(value.__index__())
-    except (AttributeError, TypeError):
-        raise ArgumentError(f"{name} must be an integer, got {value!r}") from None
+    number = whole_number(value)
+    if number is None:
+        raise ArgumentError(f"{name} must be an integer, got {value!r}")
     if number < 1:
         raise ArgumentError(f"{name} must be at least 1, got {value!r}")
     return number

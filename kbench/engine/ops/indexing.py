@@ -13,9 +13,10 @@ import numpy as np
 from kbench.engine import cancel, config
 from kbench.engine.declare import structured, view
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.kernels import rowcopy
+from kbench.engine.kernels import moving, rowadd, rowcopy
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor
+from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import INTEGERS, Spec, known_size
 from kbench.engine.tensor import Operand, Tensor, operator
@@ -177,15 +178,32 @@ def _place_numpy(
     return out
 
 
+def _place_infer(g: Spec, x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _place_laid(
+    copy: Any,
+    out: np.ndarray,
+    g: np.ndarray,
+    x: np.ndarray,
+    *indices: np.ndarray,
+    items: tuple[Item, ...],
+) -> None:
+    moving.zero(out, copy)
+    copy(out[(*_index(items, indices), ...)], g)
+
+
 GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)
 PLACE = structured(
     "place",
-    lambda g, x, *indices, items: Spec(x.shape, g.dtype),
+    _place_infer,
     _place_numpy,
     lambda g, y, z, x, *indices, items: (
         (apply(GETITEM, g, *indices, items=items), None) + (None,) * len(indices)
     ),
     shapes=(1,),
+    native=moved(_place_infer, _place_laid),
 )
 
 
@@ -327,7 +345,7 @@ def _gather_native(x: Spec, indices: Spec) -> Native | None:
 def _scatter_native(g: Spec, indices: Spec, x: Spec) -> Native | None:
     if (known_size(g.shape) or 0) < config.least(LEAST_ADDED) or g.dtype == "bool":
         return None
-    return _moving(partial(rowcopy.find_add, g.dtype), 2)
+    return _moving(partial(rowadd.find_add, g.dtype), 2)
 
 
 GATHER = structured(

@@ -12,6 +12,7 @@ from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, shared, tensors_of
+from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import stacked_spec
 from kbench.engine.ops.sparse import concatenate_sparse, to_dense
 from kbench.engine.spec import Spec, check_axis, promote, show
@@ -44,6 +45,13 @@ def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
 
 def _concatenate_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate(xs, axis=axis, out=out)
+
+
+def _concatenate_laid(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+    start = 0
+    for x in xs:
+        copy(_window(out, axis, start, x.shape[axis]), x)
+        start += x.shape[axis]
 
 
 def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
@@ -80,7 +88,11 @@ def _part_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
 
 
 CONCATENATE = structured(
-    "concatenate", _concatenate_infer, _concatenate_numpy, _concatenate_gradient
+    "concatenate",
+    _concatenate_infer,
+    _concatenate_numpy,
+    _concatenate_gradient,
+    native=moved(_concatenate_infer, _concatenate_laid),
 )
 PART = register(
     Op(
@@ -152,6 +164,11 @@ def _stack_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.stack(xs, axis=axis, out=out)
 
 
+def _stack_laid(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+    for index, x in enumerate(xs):
+        copy(np.moveaxis(out, axis, 0)[index, ...], x)
+
+
 def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
     return tuple(apply(TAKE, g, axis=axis, index=index) for index in range(len(xs)))
 
@@ -161,7 +178,13 @@ def _take_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int, index: int) ->
     return (apply(STACK, *[g if i == index else p * 0 for i, p in enumerate(parts)], axis=axis),)
 
 
-STACK = structured("stack", _stack_infer, _stack_numpy, _stack_gradient)
+STACK = structured(
+    "stack",
+    _stack_infer,
+    _stack_numpy,
+    _stack_gradient,
+    native=moved(_stack_infer, _stack_laid),
+)
 TAKE = register(
     Op(
         "take_one",

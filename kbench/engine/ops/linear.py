@@ -6,25 +6,25 @@ axes in common, and is closed under its own gradient. Only `@` with broadcast ba
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import cancel
-from kbench.engine.blas import matmul
+from kbench.engine.blas import SERIAL, matmul
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, tensors_of
 from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
+from kbench.engine.ops.linear_native import Axes, arranged, contract_native, kept, matmul_native
 from kbench.engine.ops.reduce import reduce_like
 from kbench.engine.ops.sparse import dot_sparse
 from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_size, promote, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
-Axes = tuple[int, ...]
 BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
+PLAIN = ((1,), (0,))  # the axes of a product of two matrices as they are
 EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 # ------------------------------------------------------------------ arrays
@@ -101,12 +101,6 @@ def _product(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------ contraction
 
 
-@functools.lru_cache(maxsize=1024)
-def _kept(ndim: int, batch: int, axes: Axes) -> Axes:
-    """The axes of an operand that stay in the result, behind the batch axes."""
-    return tuple(i for i in range(batch, ndim) if i not in axes)
-
-
 def _merged(first: Dim, second: Dim) -> Dim:
     return second if first is None else first
 
@@ -123,8 +117,8 @@ def _contract_infer(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) ->
         if None not in (x.shape[i], y.shape[j]) and x.shape[i] != y.shape[j]:
             raise _unequal(x, y, i, j, batch)
     common = [_merged(x.shape[i], y.shape[i]) for i in range(batch)]
-    rest = [x.shape[i] for i in _kept(x.ndim, batch, axes[0])]
-    rest += [y.shape[i] for i in _kept(y.ndim, batch, axes[1])]
+    rest = [x.shape[i] for i in kept(x.ndim, batch, axes[0])]
+    rest += [y.shape[i] for i in kept(y.ndim, batch, axes[1])]
     return Spec((*common, *rest), x.dtype)
 
 
@@ -152,32 +146,21 @@ def _suggestion(x: Shape, y: Shape) -> str | None:
     return None
 
 
-def _arranged(x: np.ndarray, batch: int, order: Axes, split: int) -> np.ndarray:
-    """`x` with its axes in `order` and those behind the batch merged into two, at `split`."""
-    if order != tuple(range(x.ndim)):
-        x = x.transpose(order)
-    if x.ndim == batch + 2 and split == batch + 1:
-        return x
-    sizes = x.shape
-    rows, columns = 1, 1
-    for size in sizes[batch:split]:
-        rows *= size
-    for size in sizes[split:]:
-        columns *= size
-    return x.reshape(*sizes[:batch], rows, columns)
-
-
 def _contract_numpy(
     out: Any, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
 ) -> np.ndarray:
     first, second = axes
-    x_kept, y_kept = _kept(x.ndim, batch, first), _kept(y.ndim, batch, second)
+    if out is not None and x.ndim == y.ndim == 2 and axes == PLAIN:
+        if x.dtype.char in "fd" and 2 * out.size * x.shape[1] <= SERIAL:
+            return np.matmul(x, y, out=out)  # as `_product` would, but each question takes time
+        return _product(out, x, y)
+    x_kept, y_kept = kept(x.ndim, batch, first), kept(y.ndim, batch, second)
     lead = tuple(range(batch))
     if out is None:
         rest = [*[x.shape[i] for i in x_kept], *[y.shape[i] for i in y_kept]]
         out = np.empty((*x.shape[:batch], *rest), x.dtype)
-    left = _arranged(x, batch, (*lead, *x_kept, *first), batch + len(x_kept))
-    right = _arranged(y, batch, (*lead, *second, *y_kept), batch + len(second))
+    left = arranged(x, batch, (*lead, *x_kept, *first), batch + len(x_kept))
+    right = arranged(y, batch, (*lead, *second, *y_kept), batch + len(second))
     target = out.reshape(*left.shape[:-1], right.shape[-1])
     _product(target, left, right)
     return out  # type: ignore[no-any-return]
@@ -190,7 +173,7 @@ def _contract_work(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> 
 def _contract_gradient(
     g: Tensor, z: Tensor, x: Tensor, y: Tensor, *, batch: int, axes: tuple[Axes, Axes]
 ) -> tuple[Tensor, Tensor]:
-    x_kept, y_kept = _kept(x.ndim, batch, axes[0]), _kept(y.ndim, batch, axes[1])
+    x_kept, y_kept = kept(x.ndim, batch, axes[0]), kept(y.ndim, batch, axes[1])
     middle = batch + len(x_kept)
     from_x, from_y = tuple(range(batch, middle)), tuple(range(middle, g.ndim))
     to_x = contract(g, y, batch, (from_y, y_kept))
@@ -229,6 +212,8 @@ DOT, BATCH_DOT = (
             _contract_gradient,
             tier="blas",
             work=_contract_work,
+            native=contract_native,
+            finishes=True,
         )
     )
     for name in ("dot", "batch_dot")
@@ -361,6 +346,8 @@ MATMUL = register(
         _matmul_gradient,
         tier="blas",
         work=lambda x, y: 2 * (x.shape[-1] or 1),
+        native=matmul_native,
+        finishes=True,
     )
 )
 

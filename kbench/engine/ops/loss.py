@@ -186,12 +186,14 @@ def sparse_categorical_crossentropy(
     if not is_float(guess.spec.dtype):
         guess = converted(guess, floatx())
     along = check_axis(axis, guess.ndim)
-    logits = guess if checked_flag(from_logits, "from_logits") else log(_inside(guess))
-    normal = logsumexp(logits, along)
+    logits = checked_flag(from_logits, "from_logits")
+    guess = guess if logits else _inside(guess)
+    normal = logsumexp(guess, along) if logits else log(total(guess, along))
     if classes.ndim != normal.ndim:
         _check_count(classes, normal)
         classes = reshape_like(classes, normal)
-    return normal - apply(PICK, logits, classes, axis=along)
+    right = apply(PICK, guess, classes, axis=along)
+    return normal - (right if logits else log(right))
 
 
 def _check_count(classes: Tensor, normal: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import cancel
 from kbench.engine.op import Op, apply, register
 from kbench.engine.ops.arithmetic import cast, maximum, multiply, where
 from kbench.engine.ops.compare import equal
@@ -16,6 +17,7 @@ from kbench.engine.spec import Axis, Spec, check_axes, checked_flag, reduced_sha
 from kbench.engine.tensor import Operand, Tensor
 
 Axes = tuple[int, ...]
+SLAB = 1 << 18  # elements of which distances from the mean are taken at a time
 
 
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -63,7 +65,41 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     tensor = floating(x)
     if tensor.spec.dtype == "float16":
         return cast(var(cast(tensor, "float32"), axis, keepdims), "float16")
-    return mean(square(tensor - mean(tensor, axis, keepdims=True)), axis, keepdims)
+    axes = check_axes(axis, tensor.ndim)
+    return apply(VARIANCE, tensor, axis=axes, keepdims=checked_flag(keepdims, "keepdims"))
+
+
+def _variance_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
+    """The mean first, then the squares of distances from it, a slab of `x` at a time."""
+    with np.errstate(all="ignore"):
+        size = math.prod(x.shape[i] for i in axis)
+        centre = np.add.reduce(x, axis=axis, keepdims=True) / x.dtype.type(size)
+        total = np.zeros(centre.shape, np.float64)
+        rows = max(1, SLAB * x.shape[0] // max(1, x.size)) if x.ndim else 1
+        for start in range(0, x.shape[0], rows) if x.ndim else ():
+            window = slice(start, start + rows)
+            place = slice(None) if 0 in axis else window
+            apart = x[window] - centre[place]
+            total[place] += np.add.reduce(np.square(apart, out=apart), axis=axis, keepdims=True)
+            cancel.check()
+        spread_out = total / size
+        return stored(spread_out if keepdims else spread_out.squeeze(axis), out, x.dtype)
+
+
+def _variance_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+    slope = 2.0 * g / count(x, axis, x.spec.dtype)
+    return (spread(slope, x, axis) * (x - mean(x, axis, keepdims=True)),)
+
+
+VARIANCE = register(
+    Op(
+        "var",
+        "structured",
+        lambda x, *, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), x.dtype),
+        _variance_numpy,
+        _variance_gradient,
+    )
+)
 
 
 def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:

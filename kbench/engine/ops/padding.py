@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy as np
 from kbench.engine import cancel
 from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.kernels import moving
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.indexing import GETITEM
-from kbench.engine.ops.windows import Pads, check_rank, layout_of
+from kbench.engine.ops.moved import moved
+from kbench.engine.ops.windows import Pads, check_rank, layout_of, whole_number
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Operand, Tensor
-
-BLOCK = 1 << 22  # elements copied between two looks at the cancel flag
 
 
 def _pad_infer(x: Spec, *, pads: Pads) -> Spec:
@@ -28,17 +29,18 @@ def _pad_numpy(out: Any, x: np.ndarray, *, pads: Pads) -> np.ndarray:
     if out is None:
         sizes = [size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)]
         out = np.empty(sizes, x.dtype)
+    _pad_laid(partial(moving.in_parts, check=cancel.check), out, x, pads=pads)
+    return out  # type: ignore[no-any-return]
+
+
+def _pad_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, pads: Pads) -> None:
     whole = out
     for axis, (before, after) in enumerate(pads):
         lead = (slice(None),) * axis
         whole[(*lead, slice(0, before))] = 0
         whole[(*lead, slice(whole.shape[axis] - after, None))] = 0
         whole = whole[(*lead, slice(before, whole.shape[axis] - after))]
-    step = max(1, BLOCK * len(x) // max(1, x.size))
-    for start in range(0, len(x), step):
-        whole[start : start + step] = x[start : start + step]
-        cancel.check()
-    return out  # type: ignore[no-any-return]
+    copy(whole, x)
 
 
 def _pad_gradient(g: Tensor, y: Tensor, x: Tensor, *, pads: Pads) -> tuple[Tensor]:
@@ -46,7 +48,7 @@ def _pad_gradient(g: Tensor, y: Tensor, x: Tensor, *, pads: Pads) -> tuple[Tenso
     return (apply(GETITEM, g, items=items),)
 
 
-PAD = structured("pad", _pad_infer, _pad_numpy, _pad_gradient)
+PAD = structured("pad", _pad_infer, _pad_numpy, _pad_gradient, native=moved(_pad_infer, _pad_laid))
 
 
 def pad(x: Tensor, pads: Pads) -> Tensor:
@@ -58,12 +60,9 @@ def pad(x: Tensor, pads: Pads) -> Tensor:
 
 
 def _amount(value: Any, given: Any) -> int:
-    try:
-        if isinstance(value, (bool, np.bool_, Tensor)):
-            raise TypeError
-        number = int(value.__index__())
-    except (AttributeError, TypeError):
-        raise ArgumentError(f"padding must hold integers, got {given!r}") from None
+    number = whole_number(value)
+    if number is None:
+        raise ArgumentError(f"padding must hold integers, got {given!r}")
     if number < 0:
         raise ArgumentError(f"padding must not be negative, got {given!r}")
     return number

@@ -11,11 +11,14 @@ from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.layout import expand_dims, reshape
+from kbench.engine.ops.moved import moved
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.ops.shaping import shape as shape_of
 from kbench.engine.ops.shaping import shape_operand
 from kbench.engine.spec import Shape, Spec, check_axis
 from kbench.engine.tensor import Operand, Tensor
+
+LONG = 1024  # bytes of a row from which on it is copied as fast as any
 
 
 def _repeat_infer(x: Spec, *, rep: int, axis: int) -> Spec:
@@ -38,12 +41,18 @@ def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
     return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
 
 
+def _repeat_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
+    apart = out.reshape(*x.shape[: axis + 1], rep, *x.shape[axis + 1 :])
+    copy(apart, np.expand_dims(x, axis + 1))
+
+
 REPEAT = structured(
     "repeat_elements",
     _repeat_infer,
     lambda out, x, *, rep, axis: np.repeat(x, rep, axis),
     _repeat_gradient,
     allocates=True,
+    native=moved(_repeat_infer, _repeat_laid),
 )
 
 
@@ -87,6 +96,16 @@ def _tile_numpy(
     return np.tile(x, repeats)
 
 
+def _tile_laid(copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any) -> None:
+    row, times = x, out.shape[-1] // x.shape[-1] if x.ndim else 1
+    if x.ndim and x.shape[-1] * x.itemsize < LONG and 4 * x.size * times <= out.size:
+        row = np.tile(x, times)  # long rows first, which are then copied as wholes
+    apart: list[int] = []
+    for whole, size in zip(out.shape, row.shape, strict=True):
+        apart += [whole // size, size]
+    copy(out.reshape(apart), row.reshape([one for size in row.shape for one in (1, size)]))
+
+
 def _tile_gradient(
     g: Tensor, y: Tensor, x: Tensor, counts: Tensor | None = None, **_attrs: Any
 ) -> tuple[Any, ...]:
@@ -100,7 +119,14 @@ def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)
 
 
-TILE = structured("tile", _tile_infer, _tile_numpy, _tile_gradient, allocates=True)
+TILE = structured(
+    "tile",
+    _tile_infer,
+    _tile_numpy,
+    _tile_gradient,
+    allocates=True,
+    native=moved(_tile_infer, _tile_laid),
+)
 UNTILE = structured(
     "untile",
     lambda g, x: Spec(x.shape, g.dtype),

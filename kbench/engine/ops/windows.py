@@ -38,13 +38,20 @@ def checked_ints(value: Any, rank: int, name: str) -> Ints:
     return tuple(_checked_int(entry, name, value) for entry in entries)
 
 
-def _checked_int(entry: Any, name: str, value: Any) -> int:
+def whole_number(value: Any) -> int | None:
+    """The integer that a value is; None for all else, truth values and tensors included."""
+    if isinstance(value, (bool, np.bool_, Tensor)):
+        return None
     try:
-        if isinstance(entry, (bool, np.bool_, Tensor)):
-            raise TypeError
-        number = int(entry.__index__())
+        return int(value.__index__())
     except (AttributeError, TypeError):
-        raise ArgumentError(f"{name} must hold integers, got {value!r}") from None
+        return None
+
+
+def _checked_int(entry: Any, name: str, value: Any) -> int:
+    number = whole_number(entry)
+    if number is None:
+        raise ArgumentError(f"{name} must hold integers, got {value!r}")
     if number < 1:
         raise ArgumentError(f"{name} must be at least 1, got {value!r}")
     if number >= LIMIT:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,22 @@ import numpy as np
 from kbench.engine import cancel, memory, trace
 from kbench.engine.errors import KbenchError
 from kbench.engine.ops.several import RESULT
-from kbench.engine.plan.buffers import pool
+from kbench.engine.plan.buffers import owned, pool
+from kbench.engine.plan.commit import Commit, put_last
 from kbench.engine.plan.fuse import Chosen, choose_steps
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.schedule import ALIGN, Layout, lay_out, nbytes
 from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded, releasing
-from kbench.engine.sparse import copied, csr_bytes, is_csr
-from kbench.engine.trace import RunRecord, StepRecord
-from kbench.engine.variables import Variable, store_lock
+from kbench.engine.sparse import csr_bytes, is_csr
+from kbench.engine.trace import PartRecord, RunRecord, StepRecord
+from kbench.engine.variables import Variable, store_all, store_lock
 
 OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
+TRAINING_ARENA = 1 << 27  # the same for a plan with updates that was run often
+OFTEN = 8  # runs
+TRAINING = 2  # plans with updates that keep their arenas at one time
+
+_training: collections.deque[weakref.ref[BoundPlan]] = collections.deque()
 
 
 class BoundPlan:
@@ -33,12 +41,18 @@ class BoundPlan:
         needed: list[bool],
         roots: list[int],
         feed_slots: list[int | None],
+        targets: Sequence[Variable] = (),
     ) -> None:
+        """`targets` are the variables that the last of the roots are the new values of."""
         self.name = name
         self.items = items
         self.roots = roots
-        self.chosen = choose_steps(items, needed, roots)
-        self.layout: Layout = lay_out(items, [(one.slot, one.reads) for one in self.chosen], roots)
+        self.targets = list(targets)
+        stored = dict(zip(roots[len(roots) - len(targets) :], targets, strict=True))
+        self.chosen, late = put_last(choose_steps(items, needed, roots), items, roots, stored)
+        self._commit = Commit(self.chosen[-late:], items, stored) if late else None
+        steps = [(one.writes, one.reads) for one in self.chosen]
+        self.layout: Layout = lay_out(items, steps, roots)
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Values = [item.value for item in items]
         self._variables = [
@@ -47,8 +61,10 @@ class BoundPlan:
             if isinstance(item.origin, Variable) and item.source == "variable" and needed[item.slot]
         ]
         self._steps: list[Step] = [self._step(one) for one in self.chosen]
+        self._early = self._steps[: len(self._steps) - late]
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
+        self._runs = 0
         self._check_memory()
         if self.layout.arena_bytes <= OWN_ARENA:
             self._kept = self._arena_buffers()
@@ -95,22 +111,43 @@ class BoundPlan:
             )
         return buffers
 
-    def _buffers(self) -> Buffers:
+    def _buffers(self, late: Collection[int] = ()) -> Buffers:
+        if self._kept is None and self.targets and self.layout.arena_bytes <= TRAINING_ARENA:
+            self._keep_arena()
         buffers = self._kept.copy() if self._kept is not None else self._arena_buffers()
         for slot in self.layout.escaping:
-            item = self.items[slot]
-            buffers[slot] = pool.take(item.shape, item.spec.dtype)
+            if slot not in late:
+                item = self.items[slot]
+                buffers[slot] = pool.take(item.shape, item.spec.dtype)
         return buffers
+
+    def _keep_arena(self) -> None:
+        """A training step is run again and again: keep its arena, and let an older one go."""
+        self._runs += 1
+        if self._runs < OFTEN:
+            return
+        self._kept = self._arena_buffers()
+        _training.append(weakref.ref(self))
+        while len(_training) > TRAINING:
+            older = _training.popleft()()
+            if older is not None:
+                older._kept, older._runs = None, 0
 
     # -------------------------------------------------------------- running
 
     record: RunRecord | None = None  # the last recorded run
+    _unfinished: RunRecord | None = None  # until its last steps have stored
+    _read: list[list[Any]] | None = None  # what the last steps are to read when they store
 
     def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]:
         """The values of the roots; none of them shares memory with anything that stays.
 
-        A `quiet` run is a step of a loop: only the loop as a whole is recorded.
+        A `quiet` run is a step of a loop, within the run of the whole: that one is recorded, and
+        keeps warnings off. New values of variables may be None until `store` computes them.
         """
+        self._read = self._unfinished = None
+        commit = self._commit if self._commit is not None and self._commit.ready() else None
+        steps = self._steps if commit is None else self._early
         values = self._template.copy()
         for index, slot in self._feeds:
             values[slot] = arrays[index]
@@ -118,22 +155,39 @@ class BoundPlan:
             with store_lock:
                 for slot, variable in self._variables:
                     values[slot] = variable._array
-        buffers = self._buffers()
-        with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
-            if not quiet and trace.wanted():
-                self._run_recorded(values, buffers)
-            else:
-                self._run_plain(values, buffers)
+        buffers = self._buffers(() if commit is None else commit.targets)
+        if quiet:
+            self._run_plain(steps, values, buffers)
+        else:
+            with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
+                run = self._run_recorded if trace.wanted() else self._run_plain
+                run(steps, values, buffers)
+        if commit is not None:
+            self._read = commit.read(values)
         return [
-            copied(values[root]) if index in self._views else values[root]
+            owned(values[root]) if index in self._views else values[root]
             for index, root in enumerate(self.roots)
         ]
 
-    def _run_plain(self, values: Values, buffers: Buffers) -> None:
+    def store(self, results: Sequence[Any]) -> None:
+        """Make the last of a run's results the values of the plan's targets, all or none."""
+        first = len(self.roots) - len(self.targets)
+        commit, read, self._read = self._commit, self._read, None
+        if commit is None or read is None:
+            store_all(zip(self.targets, results[first:], strict=True))
+            return
+        begun = time.perf_counter()
+        commit.store(
+            read, list(zip(self.roots[first:], self.targets, results[first:], strict=True))
+        )
+        if self._unfinished is not None:
+            self._finish_record(self._unfinished, time.perf_counter() - begun)
+
+    def _run_plain(self, steps: Sequence[Step], values: Values, buffers: Buffers) -> None:
         requested = cancel.requested
         done = 0
         try:
-            for step in self._steps:
+            for step in steps:
                 step(values, buffers)
                 done += 1
                 if requested():
@@ -141,11 +195,11 @@ class BoundPlan:
         except KbenchError as error:
             raise explained(error, self.items[self.chosen[done].slot], values) from None
 
-    def _run_recorded(self, values: Values, buffers: Buffers) -> None:
+    def _run_recorded(self, steps: Sequence[Step], values: Values, buffers: Buffers) -> None:
         record = RunRecord(self.name, peak_bytes=self.layout.peak_bytes)
         clock = time.perf_counter
         start = clock()
-        for one, step in zip(self.chosen, self._steps, strict=True):
+        for one, step in zip(self.chosen, steps, strict=False):
             before = clock()
             try:
                 step(values, buffers)
@@ -154,7 +208,38 @@ class BoundPlan:
             record.steps.append(self._step_record(one, values, clock() - before))
             cancel.check()
         record.seconds = clock() - start
-        self.record = record
+        if len(steps) < len(self._steps):
+            self._unfinished = record
+        else:
+            self.record = record
+            trace.publish(record)
+
+    def _finish_record(self, record: RunRecord, seconds: float) -> None:
+        """Add the steps that stored; they ran as one, so each has a share of the time by bytes."""
+        late = self.chosen[len(self._early) :]
+        moved = [sum(nbytes(self.items[slot]) for slot in one.reads + one.writes) for one in late]
+        for one, count in zip(late, moved, strict=True):
+            item = self.items[one.slot]
+            flops = one.work * one.elements
+            share = seconds * count / max(1, sum(moved))
+            place, source = item.origin.place, one.source()
+            record.steps.append(
+                StepRecord(
+                    one.label,
+                    one.form(),
+                    share,
+                    count,
+                    flops,
+                    item.shape,
+                    item.spec.dtype,
+                    place,
+                    source,
+                    _parts(one),
+                    item.origin.name,
+                )
+            )
+        record.seconds += seconds
+        self._unfinished, self.record = None, record
         trace.publish(record)
 
     def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
@@ -166,13 +251,30 @@ class BoundPlan:
             one.label,
             one.form() if ran else "not taken",
             seconds,
-            moved + (_size_in_bytes(value) if ran else 0),
+            moved + (sum(_size_in_bytes(values[i]) for i in one.writes) if ran else 0),
             one.flops(values) if ran else 0,
             getattr(value, "shape", ()),
             item.spec.dtype,
             item.origin.place,
             one.source() if ran else None,
+            _parts(one),
+            item.origin.name,
         )
+
+
+def _parts(one: Chosen) -> tuple[PartRecord, ...]:
+    """The operations of a step that runs several as one."""
+    if one.group is None:
+        names = one.label.split("+")
+        return tuple(map(PartRecord, names)) if len(names) > 1 else ()
+    group = one.group.group
+    items = group.members if group.fold is None else [*group.members, group.fold]
+    if len(items) < 2:
+        return ()
+    return tuple(
+        PartRecord(item.op.name.strip("_"), item.spec, item.origin.place, item.origin.name)
+        for item in items
+    )
 
 
 def _size_in_bytes(value: Any) -> int:

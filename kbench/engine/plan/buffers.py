@@ -12,9 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import cancel
+from kbench.engine.kernels import moving
+from kbench.engine.sparse import copied, is_csr
+
 SLACK = 128  # bytes behind every block, for kernels that read a whole vector at the end
+LINE = 64  # bytes of a cache line, at which every block begins
 SMALL = 64 * 1024
 KEEP = 1 << 31  # bytes of free blocks that the pool holds at the most
+
+
+class _Holder:
+    """Something that holds one array, as a variable does."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
 
 
 def _held_by_pool_alone() -> int:
@@ -25,6 +37,20 @@ def _held_by_pool_alone() -> int:
 
 
 _ALONE = _held_by_pool_alone()
+
+
+def _references(holder: Any) -> tuple[int, int]:
+    array = holder._array
+    block = array.base
+    return sys.getrefcount(array), sys.getrefcount(block)
+
+
+def _held_alone() -> tuple[int, int]:
+    blocks = [np.empty(8, np.uint8)]
+    return _references(_Holder(np.ndarray(8, np.uint8, buffer=blocks[0])))
+
+
+_HELD = _held_alone()
 
 
 class Pool:
@@ -43,8 +69,10 @@ class Pool:
             nbytes *= size
         if nbytes < SMALL:
             return np.empty(shape, kind)
-        size_class = -(-(nbytes + SLACK) // SMALL) * SMALL
-        return np.ndarray(shape, kind, buffer=self._block(size_class))
+        size_class = -(-(nbytes + SLACK + LINE) // SMALL) * SMALL
+        block = self._block(size_class)
+        shift = -int(block.__array_interface__["data"][0]) % LINE
+        return np.ndarray(shape, kind, buffer=block, offset=shift)
 
     def _block(self, size: int) -> np.ndarray:
         with self._lock:
@@ -68,6 +96,16 @@ class Pool:
             self._bytes -= size * (len(blocks) - len(used))
             blocks[:] = used
 
+    def held_alone(self, holder: Any) -> bool:
+        """Whether `holder._array` lies in a block of the pool that nobody else looks at."""
+        block = holder._array.base
+        with self._lock:
+            if not any(one is block for one in self._blocks.get(getattr(block, "nbytes", -1), ())):
+                return False
+        del block
+        arrays, blocks = _references(holder)
+        return arrays <= _HELD[0] and blocks <= _HELD[1]
+
     def clear(self) -> None:
         """Give free blocks back to the system."""
         with self._lock:
@@ -75,3 +113,12 @@ class Pool:
 
 
 pool = Pool()
+
+
+def owned(value: Any) -> Any:
+    """A copy of a value, in memory of the pool when it is large."""
+    if is_csr(value) or value.nbytes < SMALL:
+        return copied(value)
+    result = pool.take(value.shape, value.dtype)
+    moving.copy(result, value, cancel.check)
+    return result

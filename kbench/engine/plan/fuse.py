@@ -21,6 +21,8 @@ from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.libraried import WORK, library_step, native_step
 from kbench.engine.plan.looped import LoopStep
+from kbench.engine.plan.rowgather import ROWS
+from kbench.engine.plan.rowstep import RowStep
 from kbench.engine.plan.steps import (
     Buffers,
     Step,
@@ -49,6 +51,13 @@ class Chosen:
     source: Callable[[], str | None] = _no_source
     work: int = 1  # FLOP for each element that is looked at
     elements: int = 0
+    also: tuple[int, ...] = ()  # the slots that the step fills besides its own
+    group: GroupStep | None = None
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Every slot that the step fills."""
+        return (*self.also, self.slot)
 
     def flops(self, values: Values) -> int:
         value = values[self.slot]
@@ -60,6 +69,8 @@ def choose_steps(
     items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
 ) -> list[Chosen]:
     """The steps to run, in order; what only fused steps had needed is left out."""
+    from kbench.engine.plan.finish import finished  # which is made of the steps below
+
     groups = {group.slot: group for group in find_groups(items, needed, roots)}
     covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
     chosen: list[Chosen] = []
@@ -67,17 +78,43 @@ def choose_steps(
     for item in reversed(items):
         if not needed[item.slot] or item.source or item.slot in covered:
             continue
-        if item.slot not in wanted:
+        if item.op is ROWS:
+            if "group" in item.attrs:
+                chosen.append(row_step(item))
+                wanted.update(item.inputs)
+                wanted.update(slot for slot, _ in item.guard)
             continue
         group = groups.get(item.slot)
+        filled = (item.slot,) if group is None else group.writes
+        if wanted.isdisjoint(filled):
+            continue
         if group is not None:
-            step = GroupStep(group, items).chosen()
+            loop = GroupStep(group, items)
+            step = finished(loop, items, needed, roots) or loop.chosen()
         else:
             step = from_library(item, items) or single(item, items)
         wanted.update(step.reads)
         wanted.update(slot for slot, _ in item.guard)
         chosen.append(step)
     return chosen[::-1]
+
+
+def row_step(item: Item) -> Chosen:
+    """The step of a row group, of which this is the last result."""
+    group = item.attrs["group"]
+    slots = tuple(range(item.slot + 1 - len(group.outputs), item.slot + 1))
+    step = RowStep(group, slots, item.inputs)
+    return Chosen(
+        item.slot,
+        step.run,
+        item.inputs,
+        group.label,
+        step.form,
+        step.source,
+        len(group.program.nodes),
+        math.prod(group.dims),
+        slots[:-1],
+    )
 
 
 def single(item: Item, items: Sequence[Item]) -> Chosen:
@@ -95,7 +132,8 @@ def single(item: Item, items: Sequence[Item]) -> Chosen:
 def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
     """A step that runs a library kernel or a loop, where there is one."""
     if item.op is LOOP:
-        return replace(single(item, items), step=LoopStep(item).run, form=lambda: "loop")
+        loop = LoopStep(item)
+        return replace(single(item, items), step=loop.run, form=loop.form, source=loop.source)
     native = native_step(item, items)
     if native is not None:
         return replace(single(item, items), step=native.run, form=native.form)
@@ -121,9 +159,14 @@ class GroupStep:
     def __init__(self, group: Group, items: Sequence[Item]) -> None:
         self.group = group
         self.dims, patterns, self.folded = collapse(group)
-        self.blocked = BlockedForm(group.statements, patterns, self.dims)
+        stored = {one.slot for one in group.outputs}
+        self.outputs = tuple(n for n, one in enumerate(group.members) if one.slot in stored)
+        last = len(group.statements) - 1
+        filled = self.outputs if last in self.outputs else (*self.outputs, last)
+        self.blocked = BlockedForm(group.statements, patterns, self.dims, filled)
         self.program = self._program(patterns, self.folded)
         self.kernel: loops.Kernel | None = None
+        self._writes = group.writes
         self._sources = [
             (one.slot, number_array(one) if one.number is not None else None)
             for one in group.sources
@@ -139,12 +182,12 @@ class GroupStep:
             for one, pattern in zip(group.sources, patterns, strict=True)
         )
         if group.fold is None:
-            return loops.Program(inputs, statements, (len(statements) - 1,))
+            return loops.Program(inputs, statements, self.outputs)
         if folded.count(True) != 1:
             return None
         start = folded.index(True)
         fold = loops.Fold(group.fold.op.fold or "", start, start + 1)
-        return loops.Program(inputs, statements, (), fold)
+        return loops.Program(inputs, statements, self.outputs, fold)
 
     def chosen(self) -> Chosen:
         """The step, with its description."""
@@ -158,41 +201,60 @@ class GroupStep:
             lambda: self.kernel.source if self.kernel is not None else None,
             len(self.group.statements),
             elements,
+            tuple(slot for slot in self.group.writes if slot != self.group.slot),
+            self,
         )
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The slots of the sources; -1 for a number."""
+        return tuple(-1 if number is not None else slot for slot, number in self._sources)
+
+    def found(self) -> loops.Kernel | None:
+        """The kernel, or None while there is none."""
+        if self.program is None:
+            return None
+        self.kernel = loops.request(self.program)
+        return self.kernel
+
+    def sources(self, v: Values) -> list[Any]:
+        """What the group reads, from the values of a run."""
+        return [v[one] if number is None else number for one, number in self._sources]
+
     def run(self, v: Values, b: Buffers) -> None:
-        slot = self.group.slot
-        out = b[slot]
-        arrays = [v[one] if number is None else number for one, number in self._sources]
+        outs = [b[slot] for slot in self._writes]
+        arrays = self.sources(v)
         if self.kernel is None and self.program is not None:
             self.kernel = loops.request(self.program)
         if self.kernel is not None:
-            self.kernel.run([out], arrays, self.dims, cancel.check)
+            self.kernel.run(outs, arrays, self.dims, cancel.check)
         else:
-            self._on_numpy(out, arrays)
-        v[slot] = out
+            self._on_numpy(outs, arrays)
+        for slot, out in zip(self._writes, outs, strict=True):
+            v[slot] = out
 
-    def _on_numpy(self, out: Any, arrays: list[np.ndarray]) -> None:
+    def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold
         if fold is None:
-            self.blocked.run(out, arrays)
+            self.blocked.run(outs, arrays)
             return
         if self.group.members:
-            self._fold_slabs(fold, out, arrays)
+            self._fold_slabs(fold, outs, arrays)
             return
         whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
-        fold.op.numpy(out, whole, **fold.attrs)
+        fold.op.numpy(outs[0], whole, **fold.attrs)
 
-    def _fold_slabs(self, fold: Item, out: Any, arrays: list[np.ndarray]) -> None:
+    def _fold_slabs(self, fold: Item, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         """Compute and fold slab by slab: what is folded may be far larger than the memory."""
         axes = tuple(axis for axis, one in enumerate(self.folded) if one)
+        *stored, out = outs
         result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
         cut = int(np.argmax(self.dims))
         step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
         partial = []
         for start in range(0, self.dims[cut], step):
             window = (slice(None),) * cut + (slice(start, start + step),)
-            slab = self.blocked.slab(window, arrays, self.group.dtype)
+            slab = self.blocked.slab(window, stored, arrays)
             if cut in axes:
                 wide = slab.astype(np.float32) if slab.dtype == np.float16 else slab
                 partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))

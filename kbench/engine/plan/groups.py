@@ -1,7 +1,8 @@
 """Which elementwise items run as one loop, and what that loop reads.
 
-An item joins the group of its users when all of them are in one group, have its shape and run
-under the same guard. A reduction that alone uses a group's result joins it as its fold.
+A group runs where its last item stands in the order of the plan. An item joins the group of its
+first user, when that has its shape and runs under the same guard; what others need of it later is
+stored on the way, as one more output. A reduction of the result joins as the group's fold.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kbench.engine.plan.items import Item
 LEAST = 16_384  # elements from which on a loop of its own is worth while
 MOST_MEMBERS = 48
 MOST_INPUTS = 24
+MOST_OUTPUTS = 8
 FOLDS = ("sum", "max", "min", "prod", "any", "all")
 
 
@@ -37,15 +39,25 @@ class Source:
 
 @dataclass
 class Group:
-    """Items that run as one loop: elementwise `members`, in order, and perhaps a fold."""
+    """Items that run as one loop: elementwise `members`, in order, and perhaps a fold.
+
+    `outputs` are the members that are stored; the result of the fold comes after them.
+    """
 
     members: list[Item]
     shape: tuple[int, ...]
     dtype: str
     slot: int
+    outputs: list[Item] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     statements: list[tuple[str, str]] = field(default_factory=list)
     fold: Item | None = None
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The slots that the group fills, in the order of its program's results."""
+        folded = (self.fold.slot,) if self.fold is not None else ()
+        return (*(one.slot for one in self.outputs), *folded)
 
     @property
     def label(self) -> str:
@@ -57,39 +69,115 @@ def can_join(item: Item) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
     if item.source or item.op.expr is None or not item.static or item.size < config.least(LEAST):
         return False
-    return item.op not in (FLOORDIV, MOD, power.op) or item.spec.dtype[0] == "f"  # type: ignore[attr-defined]
+    return not checks_values(item)
+
+
+def checks_values(item: Item) -> bool:
+    """Whether an op looks for values that it must refuse, such as a divisor of zero."""
+    return item.op in (FLOORDIV, MOD, power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
+
+
+class _Search:
+    """The groups of a plan while they are found: who runs where, and which have room."""
+
+    def __init__(self, items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]) -> None:
+        self.items = items
+        self.needed = needed
+        self.roots = set(roots)
+        self.conditions = {slot for item in items for slot, _ in item.guard}
+        self.runs_at = list(range(len(items)))  # the slot where each item's step stands
+        self.members: dict[int, list[Item]] = {}
+        self.reads: dict[int, set[int]] = {}
+
+    def collect(self) -> list[Group]:
+        """Elementwise groups, from the last to the first, each with its fold."""
+        for item in reversed(self.items):
+            if not self.needed[item.slot] or not can_join(item):
+                continue
+            home = self._home(item)
+            if home is None:
+                home = item.slot
+                self.members[home] = []
+                self.reads[home] = set()
+            self.members[home].append(item)
+            self.reads[home] |= set(item.inputs)
+            self.runs_at[item.slot] = home
+        found = sorted(self.members.items(), reverse=True)
+        return [self._finished(members[::-1]) for _, members in found]
+
+    def _home(self, item: Item) -> int | None:
+        """The group that the item's first user is in, if the item can be computed there.
+
+        A condition is read by all that it guards, wherever that stands.
+        """
+        if not item.users or item.slot in self.conditions:
+            return None
+        first = min(self.runs_at[user] for user in item.users)
+        members = self.members.get(first)
+        if members is None or len(members) >= MOST_MEMBERS:
+            return None
+        result = self.items[first]
+        if result.shape != item.shape or result.guard != item.guard:
+            return None
+        inside = {one.slot for one in members}
+        if len((self.reads[first] | set(item.inputs)) - inside) > MOST_INPUTS:
+            return None
+        if self._is_stored(item, first) and len(self._stored(members)) >= MOST_OUTPUTS:
+            return None
+        return first
+
+    def _is_stored(self, item: Item, home: int) -> bool:
+        return item.slot in self.roots or any(self.runs_at[one] != home for one in item.users)
+
+    def _stored(self, members: Sequence[Item]) -> list[Item]:
+        """The members that are needed outside of their group."""
+        home = self.runs_at[members[0].slot]
+        return [one for one in members if one.slot == home or self._is_stored(one, home)]
+
+    def _finished(self, members: list[Item]) -> Group:
+        result = members[-1]
+        group = Group(members, result.shape, result.spec.dtype, result.slot)
+        group.outputs = self._stored(members)
+        _read_inputs(group, self.items)
+        self._join_fold(group)
+        return group
+
+    def _join_fold(self, group: Group) -> None:
+        """Let a reduction of the result join, if all else that is stored may wait for it."""
+        result = group.members[-1]
+        folds = [one for one in set(result.users) if _is_fold(self.items[one], self.items)]
+        if not folds:
+            return
+        fold = self.items[min(folds)]
+        outside = [
+            self.runs_at[user]
+            for one in group.outputs
+            for user in one.users
+            if self.runs_at[user] != group.slot and user != fold.slot
+        ]
+        if fold.guard != result.guard or min(outside, default=fold.slot + 1) <= fold.slot:
+            return
+        group.fold = fold
+        if len(set(result.users)) == 1 and result.slot not in self.roots:
+            group.outputs.remove(result)
+        elif collapse(group)[2].count(True) != 1:  # no kernel: better a step of its own
+            group.fold = None
+            return
+        for one in group.members:
+            self.runs_at[one.slot] = fold.slot
+        group.slot = fold.slot
 
 
 def find_groups(items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]) -> list[Group]:
-    """The groups, in the order of their results."""
-    fixed = set(roots)
-    leader: dict[int, int] = {}
-    members: dict[int, list[Item]] = {}
-    for item in reversed(items):
-        if not needed[item.slot] or not can_join(item):
-            continue
-        home = _home(item, items, leader, fixed)
-        if home is None or len(members[home]) >= MOST_MEMBERS:
-            home = item.slot
-            members[home] = []
-        leader[item.slot] = home
-        members[home].append(item)
-    groups = [_elementwise_group(found[::-1]) for _, found in sorted(members.items())]
-    for group in groups:
-        _read_inputs(group, items)
-        _join_fold(group, items, fixed)
-    folded = {one.slot for one in groups}
+    """The groups; each runs where its slot stands."""
+    groups = _Search(items, needed, roots).collect()
+    folded = {group.fold.slot for group in groups if group.fold is not None}
     groups += [
         _lone_fold(item, items)
         for item in items
         if needed[item.slot] and item.slot not in folded and _is_fold(item, items)
     ]
-    return [one for one in groups if len(one.sources) <= MOST_INPUTS]
-
-
-def _elementwise_group(members: list[Item]) -> Group:
-    result = members[-1]
-    return Group(members, result.shape, result.spec.dtype, result.slot)
+    return groups
 
 
 def _is_fold(item: Item, items: Sequence[Item]) -> bool:
@@ -106,26 +194,6 @@ def _lone_fold(item: Item, items: Sequence[Item]) -> Group:
     group.sources = [_resolve(source, source.shape, items)]
     group.statements = [("a0", source.spec.dtype)]
     return group
-
-
-def _home(item: Item, items: Sequence[Item], leader: dict[int, int], fixed: set[int]) -> int | None:
-    if item.slot in fixed:
-        return None
-    homes = {leader.get(user) for user in item.users}
-    home = homes.pop() if len(homes) == 1 else None
-    if home is None:
-        return None
-    result = items[home]
-    return home if result.shape == item.shape and result.guard == item.guard else None
-
-
-def _join_fold(group: Group, items: Sequence[Item], fixed: set[int]) -> None:
-    result = group.members[-1]
-    if result.slot in fixed or len(result.users) != 1:
-        return
-    user = items[result.users[0]]
-    if user.guard == result.guard and _is_fold(user, items):
-        group.fold, group.slot = user, user.slot
 
 
 # ------------------------------------------------------------------ what a group reads

@@ -161,17 +161,32 @@ def trace_items(
     items: list[Item] = []
     slots: dict[int, int] = {}
     for node in order:
-        slot = len(items)
-        item = _source(node, slot, feeds)
+        item = _source(node, len(items), feeds)
         if item is None:
-            item = _step(node, slot, tuple(slots[id(one)] for one in node.inputs), items)
+            inputs = _without_values(node, [slots[id(one)] for one in node.inputs], items)
+            item = _step(node, len(items), inputs, items)
             same = _same_as(item, items)
             if same is not None:
                 slots[id(node)] = same
                 continue
-        slots[id(node)] = slot
+        slots[id(node)] = item.slot
         items.append(item)
     return items, slots
+
+
+def _without_values(node: Tensor, inputs: list[int], items: list[Item]) -> tuple[int, ...]:
+    """The inputs, in place of which only the shape is read a hollow value of that shape.
+
+    So what nobody needs the values of is not computed.
+    """
+    for position in node.op.shapes:
+        item = items[inputs[position]]
+        if item.source or not item.static or item.spec.sparse:
+            continue
+        hollow = np.broadcast_to(np.zeros((), item.spec.dtype), item.shape)
+        inputs[position] = len(items)
+        items.append(Item(len(items), item.op, {}, (), item.spec, item.origin, "value", hollow))
+    return tuple(inputs)
 
 
 def mark_needed(items: list[Item], roots: Sequence[int]) -> list[bool]:

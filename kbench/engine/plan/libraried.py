@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import cancel, config
-from kbench.engine.kernels import library
+from kbench.engine.kernels import library, taken
 from kbench.engine.op import Native
-from kbench.engine.plan.buffers import pool
+from kbench.engine.plan.buffers import owned, pool
 from kbench.engine.plan.groups import LEAST
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.steps import Buffers, Values
 
-NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod")
+NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
 KEEPING = ("softmax", "log_softmax", "cumsum", "cumprod")  # these have a result of x's shape
 PART = 1 << 20  # elements of a part on NumPy
-WORK = {"softmax": 5, "log_softmax": 5, "logsumexp": 4}
+WORK = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
 
 
 class LibraryStep:
@@ -55,7 +55,8 @@ class LibraryStep:
             v[item.slot] = self._on_numpy(b[item.slot], x)
             return
         out = b[item.slot]
-        kernel(out, np.ascontiguousarray(x).reshape(self.shape), cancel.check)
+        whole = x if x.flags.c_contiguous else owned(x)
+        kernel(out, whole.reshape(self.shape), cancel.check)
         v[item.slot] = out
 
     def _on_numpy(self, out: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -89,10 +90,11 @@ class NativeStep:
     def __init__(self, item: Item, find: Native) -> None:
         self.item = item
         self.find = find
-        self.kernel: Callable[..., None] | None = None
+        self.kernel: Callable[..., Any] | None = None
+        self.taken = "library"  # what the kernel's last call was
 
     def form(self) -> str:
-        return "library" if self.kernel is not None else self.item.op.tier
+        return self.taken if self.kernel is not None else self.item.op.tier
 
     def run(self, v: Values, b: Buffers) -> None:
         item = self.item
@@ -101,10 +103,15 @@ class NativeStep:
         if self.kernel is None:
             v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
             return
+        if item.op.kind == "several":
+            v[item.slot] = self.kernel(*arrays, cancel.check)
+            return
         out = b[item.slot]
         if out is None:
             out = pool.take(item.shape, item.spec.dtype)
+        taken.noted()  # of a call that no step has made
         self.kernel(out, *arrays, cancel.check)
+        self.taken = taken.noted() or "library"
         v[item.slot] = out
 
 

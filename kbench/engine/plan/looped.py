@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbench.engine import config
 from kbench.engine.errors import ShapeError
-from kbench.engine.iteration.body import Body, Emit, Track, infer_step
+from kbench.engine.iteration.body import (
+    Body,
+    Emit,
+    Track,
+    common_length,
+    infer_loop,
+    stacked,
+)
+from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.items import Item
+from kbench.engine.plan.scan import Scan, find_scan
 from kbench.engine.plan.steps import Buffers, Values
-from kbench.engine.spec import Spec, show
+from kbench.engine.spec import Spec
 
 if TYPE_CHECKING:
     from kbench.engine.plan.bound import BoundPlan
     from kbench.engine.plan.plan import Plan
+
+Arrays = list[np.ndarray]
 
 
 class LoopStep:
@@ -29,45 +41,67 @@ class LoopStep:
         self.emits: tuple[Emit, ...] = item.attrs["emits"]
         self.plan = _plan_of(self.body, self.emits, item.origin.called or "loop")
         self._bound: dict[Any, BoundPlan] = {}
+        self._scans: dict[Any, Scan | None] = {}
+        self._scan: Scan | None = None  # what the last run used
+
+    def form(self) -> str:
+        """How the last run went: compiled as a whole, or step by step."""
+        return "loop" if self._scan is None else "scan"
+
+    def source(self) -> str | None:
+        """The generated source of a compiled loop."""
+        return None if self._scan is None else self._scan.source
 
     def run(self, v: Values, b: Buffers) -> None:
         arrays = [v[one] for one in self.item.inputs]
-        count = len(self.reads)
-        length = self._length(arrays[:count])
-        last = count + len(self.body.states)
+        length = self._length(arrays)
         if length == 0:
             v[self.item.slot] = self._nothing(arrays)
             return
-        entries = [_entries(array, read) for array, read in zip(arrays, self.reads, strict=False)]
-        states, stacks = self._loop(length, entries, arrays[count:last], arrays[last:])
+        parts = self._parts(arrays)
+        scan = self._scan = self._ready_scan(length, *parts)
+        run = self._loop if scan is None else scan.run
+        states, stacks = run(length, *parts)
         v[self.item.slot] = (*states, *stacks)
 
-    def _length(self, sequences: Sequence[np.ndarray]) -> int:
-        lengths = {a.shape[read.axis] for a, read in zip(sequences, self.reads, strict=True)}
-        if len(lengths) != 1:
-            shapes = ", ".join(show(one.shape) for one in sequences)
-            raise ShapeError(f"the sequences have shapes {shapes}, which differ in length")
-        return int(lengths.pop())
+    def steps(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Arrays, Arrays]]:
+        """What each step is fed, and the states after it with what it emits, one by one."""
+        return self._steps(self._length(arrays), *self._parts(arrays))
 
-    def _loop(
-        self,
-        length: int,
-        entries: Sequence[np.ndarray],
-        states: list[np.ndarray],
-        captured: Sequence[np.ndarray],
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        count = len(states)
-        stacks: list[np.ndarray] = []
-        places: list[np.ndarray] = []
+    def _length(self, arrays: Sequence[np.ndarray]) -> int:
+        specs = [runtime_value(one) for one in arrays[: len(self.reads)]]
+        return common_length(specs, self.reads) or 0
+
+    def _parts(self, arrays: Sequence[np.ndarray]) -> tuple[Arrays, Arrays, Arrays]:
+        """The entries of all steps, the states before the first, and what is captured."""
+        count = len(self.reads)
+        last = count + len(self.body.states)
+        entries = [_entries(array, read) for array, read in zip(arrays, self.reads, strict=False)]
+        return entries, list(arrays[count:last]), list(arrays[last:])
+
+    def _steps(
+        self, length: int, entries: Arrays, states: Arrays, captured: Arrays
+    ) -> Iterator[tuple[Arrays, Arrays]]:
         bound: BoundPlan | None = None
         for step in range(length):
             given = [*(one[step, ...] for one in entries), *states, *captured]
             if bound is None:
                 bound = self._bound_to(given)
             results = bound.run(given, quiet=True)
-            before, states = states, results[:count]
+            before, states = states, results[: len(states)]
             if any(a.shape != b.shape for a, b in zip(before, states, strict=True)):
                 bound = None
+            yield given, results
+
+    def _loop(
+        self, length: int, entries: Arrays, states: Arrays, captured: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        count = len(states)
+        stacks: Arrays = []
+        places: Arrays = []
+        steps = self._steps(length, entries, states, captured)
+        for step, (_given, results) in enumerate(steps):
+            states = results[:count]
             if step == 0:
                 stacks = [
                     _stack(value, emit, length)
@@ -77,9 +111,32 @@ class LoopStep:
                     _entries(stack, Track(emit.axis, emit.backwards))
                     for stack, emit in zip(stacks, self.emits, strict=True)
                 ]
-            for place, value in zip(places, results[count:], strict=True):
+            for place, value, emit in zip(places, results[count:], self.emits, strict=True):
+                if place.shape[1:] != value.shape:
+                    raise _uneven(emit, place[step], value)
                 place[step] = value
         return states, stacks
+
+    def _ready_scan(
+        self, length: int, entries: Arrays, first: Arrays, captured: Arrays
+    ) -> Scan | None:
+        """The compiled form of the loop, if it has one that is ready."""
+        if config.jit_mode() == "off":
+            return None
+        given = [*(one[0, ...] for one in entries), *first, *captured]
+        key = tuple([one.shape for one in given])
+        if key not in self._scans:
+            self._scans[key] = self._found_scan(given, first)
+        scan = self._scans[key]
+        return scan if scan is not None and scan.ready(length) else None
+
+    def _found_scan(self, given: list[np.ndarray], first: Sequence[np.ndarray]) -> Scan | None:
+        """The compiled form, for states that keep their shapes."""
+        bound = self._bound_to(given)
+        after = [bound.items[slot].spec.shape for slot in bound.roots[: len(first)]]
+        if any(one.shape != shape for one, shape in zip(first, after, strict=True)):
+            return None
+        return find_scan(bound, self.body, self.emits, first)
 
     def _bound_to(self, given: Sequence[np.ndarray]) -> BoundPlan:
         key = tuple([one.shape for one in given])
@@ -89,19 +146,11 @@ class LoopStep:
 
     def _nothing(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results of a loop of no steps."""
-        count = len(self.reads)
-        last = count + len(self.body.states)
-        specs = []
-        for array, read in zip(arrays, self.reads, strict=False):
-            shape = (*array.shape[: read.axis], *array.shape[read.axis + 1 :])
-            specs.append(Spec(shape, array.dtype.name))
-        specs += [Spec(one.shape, one.dtype.name) for one in arrays[count:]]
-        found = infer_step(self.body, [one.tensor for one in self.emits], specs)
-        stacks = []
-        for spec, emit in zip(found, self.emits, strict=True):
-            sizes = (*spec.shape[: emit.axis], 0, *spec.shape[emit.axis :])
-            stacks.append(np.empty([size or 0 for size in sizes], spec.dtype))
-        return (*(one.copy() for one in arrays[count:last]), *stacks)
+        specs = [runtime_value(one) for one in arrays]
+        whole = infer_loop(*specs, body=self.body, reads=self.reads, emits=self.emits)
+        count, states = len(self.reads), len(self.body.states)
+        empty = [np.empty([n or 0 for n in one.shape], one.dtype) for one in whole.parts[states:]]
+        return (*(one.copy() for one in arrays[count : count + states]), *empty)
 
 
 def _plan_of(body: Body, emits: Sequence[Emit], name: str) -> Plan:
@@ -120,6 +169,12 @@ def _entries(array: np.ndarray, read: Track) -> np.ndarray:
     return moved[::-1] if read.backwards else moved
 
 
+def _uneven(emit: Emit, first: np.ndarray, now: np.ndarray) -> ShapeError:
+    """What a step makes must have one shape at all steps to be stacked."""
+    name = emit.tensor.called or emit.tensor.op.name
+    one, other = (Spec(value.shape, value.dtype.name) for value in (first, now))
+    return ShapeError(f"in its step, {name} is {one} at first and {other} later")
+
+
 def _stack(value: np.ndarray, emit: Emit, length: int) -> np.ndarray:
-    shape = (*value.shape[: emit.axis], length, *value.shape[emit.axis :])
-    return pool.take(shape, value.dtype)
+    return pool.take(tuple(n or 0 for n in stacked(value.shape, emit.axis, length)), value.dtype)

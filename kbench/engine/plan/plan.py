@@ -8,15 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.plan.bound import BoundPlan
+from kbench.engine.plan.hoist import hoist_loops
 from kbench.engine.plan.items import mark_guards, mark_needed, trace_items
+from kbench.engine.plan.layouts import settle_layouts
+from kbench.engine.plan.pairs import join_pairs
 from kbench.engine.plan.passes import fold_constants, share_equal
+from kbench.engine.plan.rowgather import UNNEEDED, gather_rows
 from kbench.engine.plan.simplify import simplify
 from kbench.engine.plan.trim import trim_loops
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Tensor
+from kbench.engine.variables import Variable
 from kbench.engine.walk import walk
 
-PASSES = (trim_loops, fold_constants, simplify, share_equal)
+PASSES = (
+    trim_loops,
+    hoist_loops,
+    trim_loops,
+    fold_constants,
+    simplify,
+    settle_layouts,
+    share_equal,
+    join_pairs,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,7 @@ class Plan:
     feeds: tuple[Tensor, ...]
     roots: tuple[Tensor, ...]
     order: tuple[Tensor, ...]
+    targets: tuple[Variable, ...] = ()  # what the last of the roots are the new values of
 
     def bind(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
         """The plan for the shapes of `arrays`, one for each feed."""
@@ -39,13 +54,29 @@ class Plan:
         needed = mark_needed(items, roots)
         mark_guards(items, needed, roots)
         feed_slots = [slots.get(id(node)) for node in self.feeds]
-        return BoundPlan(self.name, items, needed, roots, feed_slots)
+        gathered = gather_rows(items, needed, roots)
+        if gathered is not None:
+            items, place = gathered
+            roots = [place[root] for root in roots]
+            feed_slots = [None if slot is None else place[slot] for slot in feed_slots]
+            feed_slots = [None if slot == UNNEEDED else slot for slot in feed_slots]
+            needed = mark_needed(items, roots)
+        return BoundPlan(self.name, items, needed, roots, feed_slots, self.targets)
 
 
-def make_plan(name: str, roots: Sequence[Tensor], feeds: Sequence[Tensor]) -> Plan:
-    """Run every pass over the graph of `roots`; `feeds` are given from outside."""
+def make_plan(
+    name: str,
+    roots: Sequence[Tensor],
+    feeds: Sequence[Tensor],
+    targets: Sequence[Variable] = (),
+) -> Plan:
+    """Run every pass over the graph of `roots`; `feeds` are given from outside.
+
+    The last of the roots are the new values of the variables `targets`.
+    """
     stop = {id(one) for one in feeds}
     current = list(roots)
     for one_pass in PASSES:
         current = one_pass(current, stop)
-    return Plan(name, tuple(feeds), tuple(current), tuple(walk(current, stop)))
+    order = tuple(walk(current, stop))
+    return Plan(name, tuple(feeds), tuple(current), order, tuple(targets))

@@ -11,6 +11,7 @@ from kbench.engine.plan.items import Item
 from kbench.engine.spec import Spec, Specs, known_size
 
 ALIGN = 64
+LOOSE = ("structured", "several")  # kinds of ops that allocate what they give
 LARGE = 1 << 20  # bytes of a value that is let go before the run ends
 
 
@@ -42,15 +43,15 @@ def _bytes(spec: Spec) -> int:
     return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 
-def _owners(items: Sequence[Item]) -> list[frozenset[int]]:
+def owners(items: Sequence[Item]) -> list[frozenset[int]]:
     """For each item the slots whose memory its value may lie in."""
-    owners: list[frozenset[int]] = []
+    memory: list[frozenset[int]] = []
     for item in items:
         if item.op.kind in ("view", "update") and item.inputs and not item.source:
-            owners.append(frozenset().union(*(owners[one] for one in item.inputs)))
+            memory.append(frozenset().union(*(memory[one] for one in item.inputs)))
         else:
-            owners.append(frozenset((item.slot,)))
-    return owners
+            memory.append(frozenset((item.slot,)))
+    return memory
 
 
 def writes_out(item: Item) -> bool:
@@ -58,42 +59,42 @@ def writes_out(item: Item) -> bool:
     return not item.source and item.static and not item.op.allocates
 
 
-def _last_uses(
-    items: Sequence[Item], steps: Sequence[tuple[int, tuple[int, ...]]], roots: Sequence[int]
-) -> dict[int, int]:
+Steps = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
+
+
+def _last_uses(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
     """For each slot the last step that looks at its memory; results are needed after all steps."""
-    owners = _owners(items)
+    memory = owners(items)
     last_use = dict.fromkeys(range(len(items)), -1)
-    for index, (slot, reads) in enumerate(steps):
-        conditions = (one for one, _ in items[slot].guard)
+    for index, (writes, reads) in enumerate(steps):
+        conditions = (one for one, _ in items[writes[-1]].guard)
         for one in (*reads, *conditions):
-            for owner in owners[one]:
+            for owner in memory[one]:
                 last_use[owner] = index
     for root in roots:
-        for owner in owners[root]:
+        for owner in memory[root]:
             last_use[owner] = len(steps)
     return last_use
 
 
-def lay_out(
-    items: Sequence[Item], steps: Sequence[tuple[int, tuple[int, ...]]], roots: Sequence[int]
-) -> Layout:
+def lay_out(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> Layout:
     """Assign arena offsets to every provided buffer; results of the call get their own memory.
 
-    `steps` are pairs of the slot that a step fills and the slots that it reads: a group of items
+    `steps` are pairs of the slots that a step fills and the slots that it reads: a group of items
     that runs as one step reads what its members read, when the last of them is due.
     """
     last_use = _last_uses(items, steps, roots)
-    position = {slot: index for index, (slot, _) in enumerate(steps)}
     escaping = frozenset(root for root in roots if writes_out(items[root]))
     arena = _Arena()
     ending: dict[int, list[int]] = {}
     released: dict[int, tuple[int, ...]] = {}
     loose = most = 0
-    for index, (slot, _) in enumerate(steps):
-        item = items[slot]
-        if slot not in escaping and (writes_out(item) or item.op.kind in ("structured", "several")):
-            ending.setdefault(max(last_use[slot], position[slot]), []).append(slot)
+    for index, (writes, _) in enumerate(steps):
+        for slot in writes:
+            item = items[slot]
+            if slot in escaping or not (writes_out(item) or item.op.kind in LOOSE):
+                continue
+            ending.setdefault(max(last_use[slot], index), []).append(slot)
             if writes_out(item):
                 arena.take(slot, nbytes(item))
             else:
@@ -104,8 +105,8 @@ def lay_out(
                 arena.give_back(freed)
             else:
                 loose -= nbytes(items[freed])
-                if nbytes(items[freed]) >= LARGE and freed != slot:
-                    released[slot] = (*released.get(slot, ()), freed)
+                if nbytes(items[freed]) >= LARGE and freed not in writes:
+                    released[writes[-1]] = (*released.get(writes[-1], ()), freed)
     fresh = sum(nbytes(items[root]) for root in escaping)
     return Layout(arena.offsets, arena.size, escaping, fresh + most, released)
 

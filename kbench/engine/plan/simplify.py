@@ -12,7 +12,10 @@ from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, subtr
 from kbench.engine.ops.elementary import _power as power
 from kbench.engine.ops.elementary import square
 from kbench.engine.ops.layout import PERMUTE, RESHAPE
+from kbench.engine.ops.moments import LOGSUMEXP, VARIANCE
+from kbench.engine.ops.reduce import SPREAD
 from kbench.engine.ops.shaping import IDENTITY
+from kbench.engine.plan.exponentials import columns_of_exponentials
 from kbench.engine.plan.passes import rebuild, with_inputs
 from kbench.engine.spec import is_float, known_size
 from kbench.engine.tensor import Tensor
@@ -24,6 +27,12 @@ def _is_number(node: Tensor, number: float) -> bool:
     return (
         isinstance(node, Constant) and node.value.size == 1 and bool(np.all(node.value == number))
     )
+
+
+def _repeats_number(node: Tensor, number: float) -> bool:
+    """Whether a node of known shape is a number repeated, as the gradient of a sum is."""
+    known = node.op is SPREAD and known_size(node.spec.shape) is not None
+    return known and _is_number(node.inputs[0], number)
 
 
 def _same_spec(node: Tensor, by: Tensor) -> bool:
@@ -40,7 +49,8 @@ def drop_neutral_factor(node: Tensor) -> Tensor | None:
     if node.op is not multiply.op:  # type: ignore[attr-defined]
         return None
     for factor, other in (node.inputs, node.inputs[::-1]):
-        if _is_number(factor, 1) and factor.ndim <= other.ndim and _same_spec(node, other):
+        one = _is_number(factor, 1) or _repeats_number(factor, 1)
+        if one and factor.ndim <= other.ndim and _same_spec(node, other):
             return other
     return None
 
@@ -62,15 +72,23 @@ def drop_double_negation(node: Tensor) -> Tensor | None:
     return inner.inputs[0] if node.op is op and inner.op is op else None
 
 
-def square_of_power(node: Tensor) -> Tensor | None:
-    """x ** 2 = square(x), x ** 1 = x"""
-    if node.op is not power.op or not _same_spec(node, node.inputs[0]):  # type: ignore[attr-defined]
+def products_of_power(node: Tensor) -> Tensor | None:
+    """x ** 1 = x, x ** 2 = square(x); floats to the powers 3 and 4 are products too"""
+    base = node.inputs[0]
+    if node.op is not power.op or not _same_spec(node, base):  # type: ignore[attr-defined]
         return None
     if _is_number(node.inputs[1], 1):
-        return node.inputs[0]
-    if _is_number(node.inputs[1], 2):
-        return Tensor.derived(square.op, node.inputs[:1], {}, node.spec, node)  # type: ignore[attr-defined]
-    return None
+        return base
+    wide = base.spec.dtype in ("float32", "float64")
+    exponent = next((n for n in (2, 3, 4) if _is_number(node.inputs[1], n)), None)
+    if exponent is None or (exponent > 2 and not wide):
+        return None
+    squared = Tensor.derived(square.op, (base,), {}, node.spec, node)  # type: ignore[attr-defined]
+    if exponent == 2:
+        return squared
+    if exponent == 4:
+        return Tensor.derived(square.op, (squared,), {}, node.spec, node)  # type: ignore[attr-defined]
+    return Tensor.derived(multiply.op, (squared, base), {}, node.spec, node)  # type: ignore[attr-defined]
 
 
 def merge_permutations(node: Tensor) -> Tensor | None:
@@ -86,6 +104,28 @@ def merge_permutations(node: Tensor) -> Tensor | None:
     if pattern == tuple(range(node.ndim)):
         return source
     return Tensor.derived(PERMUTE, (source,), {"pattern": pattern}, node.spec, node)
+
+
+def is_fold(node: Tensor) -> bool:
+    """Whether one number is made of those along axes, in whatever order they come."""
+    return node.op.kind == "reduction" or node.op in (VARIANCE, LOGSUMEXP)
+
+
+def fold_before_permuting(node: Tensor) -> Tensor | None:
+    """fold(permute(x, p), axes) = permute(fold(x, p[axes])), of what the fold has left"""
+    if not is_fold(node) or node.inputs[0].op is not PERMUTE:
+        return None
+    source, pattern = node.inputs[0].inputs[0], node.inputs[0].attrs["pattern"]
+    attrs = {**node.attrs, "axis": tuple(sorted(pattern[axis] for axis in node.attrs["axis"]))}
+    spec = node.op.infer(source.spec, **attrs)
+    folded = Tensor.derived(node.op, (source,), attrs, spec, node)
+    kept = pattern
+    if not node.attrs["keepdims"]:
+        left = [axis for axis in pattern if axis not in attrs["axis"]]
+        kept = tuple(sorted(left).index(axis) for axis in left)
+    if kept == tuple(range(len(kept))):
+        return folded
+    return Tensor.derived(PERMUTE, (folded,), {"pattern": kept}, node.spec, node)
 
 
 def merge_reshapes(node: Tensor) -> Tensor | None:
@@ -114,10 +154,12 @@ RULES: tuple[Rule, ...] = (
     drop_neutral_factor,
     drop_neutral_operand,
     drop_double_negation,
-    square_of_power,
+    products_of_power,
     merge_permutations,
+    fold_before_permuting,
     merge_reshapes,
     drop_widening_cast,
+    columns_of_exponentials,
 )
 
 

@@ -121,7 +121,9 @@ def releasing(step: Step, slots: tuple[int, ...]) -> Step:
 
 
 def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
-    """An error of a kernel, told about the node that ran."""
+    """An error of a kernel, told about the node that ran; a row group tells of its own items."""
+    if "group" in item.attrs and error.function:
+        return error
     rows = []
     for index, (node, slot) in enumerate(zip(item.origin.inputs, item.inputs, strict=False)):
         row = make_operand(f"operand {index}", node)

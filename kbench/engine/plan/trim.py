@@ -35,11 +35,10 @@ def _key(node: Tensor) -> Any:
 
 def _what(reader: Tensor) -> int | Emit:
     """The state, by number, or the emitted tensor that a reader reads."""
-    node, index = reader.inputs[0], reader.attrs["index"]
+    node, index = reader.inputs[0], int(reader.attrs["index"])
     count = len(node.attrs["body"].states)
     emits: tuple[Emit, ...] = node.attrs["emits"]
-    place: int = index - count
-    return emits[place] if place >= 0 else place + count
+    return emits[index - count] if index >= count else index
 
 
 def trim_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:

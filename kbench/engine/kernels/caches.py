@@ -1,0 +1,44 @@
+"""How large this machine's caches are: what a kernel writes beyond them need not pass through.
+
+A plain store reads the line it writes to first, and the result pushes out of the cache what would
+be read again. Where a call moves more than the last cache holds, its results are streamed to
+memory instead (`streaming`): of the bytes moved a third less, and the operands stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+USUAL = 32 << 20
+"""Taken where the system does not say."""
+LEAST_ROW = 256
+"""Bytes of a row of whole lines from which it is worth while; of any other row four times that."""
+LINE = 64
+"""Bytes of a line, at which blocks of results begin."""
+
+_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@functools.cache
+def last_level(folder: Path = _FOLDER) -> int:
+    """Bytes of the largest cache that this processor reads through."""
+    sizes = [_size(one) for one in folder.glob("index*/size")]
+    if not any(sizes) and "SC_LEVEL3_CACHE_SIZE" in getattr(os, "sysconf_names", {}):
+        sizes = [os.sysconf("SC_LEVEL3_CACHE_SIZE")]
+    return max((size for size in sizes if size > 0), default=USUAL)
+
+
+def _size(path: Path) -> int:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+        return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)
+    except (OSError, ValueError):
+        return 0
+
+
+def is_streamed(moved: int, row: int) -> bool:
+    """Whether results go past the caches: `moved` bytes read and written, rows of `row` bytes."""
+    return moved > last_level() and row >= LEAST_ROW and (row % LINE == 0 or row >= 4 * LEAST_ROW)

@@ -1,0 +1,138 @@
+"""Who compiles: a process of its own where that can be had, else the thread that asks.
+
+In a process of its own a compile takes neither the interpreter's lock nor much of the processor
+from the user's work, may crash, and leaves no memory behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_START = (
+    "import os, sys; sys.path[:] = sys.argv[1:]; "
+    "os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
+    "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
+    "from kbench.engine.kernels.worker import serve; serve(answers)"
+)
+
+
+class CompileError(Exception):
+    """A source that cannot be compiled; it says why."""
+
+
+class NoCompilerError(Exception):
+    """There is nothing to compile with."""
+
+
+class Process:
+    """A process that compiles one source after the other.
+
+    Raises:
+        OSError: no process can be started here.
+    """
+
+    def __init__(self) -> None:
+        import subprocess  # here, as few processes compile and each would load it
+
+        python = sys.executable or ""
+        if not Path(python).name.lower().startswith("python"):
+            raise OSError(f"{python!r} may not be Python")
+        detached: dict[str, Any] = {"start_new_session": True}  # Ctrl+C is not for it
+        if sys.platform == "win32":
+            detached = {"creationflags": subprocess.CREATE_NO_WINDOW}
+        self._process = subprocess.Popen(
+            [python, "-P", "-c", _START, *[path for path in sys.path if path]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            **detached,
+        )
+        self._greeted = False
+
+    def compile(self, name: str, text: str, folder: Path) -> str:
+        """The key under which the source's code now lies in the folder.
+
+        Raises:
+            CompileError: it cannot be compiled.
+            NoCompilerError: the process has nothing to compile with.
+            EOFError: the process has ended.
+        """
+        if not self._greeted:  # not when it is made: it takes half a second to load the compiler
+            try:
+                self._answer()
+            except (CompileError, EOFError) as error:
+                raise NoCompilerError(str(error)) from error
+            self._greeted = True
+        asked = json.dumps({"name": name, "text": text, "folder": str(folder)}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(asked.encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise EOFError("the compiling process has ended") from error
+        return str(self._answer()["key"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError("the compiling process has ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise CompileError(answer["error"])
+        return answer
+
+    def interrupt(self) -> None:
+        """End it, also in the middle of a compile."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and clear up."""
+        self.interrupt()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                continue
+
+    def forget(self) -> None:
+        """Let go of a parent's process in a forked child, where its locks may be held for ever.
+
+        Otherwise it would not see its input end while the child lives.
+        """
+        self._process.returncode = 0
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                os.dup2(nothing, pipe.fileno(), inheritable=False)
+        os.close(nothing)
+
+
+class Here:
+    """Compiles in this process."""
+
+    def compile(self, name: str, text: str, folder: Path) -> str:
+        """As a `Process` does it."""
+        try:
+            from kbench.engine.kernels import build
+        except Exception as error:
+            raise NoCompilerError(f"{type(error).__name__}: {error}") from error
+        try:
+            return build.build(name, text)
+        except Exception as error:
+            raise CompileError(f"{type(error).__name__}: {error}") from error
+
+    def interrupt(self) -> None:
+        """Nothing: LLVM must not be cut off."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def forget(self) -> None:
+        """Nothing to let go of."""

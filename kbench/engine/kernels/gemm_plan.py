@@ -1,0 +1,236 @@
+"""How a matrix product is cut into pieces, jobs and strips. Plain arithmetic on sizes.
+
+A piece is what one run of the kernel computes; only large products have several. Its jobs are
+shared out among the threads. Cuts along the depth do not depend on the number of threads, so
+neither do results.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Ints = tuple[int, ...]
+
+FLOATS = ("float32", "float64")
+LEAST = 1 << 24
+"""Operations below which BLAS on one thread, so without any pool, is as fast."""
+EACH = 1 << 19
+"""Operations of one of many products below which BLAS, called for each, is as fast."""
+
+
+def _second_cache() -> int:
+    """Bytes of the cache behind the first one; a usual size where the system does not say."""
+    name = "SC_LEVEL2_CACHE_SIZE"
+    size = os.sysconf(name) if name in getattr(os, "sysconf_names", ()) else 0
+    return size if size > 0 else 1 << 20
+
+
+SECOND = _second_cache()
+DEEP = 1024
+"""Depth at most of what is multiplied at a time. The deeper, the less often a result is read back
+and added to; but a sum is made in blocks, for its error."""
+TALL = 4
+"""Tiles, one above the other, that share a strip of the right operand where it is far away."""
+NEAR = SECOND // 2
+"""Bytes of the right operand that stay in the second cache."""
+MOST = TALL
+"""Tiles, one above the other, of a job."""
+WIDE = 1024
+LONG = 2048
+"""Columns and depth of a piece at most: what is packed for it stays in the last cache."""
+FEW = 256
+"""Rows up to which the right operand is read in place: packing costs more than it gives."""
+CLOSE = 1 << 20
+"""Bytes of an operand up to which it is read in place however often."""
+PAGE = 4096
+"""Rows that are a multiple of this apart share so few places in the first cache that they are
+always packed, unless each is read only once or twice."""
+SHARE = 4
+"""Jobs for each thread, so that one that is late takes fewer."""
+WORTH = 4_000_000
+"""Floating-point operations that are worth another thread."""
+STACKED = 1 << 26
+"""Operations of one product up to which many products are one piece."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A product of `stacks` pairs of matrices; steps are in bytes."""
+
+    stacks: int
+    rows: int
+    columns: int
+    depth: int
+    a_row: int
+    a_depth: int
+    b_depth: int
+    b_column: int
+    step_out: int
+
+    @property
+    def work(self) -> int:
+        """Floating-point operations of one of the stacked products."""
+        return 2 * self.rows * self.columns * self.depth
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What the compiled tile is like."""
+
+    lanes: int
+    most: int
+    size: int
+
+    @property
+    def tall(self) -> int:
+        """Elements of a packed row of the left operand: a whole number of vectors."""
+        return padded(self.most, self.lanes)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One run of the kernel: its parameters, where it begins, and the memory it needs."""
+
+    fields: dict[str, int]
+    out_at: int
+    a_at: int
+    b_at: int
+    jobs: int
+    job_work: int
+    workers: int
+    packed_bytes: int
+    area_bytes: int
+    finishes: bool
+    """Whether its jobs leave finished rows behind."""
+
+
+def suits(dtype: str, stacks: int, rows: int, columns: int, depth: int) -> bool:
+    """Whether a product is at least as fast here as on BLAS.
+
+    Measured: one to three rows are a matter of reading the right operand, a few columns leave most
+    of a vector idle, and a small depth spends its time on starting tiles.
+    """
+    each = 2 * rows * columns * depth
+    if dtype not in FLOATS or each < EACH or stacks * each < LEAST:
+        return False
+    return rows >= 4 and columns >= 10 and depth >= 32
+
+
+def padded(count: int, step: int) -> int:
+    """`count` rounded up to a multiple of `step`."""
+    return -(-count // step) * step
+
+
+def split(total: int, most: int, step: int) -> Iterator[tuple[int, int]]:
+    """Even parts of `total`, none above `most`, cut at multiples of `step`: start and size."""
+    each = padded(-(-total // -(-total // most)), step)
+    for start in range(0, total, each):
+        yield start, min(each, total - start)
+
+
+def cut(sizes: Sizes, tile: Tile, threads: int, whole: bool) -> list[Piece]:
+    """The pieces of a product of nonzero sizes, in the order in which they must run.
+
+    `whole` asks for jobs of whole rows, where a row is one piece.
+    """
+    wide = _widest(tile)
+    if sizes.work <= STACKED or (sizes.columns <= wide and sizes.depth <= LONG):
+        return [_piece(sizes, tile, threads, whole, (0, sizes.columns), (0, sizes.depth))]
+    return [
+        _piece(sizes, tile, threads, whole, columns, depth)
+        for columns in split(sizes.columns, wide, 2 * tile.lanes)
+        for depth in split(sizes.depth, LONG, tile.lanes)
+    ]
+
+
+def _deepest(tile: Tile) -> int:
+    """The depth at which the strips that are read together fill half of the second cache."""
+    across = (2 * tile.lanes + TALL * tile.tall) * tile.size
+    return max(tile.lanes, min(DEEP, SECOND // 2 // across))
+
+
+def _widest(tile: Tile) -> int:
+    """The columns of which that depth is no more than comes quickly from behind that cache."""
+    columns = 2 * SECOND // (_deepest(tile) * tile.size)
+    return max(2 * tile.lanes, min(WIDE, columns // (2 * tile.lanes) * 2 * tile.lanes))
+
+
+def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, across: Ints, along: Ints) -> Piece:
+    column, columns = across
+    start, depth = along
+    double = 2 * tile.lanes
+    panels = -(-columns // double)
+    deeps = -(-depth // _deepest(tile))
+    deep = padded(-(-depth // deeps), tile.lanes)
+    work = 2 * sizes.rows * columns * depth
+    workers = max(1, min(threads, sizes.stacks * work // WORTH))
+    own = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
+    in_place = columns // double if _b_in_place(sizes, tile) else 0
+    jobs = _jobs(sizes, tile, panels, workers, own, whole)
+    near = deep * jobs["group"] * double * tile.size <= NEAR
+    chunk = min(jobs["block"], tile.most if near else TALL * tile.most)
+    bundle = max(1, min(8, (panels - in_place) * deeps // (SHARE * workers)))
+    bundles = -(-(panels - in_place) // bundle)
+    packs = 0 if own else sizes.stacks * deeps * bundles
+    line = padded(columns, tile.lanes) - in_place * double
+    strips = (-(-chunk // tile.most) + 1) * tile.tall * deep * tile.size
+    fields = {
+        "rows": sizes.rows, "columns": columns, "depth": depth, "deep": deep, "add": start,
+        "step_out": sizes.step_out, "a_row": sizes.a_row, "a_depth": sizes.a_depth,
+        "b_depth": sizes.b_depth, "b_column": sizes.b_column, "b_direct": in_place,
+        "a_direct": int(_a_in_place(sizes, tile)),
+        "lanes": tile.lanes, "most": tile.most, "tall": tile.tall, "own": int(own),
+        "packs": packs, "bundles": bundles, "bundle": bundle, "deeps": deeps, "chunk": chunk,
+        "b_at": padded(strips, 64) + 64, **jobs,
+    }  # fmt: skip
+    count = sizes.stacks * jobs["blocks"] * jobs["groups"]
+    return Piece(
+        fields,
+        out_at=column * tile.size,
+        a_at=start * sizes.a_depth,
+        b_at=start * sizes.b_depth + column * sizes.b_column,
+        jobs=packs + count,
+        job_work=-(-sizes.stacks * work // count),
+        workers=workers,
+        packed_bytes=0 if own else sizes.stacks * depth * line * tile.size,
+        area_bytes=padded(fields["b_at"] + own * deep * line * tile.size, 64) + 64,
+        finishes=start + depth == sizes.depth and fields["group"] * double >= sizes.columns,
+    )
+
+
+def _a_in_place(sizes: Sizes, tile: Tile) -> bool:
+    """Whether the left operand is read where it is: its rows, or its columns if they are near."""
+    row, depth = abs(sizes.a_row), abs(sizes.a_depth)
+    if sizes.a_depth == tile.size:
+        return row % PAGE != 0
+    return row == tile.size and depth % PAGE != 0 and sizes.depth * depth <= CLOSE
+
+
+def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
+    """Whether whole panels of the right operand are read where they are."""
+    if sizes.b_column != tile.size:
+        return False
+    if sizes.rows <= 2 * tile.most:
+        return True
+    step = abs(sizes.b_depth)
+    return step % PAGE != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
+
+
+def _jobs(
+    sizes: Sizes, tile: Tile, panels: int, workers: int, own: bool, whole: bool
+) -> dict[str, int]:
+    """The jobs of one product: blocks of rows, groups of panels."""
+    if own:
+        return {"blocks": 1, "block": sizes.rows, "groups": 1, "group": panels}
+    wanted = max(1, SHARE * workers // sizes.stacks)
+    tiles = -(-sizes.rows // tile.most)
+    blocks = -(-tiles // max(1, min(MOST, tiles // wanted)))
+    if blocks > workers and sizes.stacks % workers:
+        blocks = padded(blocks, workers)  # or one thread has one more than the others
+    block = -(-sizes.rows // blocks)  # of nearly whole tiles
+    blocks = -(-sizes.rows // block)
+    group = panels if whole else -(-panels // min(panels, -(-wanted // blocks)))
+    groups = -(-panels // group)
+    return {"blocks": blocks, "block": block, "groups": groups, "group": group}

@@ -1,0 +1,231 @@
+"""From a row program to a running kernel, and from the parts of its items to results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import config
+from kbench.engine.kernels import rowwise_source
+from kbench.engine.kernels.background import Job, service
+from kbench.engine.kernels.binding import Reader, address_of, describe
+from kbench.engine.kernels.loops import Check, Nest
+from kbench.engine.kernels.rowwise import RowProgram, row_fields
+
+Array = np.ndarray[Any, Any]
+
+KEPT_COLUMNS = 4096
+"""Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
+ITEM = 32_768
+"""Elements of an item, where rows are short."""
+PARTS = 64
+"""Items of a program that folds down the columns: enough for any number of threads."""
+WIDTH = 1024
+"""Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
+
+
+class RowBinding(Reader):
+    """Sizes, items and the parameter template of a row program over some loop dims."""
+
+    def __init__(self, program: RowProgram, dims: Sequence[int]) -> None:
+        super().__init__(program.name, program.inputs, dims, row_fields(program))
+        self.rows, self.columns = math.prod(dims[:-1]), dims[-1]
+        width = min(self.columns, WIDTH) if program.across else self.columns
+        blocks = -(-self.columns // width)
+        each = max(1, ITEM // width)
+        if program.downs:
+            each = max(rowwise_source.FLUSH, -(-self.rows * blocks // PARTS))
+        self.parts = -(-self.rows // each)
+        self.items, self.each = self.parts * blocks, each * width
+        self._set(many=self.rows, rows=each, parts=self.parts, width=width, blocks=blocks)
+        self.counts = np.full(self.parts, each, np.float64)
+        self.counts[-1] = self.rows - each * (self.parts - 1)
+
+    def parameters(
+        self, stores: Sequence[Array], ins: Sequence[Array]
+    ) -> tuple[Array, list[Array]]:
+        """The parameter block for these results, and what must stay alive during the call."""
+        params = self._template.copy()
+        for number, array in enumerate(stores):
+            params[number] = address_of(array)
+        return params, self.fill(params, stores, ins)
+
+    def _in_place(self, outs: Sequence[Array], array: Array, low: int, begin: int) -> bool:
+        return False  # a later sweep would read what an earlier one wrote
+
+
+def is_inside(places: Array, columns: int) -> bool:
+    """Whether all of these are numbers of columns."""
+    return places.dtype.kind in "iu" and bool(places.min() >= 0 and places.max() < columns)
+
+
+class RowKernel:
+    """A compiled row program. `run` is safe from any thread."""
+
+    form = "fused"
+
+    def __init__(self, program: RowProgram, job: Job) -> None:
+        self.program = program
+        self.name = program.name
+        self.path: Path | None = job.path
+        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.nodes))
+        self._nest = Nest(job, partial(RowBinding, program), pace)
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return rowwise_source.source(self.program)
+
+    def run(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        check: Check | None = None,
+    ) -> None:
+        """Compute into `outs`: the program's outputs, then the folds down the columns.
+
+        Arguments:
+            outs: contiguous arrays of prod(dims) elements, of one for each row, or for each column.
+            ins: arrays of the program's dtypes, contiguous over the dims they vary in, or of the
+                full rank with any strides (1 where broadcast); others are copied.
+            dims: the loop dims, none of them 0: those of the rows, then the columns.
+            check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
+        """
+        program = self.program
+        self._check(outs, dims)
+        for number in program.places:
+            if not is_inside(ins[number], dims[-1]):
+                raise ValueError(f"{self.name} picks one of {dims[-1]} columns with a{number}")
+        stored = outs[: len(program.outputs)]
+        if not program.across:
+            parts = [self._sweep(stored, ins, tuple(dims), check)]
+        else:
+            parts = self._joined(stored, ins, dims, check)
+        for place, number in enumerate(program.downs):
+            self._finish(outs[len(stored) + place], number, parts)
+
+    def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
+        program = self.program
+        if len(dims) != program.rank or min(dims) < 1:
+            raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
+        if not program.across and dims[-1] > KEPT_COLUMNS and (program.kept or program.downs):
+            raise ValueError(f"{self.name} takes rows of {KEPT_COLUMNS} columns, got {dims[-1]}")
+        wanted = (*program.outputs, *program.downs)
+        if len(outs) != len(wanted):
+            raise ValueError(f"{self.name} has {len(wanted)} results, got {len(outs)}")
+        for number, out in zip(wanted, outs, strict=True):
+            node = program.nodes[number]
+            size = dims[-1] if node.down else math.prod(dims[:-1])
+            size = math.prod(dims) if program.full[number] else size
+            if out.dtype != node.dtype or out.size != size or not out.flags.c_contiguous:
+                raise ValueError(f"{self.name} gives {node.dtype}[{size}], got {describe(out)}")
+            if not out.flags.writeable:
+                raise ValueError(f"{self.name} cannot write to a read-only array")
+
+    def _joined(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], check: Check | None
+    ) -> list[_Part]:
+        """Where rows are apart, short ones are joined; what is left over is a second sweep."""
+        rows, columns = math.prod(dims[:-1]), dims[-1]
+        many = max(1, WIDTH // columns) if self.program.rank == 2 else 1
+        many = min(many, rows)
+        if many == 1:
+            return [self._sweep(outs, ins, tuple(dims), check)]
+        head = rows // many * many
+        parts = []
+        for first, last, joined in ((0, head, many), (head, rows, 1)):
+            if first == last:
+                continue
+            window = slice(first * columns, last * columns)
+            given = []
+            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+                if row_wise:
+                    given.append(array.reshape(-1)[window])
+                else:
+                    given.append(np.tile(array.reshape(-1), joined) if column_wise else array)
+            written = [out.reshape(-1)[window] for out in outs]
+            sizes = ((last - first) // joined, columns * joined)
+            parts.append(self._sweep(written, given, sizes, check))
+        return parts
+
+    def _sweep(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: tuple[int, ...],
+        check: Check | None,
+    ) -> _Part:
+        """One call of the kernel; gives what it folded, for each item and column."""
+        program = self.program
+        binding = self._nest.bind(dims)
+        stores, part = list(outs), _Part(binding.counts)
+        for number in program.downs:
+            twin = program.twin(number)
+            shape = (binding.parts, binding.columns)
+            totals = np.empty(shape) if twin is None else None
+            part.sums[number] = totals if totals is not None else np.empty(0)
+            stores.append(part.sums[number])
+            if program.nodes[number].down == "var":
+                part.squares[number] = np.empty(shape)
+                stores.append(part.squares[number])
+        for number in program.downs:
+            twin = program.twin(number)
+            if twin is not None:
+                part.sums[number] = part.sums[twin]
+        params, _alive = binding.parameters(stores, ins)
+        self._nest.drive(params, binding, check)
+        return part
+
+    def _finish(self, out: Array, number: int, parts: list[_Part]) -> None:
+        """Join the parts of a fold down the columns."""
+        with np.errstate(all="ignore"):
+            sums = [one.sums[number].reshape(-1, out.size) for one in parts]
+            total = np.add.reduce(np.concatenate(sums) if len(sums) > 1 else sums[0], axis=0)
+            if self.program.nodes[number].down == "var":
+                counts = [
+                    np.repeat(one.counts, len(rows) // len(one.counts))
+                    for one, rows in zip(parts, sums, strict=True)
+                ]
+                total = _variance(total, np.concatenate(counts), sums, parts, number)
+            np.copyto(out, total.reshape(out.shape), casting="unsafe")
+
+
+class _Part:
+    """What one call folded down the columns: rows of each item, sums, squares about their mean."""
+
+    def __init__(self, counts: Array) -> None:
+        self.counts = counts
+        self.sums: dict[int, Array] = {}
+        self.squares: dict[int, Array] = {}
+
+
+def _variance(
+    total: Array, counts: Array, sums: list[Array], parts: list[_Part], number: int
+) -> Array:
+    """The variance from the sums and squares of parts, each about its own mean."""
+    rows = np.concatenate(sums)
+    squares = np.concatenate([one.squares[number].reshape(-1, rows.shape[1]) for one in parts])
+    apart = rows / counts[:, None] - total / counts.sum()
+    within = np.add.reduce(squares, axis=0)
+    return (within + np.add.reduce(apart * apart * counts[:, None], axis=0)) / counts.sum()
+
+
+_kernels: dict[RowProgram, RowKernel] = {}
+
+
+def request(program: RowProgram) -> RowKernel | None:
+    """The program's kernel, or None while it is compiled, when that failed or JIT is off."""
+    kernel = _kernels.get(program)
+    if kernel is not None:
+        return None if config.jit_mode() == "off" else kernel
+    job = service.submit(program.name, lambda: rowwise_source.source(program))
+    if job is None or job.state != "ready":
+        return None
+    kernel = _kernels[program] = RowKernel(program, job)
+    return kernel

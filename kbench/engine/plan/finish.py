@@ -1,0 +1,134 @@
+"""A kernel whose rows are finished while they are in the cache: bias and activation of a layer.
+
+A product or a convolution gives its result row by row. Elementwise work that reads such a result
+is done on each row as soon as it is there, and stored in its place; the result itself is never
+seen in memory. Where the work reads whole variables it is their update, which runs later, in
+their own memory (see `commit`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kbench.engine import cancel, config
+from kbench.engine.kernels import loops
+from kbench.engine.kernels.binding import COLUMNS, Binding
+from kbench.engine.plan.buffers import pool
+from kbench.engine.plan.fuse import Chosen, GroupStep, single
+from kbench.engine.plan.groups import Group, Source
+from kbench.engine.plan.items import Item
+from kbench.engine.plan.libraried import NativeStep, native_step
+from kbench.engine.plan.steps import Buffers, Values
+
+FEWEST = 16  # columns of a row that is worth a call of its own
+
+
+def finished(
+    step: GroupStep, items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
+) -> Chosen | None:
+    """A group with the kernel whose result it alone reads as one step, where that can be."""
+    group = step.group
+    if group.fold is not None or step.program is None or not _by_rows(group):
+        return None
+    read = [items[one.slot] for one in group.sources if one.number is None]
+    if any(one.source == "variable" and one.shape == group.shape for one in read):
+        return None
+    inside = {member.slot for member in group.members}
+    for source in group.sources:
+        if source.number is not None or not needed[source.slot] or source.slot in roots:
+            continue
+        item = items[source.slot]
+        if not item.op.finishes or item.source or item.shape != group.shape:
+            continue
+        same = item.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
+        alone = inside.issuperset(item.users) and item.guard == items[group.slot].guard
+        native = native_step(item, items) if same and alone else None
+        if native is not None:
+            return FinishStep(step, item, native).chosen(items)
+    return None
+
+
+def _by_rows(group: Group) -> bool:
+    """Whether rows are long enough, and every source has one value for each of them or is one."""
+    shape = group.shape
+    if len(shape) < 2 or not FEWEST <= shape[-1] <= 2 * COLUMNS:
+        return False
+    return all(_moves(one, shape) in ([], [False], [True]) for one in group.sources)
+
+
+def _moves(source: Source, shape: tuple[int, ...]) -> list[bool]:
+    """Along which of the axes before the last, as far as these are longer than one, it varies."""
+    pairs = zip(source.varies[:-1], shape[:-1], strict=True)
+    return sorted({varies for varies, size in pairs if size != 1})
+
+
+class FinishStep:
+    """Runs a kernel and a group on each of its rows; one after the other until both are ready."""
+
+    def __init__(self, step: GroupStep, item: Item, native: NativeStep) -> None:
+        group = step.group
+        self.step = step
+        self.item = item
+        self.native = native
+        self.place = group.writes.index(group.slot)
+        self.read = [source.slot for source in group.sources].index(item.slot)
+        self.dims = (math.prod(group.shape[:-1]), group.shape[-1])
+        inputs = tuple(
+            loops.Input(one.dtype, (True in _moves(one, group.shape), one.varies[-1]))
+            for one in group.sources
+        )
+        statements = tuple(loops.Statement(expr, dtype) for expr, dtype in group.statements)
+        self.program = loops.Program(inputs, statements, step.outputs)
+        self.binding = Binding(self.program, self.dims)
+        self.together = False
+
+    def chosen(self, items: Sequence[Item]) -> Chosen:
+        """The step, with its description."""
+        item, group = self.item, self.step.group
+        others = [one for one in self.step.reads if one not in (-1, item.slot)]
+        product = single(item, items)
+        return replace(
+            self.step.chosen(),
+            step=self.run,
+            reads=(*item.inputs, *others),
+            label=f"{item.op.name}+{group.label}",
+            form=lambda: "library" if self.together else product.form(),
+            work=product.work + len(group.statements),
+            elements=item.size,
+            group=None,
+        )
+
+    def run(self, v: Values, b: Buffers) -> None:
+        operands = [v[one] for one in self.item.inputs]
+        on = config.jit_mode() != "off"
+        multiply = self.native.find() if on else None
+        kernel = loops.request(self.program) if on else None
+        self.together = multiply is not None and kernel is not None
+        if multiply is None or kernel is None:
+            self._apart(v, b, operands, multiply)
+            return
+        outs = [b[slot] for slot in self.step.group.writes]
+        out = outs[self.place]
+        arrays = self.step.sources(v)
+        arrays[self.read] = out
+        self.binding.check_outs(outs)
+        params, _alive = self.binding.parameters(outs, arrays)
+        multiply(out, *operands, cancel.check, after=(kernel.address, params))
+        for slot, one in zip(self.step.group.writes, outs, strict=True):
+            v[slot] = one
+
+    def _apart(self, v: Values, b: Buffers, operands: list[Any], multiply: Any) -> None:
+        item = self.item
+        between: np.ndarray = pool.take(item.shape, item.spec.dtype)
+        if multiply is not None:
+            multiply(between, *operands, cancel.check)
+        else:
+            item.op.numpy(between, *operands, **item.attrs)
+        v[item.slot] = between
+        self.step.run(v, b)
+        v[item.slot] = None

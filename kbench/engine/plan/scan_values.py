@@ -1,0 +1,150 @@
+"""The values of a step by their columns: what a compiled loop computes, as nodes without shapes.
+
+A value is a row of segments side by side, each computed by one node. So parts of the last axis and
+joining along it cost nothing: a part of a sum is the sum of the parts. Nodes are shared: the same
+work is the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Source:
+    """Memory that steps read: its kind ("read", "fixed", "state", "dot", ...) and number there."""
+
+    kind: str
+    index: int
+
+
+@dataclass(eq=False)
+class Node:
+    """Some columns of a row, or a single one that stands for all.
+
+    Either columns from `offset` on of a `source`, or a `number`, or `expr` over `inputs`. `stage`
+    is how many products there are, one behind the other, on the way to it.
+    """
+
+    width: int
+    dtype: str
+    stage: int = 0
+    source: Source | None = None
+    offset: int = 0
+    number: float | int | bool | None = None
+    expr: str = ""
+    names: tuple[str, ...] = ()
+    inputs: tuple[Node, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """True for what is there already."""
+        return self.source is not None or self.number is not None
+
+
+Segments = tuple[tuple[int, Node], ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a step: its shape there, its dtype, and its columns."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    segments: Segments
+
+    @property
+    def width(self) -> int:
+        return sum(width for width, _ in self.segments)
+
+    def same(self, other: Value) -> bool:
+        """Whether both are computed by the same nodes."""
+        return self.segments == other.segments and self.dtype == other.dtype
+
+
+@dataclass
+class Nodes:
+    """Makes nodes, each once."""
+
+    _known: dict[object, Node] = field(default_factory=dict)
+
+    def leaf(self, source: Source, width: int, dtype: str, stage: int, offset: int = 0) -> Node:
+        key = (source, offset, width)
+        if key not in self._known:
+            self._known[key] = Node(width, dtype, stage, source, offset)
+        return self._known[key]
+
+    def number(self, value: float | int | bool, dtype: str) -> Node:
+        key = (repr(value), dtype)  # -0.0 is not 0.0, and NaN is NaN
+        if key not in self._known:
+            self._known[key] = Node(1, dtype, number=value)
+        return self._known[key]
+
+    def apply(
+        self, expr: str, names: tuple[str, ...], inputs: tuple[Node, ...], dtype: str
+    ) -> Node:
+        key = (expr, names, dtype, *(id(one) for one in inputs))
+        if key not in self._known:
+            width = max(one.width for one in inputs)
+            stage = max(one.stage for one in inputs)
+            self._known[key] = Node(width, dtype, stage, expr=expr, names=names, inputs=inputs)
+        return self._known[key]
+
+    def part(self, node: Node, start: int, width: int) -> Node:
+        """Some columns of a node."""
+        if node.width == 1 or (start == 0 and width == node.width):
+            return node
+        if node.source is not None:
+            return self.leaf(node.source, width, node.dtype, node.stage, node.offset + start)
+        inputs = tuple(self.part(one, start, width) for one in node.inputs)
+        return self.apply(node.expr, node.names, inputs, node.dtype)
+
+    def cut(self, segments: Segments, start: int, width: int) -> Segments:
+        """The segments of some columns."""
+        found = []
+        position = 0
+        for size, node in segments:
+            low, high = max(start, position), min(start + width, position + size)
+            if low < high:
+                found.append((high - low, self.part(node, low - position, high - low)))
+            position += size
+        return tuple(found)
+
+    def elementwise(
+        self, expr: str, names: tuple[str, ...], values: Sequence[Value], width: int, dtype: str
+    ) -> Segments:
+        """An expression of values, one of one column being repeated."""
+        bounds = {0, width}
+        for one in values:
+            if one.width == width:
+                bounds |= set(_bounds(one.segments))
+        edges = sorted(bounds)
+        found = []
+        for low, high in zip(edges, edges[1:], strict=False):
+            inputs = tuple(self._piece(one, width, low, high) for one in values)
+            found.append((high - low, self._made(expr, names, inputs, dtype)))
+        return tuple(found)
+
+    def _piece(self, value: Value, width: int, low: int, high: int) -> Node:
+        if value.width != width:
+            return value.segments[0][1]
+        ((_, node),) = self.cut(value.segments, low, high - low)
+        return node
+
+    def _made(
+        self, expr: str, names: tuple[str, ...], inputs: tuple[Node, ...], dtype: str
+    ) -> Node:
+        """A node, or the other term of a sum with nothing: parts are added up that way."""
+        if expr == "x + y":
+            for one, other in (inputs, inputs[::-1]):
+                if one.number == 0 and other.dtype == dtype:
+                    return other
+        return self.apply(expr, names, inputs, dtype)
+
+
+def _bounds(segments: Segments) -> Iterator[int]:
+    position = 0
+    for width, _ in segments:
+        position += width
+        yield position
