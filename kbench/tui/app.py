@@ -4,25 +4,59 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import Binding
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.widgets import Input
 
-from kbench.tui import keys, remembered
-from kbench.tui.glyphs import ASCII, UNICODE, Glyphs
-from kbench.tui.link import Link, Opener, open_kernel
+from kbench.tui import drafts, keymap, keys, remembered, terminal_keys
+from kbench.tui.glyphs import ASCII, UNICODE, Glyphs, counted
+from kbench.tui.link import Link, Opener, open_existing, open_kernel
 from kbench.tui.screens.main import MainScreen
-from kbench.tui.themes import DEFAULT, THEMES
+from kbench.tui.screens.pick import Pick
+from kbench.tui.text import typed
+from kbench.tui.themes import DEFAULT, THEMES, full_name
+
+if TYPE_CHECKING:
+    from textual.command import Provider
 
 KEY_NAMES = {
-    "escape": "Esc", "enter": "Enter", "slash": "/", "colon": ":", "left_square_bracket": "[",
-    "right_square_bracket": "]", "space": "Space", "pageup": "PgUp", "pagedown": "PgDn",
+    "escape": "Esc",
+    "enter": "Enter",
+    "slash": "/",
+    "colon": ":",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "space": "Space",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
 }
+
+
+ONLY_KITTY = ("shift+enter", "ctrl+enter", "ctrl+tab", "ctrl+i", "ctrl+m", "shift+space")
+
+
+class BlankEnds(ScrollBarRender):
+    """Scrollbars without block characters."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+
+
+def _commands() -> type[Provider]:
+    """Loaded when the palette opens for the first time."""
+    from kbench.tui.commands import BenchCommands
+
+    return BenchCommands
 
 
 class WorkbenchApp(App[int]):
@@ -31,6 +65,7 @@ class WorkbenchApp(App[int]):
     CSS_PATH = "app.tcss"
     TITLE = "kbench"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[Any]] = {_commands}
     COMMAND_PALETTE_BINDING = "ctrl+backslash"  # the main screen binds ctrl+P, remappable
     BINDINGS: ClassVar[list[Any]] = [Binding("ctrl+c", "pass", show=False, system=True)]
 
@@ -41,17 +76,35 @@ class WorkbenchApp(App[int]):
         theme: str = "",
         ascii: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        kernels: Sequence[Any] = (),
+        resume: bool = False,
+        motion: bool = True,
+        lesson: int | None = None,
     ) -> None:
         super().__init__()
+        self.kernels = list(kernels)  # to choose from: (`existing.Kernel`, words)
+        self.resume = resume
+        self.lesson = lesson  # to be taken at once; 0: one that is chosen first
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
+        if not motion:
+            self.animation_level = "none"
+        self.moves = self.animation_level != "none"
+        if not self.moves:
+            self.glyphs = replace(self.glyphs, spinner="*")
         self.link = Link(self._from_thread, opener)
         self.clock = clock
-        self.last_key = "none yet"
+        self.last_keys: deque[str] = deque(maxlen=4)
+        self.key_seen: Callable[[str], None] | None = None  # told of each key while it is set
+        self.kitty_seen = False
+        self.frame_seconds = 0.0  # until the first frame was out
+        self._born = time.monotonic()
         self.problems: list[str] = []
         self.folder: Path | None = None
-        self.keymap: dict[str, str] = {}
+        self.progress_file: Path | None = None  # of lessons, where it is not the user's
+        self.keymap = keymap.Keymap()
         self._main = MainScreen()
         self._wanted_theme = theme
+        ScrollBar.renderer = BlankEnds if ascii else ScrollBarRender
         if ascii:
             self.add_class("ascii")
 
@@ -65,7 +118,25 @@ class WorkbenchApp(App[int]):
             self.register_theme(theme)
         self._take_theme(self._wanted_theme or DEFAULT)
 
+    def begin(self) -> None:
+        """Start the session; where there is a choice of kernels, once the user has chosen."""
+        self.frame_seconds = time.monotonic() - self._born
+        if not self.kernels:
+            self.link.start()
+            return
+
+        def take(at: int | None) -> None:
+            if at is None:
+                self.exit(0)
+            else:
+                kernel = self.kernels[at][0]
+                self.link.start(lambda: open_existing(kernel))
+
+        rows = [words for _, words in self.kernels]
+        self.push_screen(Pick("Kernels that run", rows), take)
+
     def _take_theme(self, name: str) -> None:
+        name = full_name(name)
         if name in self.available_themes:
             self.theme = name
         else:
@@ -78,21 +149,40 @@ class WorkbenchApp(App[int]):
         if folder is not None:
             state, problem = remembered.load(folder)
             self._main.choices.shares.update(state.shares)
+            self._main.watching.restore(state.watches)
             if state.theme and not self._wanted_theme:
                 self._take_theme(state.theme)
-            self.keymap, problems = keys.load(self.keys_file)
-            self.problems += [problem] * bool(problem) + problems
-            if self.keymap:
-                self.set_keymap(self.keymap)
+            self.problems += [problem] * bool(problem)
+            self._take_keys()
             self._main.relayout()
         for problem in self.problems:
             self.notify(problem, severity="warning", markup=False)
 
+    def _take_keys(self) -> None:
+        """Read keys.toml; what was wrong with it before is forgotten."""
+        old = self.keymap
+        self.keymap = keymap.load(self.keys_file)
+        self.problems = [one for one in self.problems if one not in old.problems]
+        self.problems += self.keymap.problems
+        if self.keymap.changes or old.changes:
+            self.set_keymap(self.keymap.changes)
+
+    def choose_preset(self, preset: str) -> None:
+        """Another set of keys, now and from now on."""
+        problem = "settings are not known yet" if self.folder is None else ""
+        problem = problem or keymap.choose(self.keys_file, preset)
+        self._take_keys()
+        self._main.relayout()
+        severity: Any = "warning" if problem else "information"
+        self.notify(problem or f"keys as in {preset}", severity=severity, markup=False)
+
     def remember(self) -> None:
-        """Write down the theme and the pane sizes."""
+        """Write down what was typed and has not run, the theme, the pane sizes and the watches."""
         if self.folder is not None:
-            theme = "" if self.theme in (DEFAULT, self._wanted_theme) else self.theme
-            remembered.save(self.folder, remembered.Remembered(theme, self._main.choices.shares))
+            drafts.keep(self.folder, self._main.drafts.text)
+            theme = "" if self.theme in (DEFAULT, full_name(self._wanted_theme)) else self.theme
+            shares, watches = self._main.choices.shares, self._main.watching.expressions
+            remembered.save(self.folder, remembered.Remembered(theme, shares, watches))
 
     @property
     def keys_file(self) -> Path:
@@ -108,42 +198,81 @@ class WorkbenchApp(App[int]):
         if self.is_running:
             self._main.post_message(message)
 
+    def key_word(self, ident: str) -> str:
+        """The first of an action's keys, where there is little room."""
+        found = self.keymap.changes.get(ident, keys.named(ident).keys)
+        return self._written(found.partition(",")[0])
+
     def key_words(self, ident: str, default: str) -> str:
-        """A key as people write it: `F3`, `ctrl+Q`, `Esc`."""
+        """An action's keys as people write them: `F3`, `ctrl+Q`, `Esc`."""
+        return self._written(self.keymap.changes.get(ident, default))
+
+    @staticmethod
+    def _written(text: str) -> str:
         names = []
-        for key in self.keymap.get(ident, default).split(","):
+        for key in text.split(","):
             *modifiers, last = key.split("+")
             if last in KEY_NAMES:
                 last = KEY_NAMES[last]
             elif last.startswith("f") and last[1:].isdigit():
                 last = last.upper()
-            names.append("+".join([*modifiers, last.upper() if modifiers else last]))
+            elif len(last) > 1:
+                last = last.replace("_", " ").capitalize()
+            elif modifiers:
+                last = last.upper()
+            names.append("+".join([*modifiers, last]))
         shown = " ".join(names)
         return shown if len(names) > 1 else shown.replace("ctrl+", "^")
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Every action of the main screen, and the themes."""
-        for key in keys.of("main"):
-            if key.id != "palette":
-                words = f"{key.words} ({self.key_words(key.id, key.keys)})"
-                yield SystemCommand(key.id.replace("_", " "), words, self._runner(key.action))
-        yield SystemCommand("theme", "change the theme", self.action_change_theme)
-
-    def _runner(self, action: str) -> Callable[[], Any]:
-        async def run() -> None:
-            await self._main.run_action(action)
-
-        return run
-
     async def on_event(self, event: events.Event) -> None:
-        """Remember the last key, which the diagnostics show."""
-        if isinstance(event, events.Key):
-            self.last_key = f"{event.key} {event.character!r}"
+        """Remember the last keys, which the diagnostics show; what is pasted can be drawn."""
+        if isinstance(event, events.Paste):
+            event.text = typed(event.text)
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self._note_key(event.key, event.character)
         await super().on_event(event)
+
+    @property
+    def clipboard(self) -> str:
+        """What was copied, for the editors of the workbench; the terminal got it as it is."""
+        text = typed(super().clipboard)
+        return text.partition("\n")[0] if isinstance(self.focused, Input) else text
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Where nothing shall move, no cursor blinks."""
+        if not self.moves and hasattr(event.widget, "cursor_blink"):
+            event.widget.cursor_blink = False
+
+    def _note_key(self, key: str, character: str | None) -> None:
+        """Keep what the diagnostics show: the key's name, its character, its meaning."""
+        from kbench.tui.screens.diagnostics import meaning
+
+        codes = " ".join(f"U+{ord(one):04X}" for one in character or "")
+        words = f"{key}{' ' * bool(codes)}{codes}: {meaning(key, self.keymap.changes)}"
+        self.kitty_seen = self.kitty_seen or key in ONLY_KITTY
+        self.last_keys.append(words)
+        if self.key_seen is not None:
+            self.key_seen(words)
 
     async def action_quit(self) -> None:
         """Textual's own key for quitting asks first, too."""
         self._main.action_quit()
+
+    def action_command_palette(self) -> None:
+        """The palette, with words that every terminal can draw."""
+        from kbench.tui.commands import Palette
+
+        if not any(isinstance(screen, Palette) for screen in self.screen_stack):
+            words = "part of a command's name"
+            self.push_screen(Palette(placeholder=words, id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """The palette of themes."""
+        from textual.theme import ThemeProvider
+
+        from kbench.tui.commands import Palette
+
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="part of a theme's name"))
 
     def action_pass(self) -> None:
         """Dialogs ignore ctrl+C; Textual would offer to quit."""
@@ -156,12 +285,41 @@ def run(options: Any) -> int:
     if sys.__stderr__ is None or not sys.__stderr__.isatty():
         # Textual draws on standard error; where that goes to a file, the terminal is stdout.
         setattr(sys, "__stderr__", sys.__stdout__)  # noqa: B010 - typed as final
-    app = WorkbenchApp(theme=getattr(options, "theme", None) or "", ascii=ascii_wanted)
+    kernels = list(getattr(options, "kernels", ()))
+    opener = open_kernel
+    if len(kernels) == 1:
+        opener = partial(open_existing, kernels.pop()[0])
+    terminal_keys.restore()
+    app = WorkbenchApp(
+        opener,
+        theme=getattr(options, "theme", None) or "",
+        ascii=ascii_wanted,
+        kernels=kernels,
+        resume=bool(getattr(options, "resume", False)),
+        motion=bool(getattr(options, "motion", True)),
+        lesson=getattr(options, "lesson", None),
+    )
+    failed = True
     try:
         code = app.run()
         app.remember()
+        failed = bool(app.return_code)
     finally:
-        app.link.close()
+        app.link.close(failed)
+    words = _kept(app.link.session)
+    if words and sys.stderr is not None and sys.stderr.isatty():
+        print(words, file=sys.stderr)
     if app.return_code:
         return app.return_code
     return 3 if app.kernel_failed and not code else int(code or 0)
+
+
+def _kept(session: Any) -> str:
+    """How the cells of a session that has been left come back, '' when there are none."""
+    if session is None or session.journal.path is None:
+        return ""
+    ran = sum(one.count is not None and not one.origin for one in session.cells.values())
+    if not ran:
+        return ""
+    which = "it" if ran == 1 else "them"
+    return f"kbench: {counted(ran, 'cell')} ran here; kbench --resume brings {which} back"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kbench.tui.lesson_words import COMMANDS
 from kbench.tui.link import AskFailed, Latest, Work
 from kbench.tui.widgets.completion import CompletionList, Match
 from kbench.tui.widgets.prompt import Prompt
@@ -98,7 +99,8 @@ class Assist:
         if number != self._typed or not self.prompt.has_focus:
             return
         text, position = self.prompt.text, self.prompt.position
-        if self.open or _DOTTED.search(text[:position]):
+        command = self._commands()
+        if self.open or command or _DOTTED.search(text[:position]):
             self._ask_matches(explicit=False)
         if inside_call(text, position):
             self._help.submit(self._fetch_help)
@@ -143,8 +145,18 @@ class Assist:
             self.close()
         return True
 
+    def _commands(self) -> list[str]:
+        """What the word behind the colon of a lesson's command could become."""
+        text = self.prompt.text[: self.prompt.position]
+        if not self.screen.learning.open or not text.startswith(":"):
+            return []
+        return [f":{one}" for one in COMMANDS if f":{one}".startswith(text)]
+
     def _ask_matches(self, explicit: bool) -> None:
         text, position = self.prompt.text, self.prompt.position
+        if commands := self._commands():
+            self._offer(commands, ["lesson"] * len(commands), (0, position), explicit)
+            return
 
         async def fetch() -> None:
             found = await self.screen.bench.link.complete(text, position)

@@ -6,68 +6,35 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from textual.content import Content
-
 from kbench.tui import status
 from kbench.tui.blocks import Block, ErrorPart, ResultPart
-from kbench.tui.geometry import LABEL
-from kbench.tui.glyphs import human_seconds
-from kbench.tui.palette import MUTED
+from kbench.tui.glyphs import counted
+from kbench.tui.narrate import Narrator
 from kbench.tui.screens import overlays
-from kbench.tui.widgets.bars import Banner, HintLine, Line, StatusLine
 from kbench.tui.widgets.prompt import Prompt
-from kbench.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from kbench.tui.screens.main import MainScreen
 
-TICK = 0.1
-DEFAULT_HINT = "Enter run  Tab complete  ctrl+R search  F1 help"
 
-
-class Conductor:
+class Conductor(Narrator):
     """Knows what the session is doing; draws nothing itself but tells the widgets."""
 
     def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
-        self.state = "starting"  # starting, idle, busy, dead, failed
-        self.settings: dict[str, Any] = {}
+        super().__init__(screen)
         self.hello: dict[str, Any] = {}
         self.ready_seconds: float | None = None
-        self.memory = 0  # bytes of the kernel process, when last asked
         self.death: Any = None
-        self._since = time.monotonic()
-        self._last_seconds: float | None = None
         self._early: list[Block] = []
         self._stuck = False
-        self._beat = 0
-        self._timer: Timer | None = None
-        self._hint = ""
         self._numbers = 0
         self._clearing: set[int] = set()
-        self._first_block = 0  # the first cell of the present kernel
-
-    # ------------------------------------------------------------------ widgets
-
-    @property
-    def transcript(self) -> Transcript:
-        """The transcript."""
-        return self.screen.query_one(Transcript)
-
-    @property
-    def waiting(self) -> int:
-        """Cells that have been typed but not started."""
-        return sum(block.state == "queued" for block in self.transcript.blocks)
-
-    def running(self) -> Block | None:
-        """The cell that runs."""
-        return next((one for one in self.transcript.blocks if one.state == "running"), None)
+        self._unseen: set[int] = set()  # cells that the transcript does not show
+        self._unseen_runs = False
 
     # ------------------------------------------------------------------ cells
 
-    def run(self, code: str) -> None:
+    def run(self, code: str, replay_of: int | None = None) -> Block:
         """Run a piece of code, now or when its turn comes."""
         session = self.screen.bench.link.session
         self._numbers += 1
@@ -75,13 +42,23 @@ class Conductor:
         if session is None:
             self._early.append(block)
         else:
-            block.ident = str(session.execute(code))
+            block.ident = str(session.execute(code, replay_of))
         self.transcript.add(block)
         history = self.screen.bench.link.history
         if history is not None:
             history.add(code)
         self.show_status()
         self.show_number()
+        return block
+
+    def run_unseen(self, code: str, how: str) -> int | None:
+        """Run a cell that is no cell of the user's; None where there is no session."""
+        session = self.screen.bench.link.session
+        if session is None:
+            return None
+        cell = session.execute(code, unseen=how)
+        self._unseen.add(cell)
+        return cell
 
     def link_ready(self) -> None:
         """The session is there: hand over what was typed before."""
@@ -99,8 +76,13 @@ class Conductor:
     def link_failed(self, reason: str) -> None:
         """No session: the banner says why, everything typed stays."""
         self.state = "failed"
-        self._banner(f"no kernel: {reason}", [("F12 details", "screen.diagnostics")])
+        self._banner(f"no kernel: {reason}", self._choices(diagnostics="details"))
         self.show_status()
+
+    def _choices(self, **words: str) -> list[tuple[str, str]]:
+        """What a banner offers: actions of the screen by their ids, told with their keys."""
+        key = self.screen.bench.key_word
+        return [(f"{key(one)} {word}", f"screen.{one}") for one, word in words.items()]
 
     def restart(self, replay: bool) -> None:
         """Begin with a new kernel."""
@@ -111,7 +93,8 @@ class Conductor:
     def interrupt(self) -> None:
         """The Ctrl+C ladder: copy, interrupt, offer a restart, clear the input."""
         screen, prompt = self.screen, self.screen.query_one(Prompt)
-        selected = screen.get_selected_text() or prompt.selected_text
+        own = "" if prompt.as_given else prompt.selected_text  # a lesson selects its blank
+        selected = screen.get_selected_text() or own
         session = screen.bench.link.session
         if selected:
             screen.app.copy_to_clipboard(selected)
@@ -120,14 +103,19 @@ class Conductor:
             screen.notify("copied", timeout=2, markup=False)
         elif self._stuck:
             overlays.ask_restart(screen)
-        elif self.running() is not None and session is not None:
+        elif (block := self.running()) is not None and session is not None:
+            if block.origin:
+                overlays.ask_interrupt_others(screen)
+                return
             session.interrupt()
             self.show_hint("interrupting")
+        elif self._unseen_runs and session is not None:
+            session.interrupt()
         elif prompt.text:
             screen.assist.close()
             prompt.put("")
         else:
-            self.show_hint("nothing runs; ctrl+Q quits")
+            self.show_hint(f"nothing runs; {screen.bench.key_word('quit')} quits")
 
     # ------------------------------------------------------------------ events
 
@@ -146,16 +134,23 @@ class Conductor:
         self.death = None
         self.take_settings(event.hello.get("config") or {})
         self._clear_banner()
+        if event.problem:
+            self.transcript.note(f"! {event.problem}")
         self.screen.panes.kernel_started()
         self.show_status()
         self.show_hint()
 
     def _on_CellStarted(self, event: Any) -> None:
+        if event.cell in self._unseen or event.replay_of in self._unseen:
+            self._unseen.add(event.cell)
+            self._unseen_runs = True
+            return
         block = self._block(event.cell)
         if block is None:
-            block = self.transcript.add(Block(str(event.cell), event.code))
+            block = self.transcript.add(Block(str(event.cell), event.code, origin=event.origin))
             self.show_number()
         block.state = "running"
+        self.pace = {}
         self._since = time.monotonic()
         self.transcript.changed(block)
 
@@ -190,6 +185,8 @@ class Conductor:
             self.transcript.refit()
 
     def _on_Error(self, event: Any) -> None:
+        if event.cell in self._unseen:
+            self.screen.learning.failed(event)
         block = self._block(event.cell)
         if block is not None:
             traceback, detail = list(event.traceback), event.detail or {}
@@ -198,7 +195,7 @@ class Conductor:
 
     def _on_CellDone(self, event: Any) -> None:
         block = self._block(event.cell)
-        self._stuck = False
+        self._stuck = self._unseen_runs = False
         self._last_seconds = event.seconds
         if block is not None:
             block.state = {"ok": "ok", "lost": "lost"}.get(event.status, "failed")
@@ -210,20 +207,50 @@ class Conductor:
         if self.state != "dead":
             self._clear_banner()
         self.screen.panes.cell_done()
+        self.screen.again.cell_done(event)
+        if block is not None:
+            self.screen.tracing.cell_done(block)
+            self.screen.versus.cell_done(block)
+        self.screen.learning.cell_done(event, block)
         self.show_number()
         self.show_hint()
 
+    def _on_Attached(self, event: Any) -> None:
+        self._ran_before = event.count
+        before = f" after {counted(event.count, 'cell')}" if event.count else ""
+        self.transcript.note(f"attached to kernel {event.kernel}{before}; leaving lets it run on")
+        prompt = self.screen.query_one(Prompt)
+        for code in event.inputs:  # behind what other sessions have typed
+            prompt.remember(code)
+        self.show_number()
+
     def _on_Busy(self, event: Any) -> None:
         self.state = "busy"
+        self.pace = {}
         self._since = time.monotonic()
         self._tick_while_needed()
+        self.screen.watching.refresh()
         self.show_status()
 
     def _on_Idle(self, event: Any) -> None:
         if self.state == "busy":
             self.state = "idle"
             self.screen.background(self._measure, "memory", exclusive=True)
+        self.screen.watching.refresh()
+        self.screen.deriving.refresh()
         self.show_status()
+
+    def _on_Told(self, event: Any) -> None:
+        if event.kind == "watch":
+            self.screen.watching.told(event.data.get("rows") or [])
+        elif event.kind == "pace":
+            self.pace = event.data
+        elif event.kind == "gradient":
+            self.screen.deriving.told(event.data)
+        elif event.kind == "nan":
+            self.screen.tracing.told(event.data)
+        elif event.kind == "lesson":
+            self.screen.learning.judged(event.data)
 
     def _on_Changed(self, event: Any) -> None:
         self.take_settings(event.config)
@@ -239,7 +266,8 @@ class Conductor:
 
     def _on_Stuck(self, event: Any) -> None:
         self._stuck = True
-        words = "still inside a call that does not stop; ctrl+C again to restart (variables lost)"
+        key = self.screen.bench.key_word("interrupt")
+        words = f"still inside a call that does not stop; {key} again to restart (variables lost)"
         self._banner(words, [("restart", "screen.restart")])
 
     def _on_Died(self, event: Any) -> None:
@@ -248,10 +276,16 @@ class Conductor:
         self._stuck = False
         block = self._block(event.cell)
         how = status.exit_words(event.code)
+        if self.attached:
+            words = "the kernel has ended or is being restarted; nothing shown or typed is lost"
+            self._banner(f"{words}, and this goes on when it is back", [])
+            self.screen.panes.kernel_lost()
+            self.show_status()
+            return
         where = f" while it ran {block.label.strip(': ')}" if block is not None else ""
         self._banner(
             f"the kernel died ({how}){where}; nothing shown or typed is lost",
-            [("alt+R restart", "screen.restart"), ("F12 log", "screen.diagnostics")],
+            self._choices(restart="restart", diagnostics="log"),
         )
         self.screen.panes.kernel_lost()
         self.show_status()
@@ -260,10 +294,13 @@ class Conductor:
         self.state = "starting"
         self._since = time.monotonic()
         self._clear_banner()
-        again = f", {event.replayed} cells run again" if event.replayed else ""
+        again = f", {counted(event.replayed, 'cell')} run again" if event.replayed else ""
+        again = ", restarted elsewhere: its namespace is empty" if self.attached else again
+        self._ran_before = 0
         self._first_block = len(self.transcript.blocks)
         self.transcript.note(f"new kernel{again}")
         self.screen.panes.kernel_lost()
+        self.screen.learning.restarted(bool(event.replayed))
         self._tick_while_needed()
         self.show_status()
 
@@ -273,81 +310,3 @@ class Conductor:
         pid = getattr(link.session, "pid", None)
         self.memory = await link.call(status.memory_of, pid) if pid else 0
         self.show_status()
-
-    # ------------------------------------------------------------------ banner and lines
-
-    def _banner(self, text: str, choices: list[tuple[str, str]]) -> None:
-        for banner in self.screen.query(Banner):
-            banner.set_choices(text, choices)
-        words = len(text) + sum(len(one) + 3 for one, _ in choices) + 3
-        self.screen.choices.banner = 1 + words // max(self.screen.size.width, 1)
-        self.screen.relayout()
-
-    def _clear_banner(self) -> None:
-        if self.screen.choices.banner:
-            self.screen.choices.banner = 0
-            self.screen.relayout()
-
-    def take_settings(self, settings: dict[str, Any]) -> None:
-        """The kernel's settings, shown at once."""
-        if settings:
-            self.settings = dict(settings)
-            self.screen.panes.show_settings(self.settings)
-            self.show_status()
-
-    def show_hint(self, text: str = "") -> None:
-        """Words below the prompt; '' for those that fit the moment."""
-        self._hint = text
-        if not text and self.state == "starting":
-            queued = f", {self.waiting} waiting for it" if self.waiting else ""
-            text = f"type ahead: the kernel is starting{queued}"
-        for line in self.screen.query(HintLine):
-            line.set_text(text or DEFAULT_HINT, MUTED if not self._hint else "$text")
-
-    def show_number(self) -> None:
-        """The number that the next input will have, in the frame or before the prompt."""
-        blocks = self.transcript.blocks[self._first_block :]
-        ahead = sum(block.state in ("queued", "running") for block in blocks)
-        counts = [block.count for block in blocks if block.count is not None]
-        words = f"In [{max(counts, default=0) + 1 + ahead}]"
-        self.screen.query_one(Prompt).border_title = Content(words)
-        line = Content.assemble((f" {words}: "[:LABEL].ljust(LABEL), "$text-success"))
-        self.screen.query_one("#label", Line).show(line)
-        seconds = sum(block.seconds or 0.0 for block in self.transcript.blocks)
-        cells = sum(block.state != "note" for block in self.transcript.blocks)
-        title = f"Session: {cells} cells, {human_seconds(seconds)}" if cells else "Session"
-        self.transcript.border_title = Content(title)
-
-    def _tick_while_needed(self) -> None:
-        """Run the spinner only while something is under way; nothing ticks otherwise."""
-        if self._timer is None:
-            self._timer = self.screen.set_interval(TICK, self._tick)
-        self._timer.resume()
-
-    def _tick(self) -> None:
-        self._beat += 1
-        if self.state not in ("starting", "busy") and self._timer is not None:
-            self._timer.pause()
-        if not self._hint and self.state == "starting":
-            self.show_hint()
-        self.show_status()
-
-    def show_status(self) -> None:
-        """The status line from what is known."""
-        screen = self.screen
-        tiny = screen.layout_now is not None and screen.layout_now.kind == "tiny"
-        now = status.Status(
-            self.state,
-            self.screen.bench.clock() - self._since,
-            self._last_seconds,
-            self.waiting,
-            self.settings,
-            getattr(screen.bench.link.session, "pid", None),
-            self.memory,
-            self._beat,
-        )
-        pieces = status.tiny(now, self.screen.bench.glyphs, screen.size.width) if tiny else (
-            status.pieces(now, self.screen.bench.glyphs)
-        )
-        for line in screen.query(StatusLine):
-            line.set_pieces(pieces, screen.bench.glyphs.pipe)

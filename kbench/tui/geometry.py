@@ -6,30 +6,70 @@ from dataclasses import dataclass, field
 
 from textual.geometry import Region
 
-SIDE_PANES = ("variables", "value", "plan", "settings")
+LESSON = "lesson"  # which is there only while a lesson is open
+SIDE_PANES = ("variables", "value", "watch", "gradient", "graph", "plan", "settings", LESSON)
+STACK = ("gradient", "graph")  # panes that share one place, with tabs, in three columns
 TITLES = {
     "prompt": "Prompt",
     "transcript": "Session",
     "variables": "Variables",
     "value": "Value",
+    "watch": "Watch",
+    "gradient": "Grad",
+    "graph": "Graph",
     "plan": "Plan",
     "settings": "Config",
+    LESSON: "Lesson",
 }
 LABEL = 9  # ` In [8]: ` before a prompt without a frame
-SHARES = {"compact": 60, "two": 52, "three": 43}  # the session's part in percent
-LEFT = 50  # percent of what the session leaves that the left of three columns gets
-FOCUS_ORDER = ("prompt", "transcript", *SIDE_PANES)
+# Percent: the session's part of each layout, then where panes meet that share a column.
+SHARES = {
+    "compact": 60,
+    "two": 52,
+    "three": 43,
+    "two variables": 45,  # of the right column
+    "three left": 50,  # of what the session leaves
+    "three watch": 35,  # of the left column without the settings, from below
+    "three value": 50,  # of the right column
+    "compact lesson": 50,  # the session's part while the lesson is in the drawer
+    "two lesson": 40,  # of the session's column
+    "three lesson": 36,
+}
+FOCUS_ORDER = (
+    "prompt", "transcript", "variables", "value", *STACK, "plan", "watch", "settings", LESSON,
+)  # fmt: skip
+SETTINGS_ROWS = 9  # of the settings below the watches in three columns
 
 
 @dataclass
 class Choices:
-    """What the user chose about the layout; `shares` is the session's part per layout."""
+    """What the user chose about the layout; `shares` are those of SHARES that were moved."""
 
     side: bool = True
     tab: str = "variables"
+    stack: str = STACK[0]
     banner: int = 0  # rows of the banner, 0 while there is none
     zoom: str = ""
+    lesson: bool = False  # one is open
+    folded: bool = False  # of it only the line that tells the state is shown
     shares: dict[str, int] = field(default_factory=dict)
+
+    def share(self, border: str) -> int:
+        """Where a border stands, in percent."""
+        return self.shares.get(border, SHARES[border])
+
+    def move(self, border: str, share: int) -> None:
+        """Put a border elsewhere, as far as what it parts stays usable."""
+        self.shares[border] = max(25, min(share, 75))
+
+    def has(self, pane: str) -> bool:
+        """Whether there is such a pane now, shown or not."""
+        return pane != LESSON or self.lesson
+
+    @property
+    def side_panes(self) -> tuple[str, ...]:
+        """Those that there are now."""
+        return tuple(pane for pane in SIDE_PANES if self.has(pane))
 
 
 @dataclass(frozen=True)
@@ -61,7 +101,7 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     frame = {"status": Region(0, 0, width, 1), "keybar": Region(0, height - 1, width, 1)}
     if banner:
         frame["banner"] = Region(0, 1, width, banner)
-    if choices.zoom:
+    if choices.zoom and choices.has(choices.zoom):
         return _zoomed(kind, body, choices, lines, frame)
     if kind == "compact":
         return _compact(body, choices, lines, frame)
@@ -90,7 +130,7 @@ def _tiny(width: int, height: int, lines: int, banner: int) -> Layout:
 def _session(area: Region, lines: int, bordered: bool) -> dict[str, Region]:
     """Transcript over prompt over the hint line."""
     edge = 2 if bordered else 0
-    prompt = min(max(lines, 1), max(area.height // 3, 1)) + edge
+    prompt = min(max(lines, 1), max(area.height // 2 - edge, 1)) + edge
     top = max(area.height - prompt - 1, 0)
     label = 0 if bordered else LABEL
     regions = {
@@ -105,14 +145,26 @@ def _session(area: Region, lines: int, bordered: bool) -> dict[str, Region]:
 
 def _compact(body: Region, choices: Choices, lines: int, frame: dict[str, Region]) -> Layout:
     if not choices.side:
-        return Layout("compact", frame | _session(body, lines, False), SIDE_PANES, False)
-    share = choices.shares.get("compact", SHARES["compact"])
+        return Layout("compact", frame | _session(body, lines, False), choices.side_panes, False)
+    tab = choices.tab if choices.has(choices.tab) else "variables"
+    share = choices.share("compact lesson" if tab == LESSON else "compact")
     top = min(max(body.height * share // 100, 6), body.height - 4)
+    if tab == LESSON and choices.folded:
+        top = body.height - 2
     session = _session(Region(0, body.y, body.width, top), lines, False)
     regions = frame | session
     regions["tabs"] = Region(0, body.y + top, body.width, 1)
-    regions[choices.tab] = Region(0, body.y + top + 1, body.width, body.height - top - 1)
-    return Layout("compact", regions, SIDE_PANES, False)
+    regions[tab] = Region(0, body.y + top + 1, body.width, body.height - top - 1)
+    return Layout("compact", regions, choices.side_panes, False)
+
+
+def _taught(kind: str, area: Region, choices: Choices, lines: int) -> dict[str, Region]:
+    """The session, below the lesson while one is open."""
+    if not choices.lesson:
+        return _session(area, lines, True)
+    rows = 1 if choices.folded else max(area.height * choices.share(f"{kind} lesson") // 100, 6)
+    rest = Region(area.x, area.y + rows, area.width, area.height - rows)
+    return {LESSON: Region(area.x, area.y, area.width, rows), **_session(rest, lines, True)}
 
 
 def _zoomed(
@@ -128,48 +180,109 @@ def _columns(
     kind: str, body: Region, choices: Choices, lines: int, frame: dict[str, Region]
 ) -> Layout:
     if not choices.side:
-        return Layout(kind, frame | _session(body, lines, True))
+        return Layout(kind, frame | _taught(kind, body, choices, lines))
     if kind == "two":
-        left = body.width * choices.shares.get("two", SHARES["two"]) // 100
-        regions = frame | _session(Region(0, body.y, left, body.height), lines, True)
-        upper = body.height * 45 // 100
+        left = body.width * choices.share("two") // 100
+        session = Region(0, body.y, left, body.height)
+        regions = frame | _taught(kind, session, choices, lines)
+        upper = body.height * choices.share("two variables") // 100
         right = body.width - left
-        tab = choices.tab if choices.tab != "variables" else "value"
+        tab = choices.tab if choices.tab not in ("variables", LESSON) else "value"
         regions["variables"] = Region(left, body.y, right, upper)
         regions["tabs"] = Region(left, body.y + upper, right, 1)
         regions[tab] = Region(left, body.y + upper + 1, right, body.height - upper - 1)
-        return Layout("two", regions, SIDE_PANES[1:])
-    middle = body.width * choices.shares.get("three", SHARES["three"]) // 100
-    left = (body.width - middle) * LEFT // 100
+        return Layout("two", regions, SIDE_PANES[1:-1])
+    middle = body.width * choices.share("three") // 100
+    left = (body.width - middle) * choices.share("three left") // 100
     right = body.width - left - middle
-    settings = 9
-    value = (body.height * 60) // 100
-    regions = frame | _session(Region(left, body.y, middle, body.height), lines, True)
-    regions["variables"] = Region(0, body.y, left, body.height - settings)
-    regions["settings"] = Region(0, body.y + body.height - settings, left, settings)
-    regions["value"] = Region(left + middle, body.y, right, value)
-    regions["plan"] = Region(left + middle, body.y + value, right, body.height - value)
-    return Layout("three", regions)
+    rest = body.height - SETTINGS_ROWS
+    watch = rest * choices.share("three watch") // 100
+    value = body.height * choices.share("three value") // 100
+    stack = (body.height - value) // 2
+    session = Region(left, body.y, middle, body.height)
+    regions = frame | _taught(kind, session, choices, lines)
+    regions["variables"] = Region(0, body.y, left, rest - watch)
+    regions["watch"] = Region(0, body.y + rest - watch, left, watch)
+    regions["settings"] = Region(0, body.y + rest, left, SETTINGS_ROWS)
+    x, y = left + middle, body.y + value
+    regions["value"] = Region(x, body.y, right, value)
+    regions["plan"] = Region(x, y + stack, right, body.height - value - stack)
+    tabs = 1 if len(STACK) > 1 else 0
+    if tabs:
+        regions["tabs"] = Region(x, y, right, 1)
+    regions[choices.stack] = Region(x, y + tabs, right, stack - tabs)
+    return Layout("three", regions, STACK if tabs else ())
+
+
+LOWER_EDGES = {
+    "two variables": "variables", "three watch": "variables", "three value": "value",
+    "two lesson": LESSON, "three lesson": LESSON,
+}  # fmt: skip
 
 
 def border_at(layout: Layout, x: int, y: int) -> str:
-    """The layout's kind when (x, y) is on the border between the session and the panes, else ''."""
+    """The border on which (x, y) is, by its name in SHARES; '' on none."""
     session, tabs = layout.regions.get("transcript"), layout.regions.get("tabs")
     if session is None or (tabs is None and "settings" not in layout.regions):
         return ""
     if layout.kind == "compact":
-        return "compact" if tabs is not None and y == tabs.y and x > tabs.right - 20 else ""
+        border = _drawer(layout)
+        return border if tabs is not None and y == tabs.y and x > tabs.right - 20 else ""
+    for border, pane in LOWER_EDGES.items():
+        if border.startswith(layout.kind) and pane in layout.regions:
+            above = layout.regions[pane]
+            on_frame = y == above.bottom - 1 or (y == above.bottom and x > above.right - 20)
+            if on_frame and above.x < x < above.right - 1:
+                return border
     if layout.kind in ("two", "three") and 1 <= y:
-        return layout.kind if abs(x - session.right + 0.5) < 1 else ""
+        if abs(x - session.right + 0.5) < 1:
+            return layout.kind
+        if layout.kind == "three" and abs(x - session.x + 0.5) < 1:
+            return "three left"
     return ""
 
 
-def share_at(kind: str, width: int, height: int, x: int, y: int) -> int:
-    """The session's part in percent when its border is put at (x, y)."""
-    if kind == "compact":
-        return 100 * (y - 1) // max(height - 2, 1)
-    if kind == "two":
-        return 100 * (x + 1) // max(width, 1)
-    # Three columns: left is a part of what the middle leaves, and x = left + middle.
-    part = LEFT / 100
+def _drawer(layout: Layout) -> str:
+    """The border above the drawer, which has another place while the lesson is in it."""
+    return "compact lesson" if LESSON in layout.regions else "compact"
+
+
+def border_of(layout: Layout, pane: str) -> str:
+    """The border that moves up and down at a pane, '' where there is none."""
+    if "transcript" not in layout.regions:  # one pane has the whole screen
+        return ""
+    if layout.kind == "compact":
+        return _drawer(layout)
+    if LESSON in layout.regions and pane in (LESSON, "prompt", "transcript"):
+        return f"{layout.kind} lesson"
+    if pane in ("prompt", "transcript") or "variables" not in layout.regions:
+        return ""
+    if layout.kind == "two":
+        return "two variables"
+    return "three watch" if pane in ("variables", "watch", "settings") else "three value"
+
+
+def share_at(border: str, layout: Layout, choices: Choices, x: int, y: int) -> int:
+    """The percentage of a border that is put at (x, y)."""
+    bar, session = layout.regions["keybar"], layout.regions["transcript"]
+    width, top = bar.width, min(session.y, layout.regions.get(LESSON, session).y)
+    height = max(bar.y - top, 1)
+    if border.startswith("compact"):
+        return _percent(y - top, height)
+    if border in ("two variables", "three value", "two lesson", "three lesson"):
+        return _percent(y + 1 - top, height)
+    if border == "two":
+        return _percent(x + 1, width)
+    if border == "three left":
+        return _percent(x + 1, width - session.width)
+    if border == "three watch":
+        rest = height - SETTINGS_ROWS
+        return _percent(rest - (y + 1 - top), rest)
+    # The left column is a part of what the middle leaves, and x = left + middle.
+    part = choices.share("three left") / 100
     return round(100 * (x + 1 - part * width) / ((1 - part) * max(width, 1)))
+
+
+def _percent(part: int, whole: int) -> int:
+    """The smallest percentage of `whole` that is `part` once it is rounded down."""
+    return -(-100 * part // max(whole, 1))

@@ -85,6 +85,11 @@ def human_bytes(count: int | None) -> str:
     return f"{size:.0f} TB"
 
 
+def counted(count: int, word: str) -> str:
+    """'1 cell', '12,000 cells'."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def human_seconds(seconds: float) -> str:
     """A duration as people say it: '350 us', '1.8 ms', '2.41 s', '3 min 20 s'."""
     if seconds < 1e-3:

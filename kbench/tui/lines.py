@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from kbench.tui import keys
 from kbench.tui.glyphs import UNICODE, Glyphs
+from kbench.tui.palette import MUTED
+from kbench.tui.text import wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from textual.selection import Selection
+
+ACTION = re.compile(r"\{(\w+)\}")
 
 
 class LineView(ScrollView, can_focus=True):
@@ -48,8 +56,41 @@ class LineView(ScrollView, can_focus=True):
 
     def refit(self) -> None:
         """Take over a changed number of rows and draw again."""
+        self.refit_from(0)
+
+    def refit_from(self, since: int) -> None:
+        """Take over a changed number of rows and draw those from row `since` on again."""
         self.virtual_size = Size(0, self.row_count() + self.header_rows)
-        self.refresh()
+        top = max(since + self.header_rows - self.scroll_offset.y, 0) if since else 0
+        width, height = self.size
+        if top == 0:
+            self.refresh()
+        elif top < height:
+            self.refresh(Region(0, top, width, height - top))
+
+    def folded(self, lines: Iterable[Content | str]) -> list[Content]:
+        """Words of the workbench as rows that fit, each behind a blank as its line is.
+
+        In plain text `{name}` stands for the key of an action.
+        """
+        told = [one if isinstance(one, Content) else self._told(one) for one in lines]
+        if not self.text_width:  # not laid out yet
+            return told
+        width = max(self.text_width - 1, 4)
+        rows: list[Content] = []
+        for line in told:
+            first, *rest = wrap(line, width)
+            rows += [first, *(Content(" ") + row for row in rest)]
+        return rows
+
+    def _told(self, text: str) -> Content:
+        words = ACTION.sub(lambda found: self.key_word(found[1]), text)
+        return Content.styled(f" {words}", MUTED)
+
+    def key_word(self, ident: str) -> str:
+        """The key of an action, as the user has it."""
+        word = getattr(self.app, "key_word", None)
+        return word(ident) if word else keys.named(ident).keys
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """All rows, for parents with an automatic height."""

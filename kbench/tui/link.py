@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from kbench.workbench.base import Completion, Session
     from kbench.workbench.history import History
 
+# A key passes three threads on its way to the screen. While the session's thread reads a flood of
+# output each hand-over waits so long, which by default is ten times as much.
+SWITCH_SECONDS = 0.0005
+YOUNG, MIDDLE, OLD = 5_000, 20, 20  # thresholds of the collector of unreachable objects
+
+
 @dataclass
 class Opened:
     """A session that is not started yet, and where the user's files are, if anywhere."""
@@ -32,11 +40,33 @@ Opener = Callable[[], Opened]
 
 def open_kernel() -> Opened:
     """A session on a kernel process of its own, and the history of all sessions."""
-    from kbench.engine import config
+    from kbench.engine import folders
     from kbench.workbench.history import History
     from kbench.workbench.session import KernelSession
 
-    return Opened(KernelSession(), History(), config.state_dir())
+    return Opened(_smooth(KernelSession()), History(), folders.state_dir())
+
+
+def open_existing(kernel: Any) -> Opened:
+    """A session in a kernel that runs already: an `existing.Kernel`."""
+    from kbench.engine import folders
+    from kbench.workbench.attached import AttachedSession
+    from kbench.workbench.history import History
+
+    return Opened(_smooth(AttachedSession(kernel)), History(), folders.state_dir())
+
+
+def _smooth(session: Session) -> Session:
+    """Have the collector pass over all that is loaded once the kernel is there.
+
+    The half a million objects of the packages, looked through each time, stop the screen for 50 ms
+    and more. Only for a process that is the workbench's alone.
+    """
+    from kbench.workbench.events import Started
+
+    gc.set_threshold(YOUNG, MIDDLE, OLD)
+    session.events.subscribe(lambda event: gc.freeze() if isinstance(event, Started) else None)
+    return session
 
 
 class AskFailed(Exception):
@@ -55,8 +85,10 @@ class Link:
         self._closed = False
         self._lock = threading.Lock()
 
-    def start(self) -> None:
+    def start(self, opener: Opener | None = None) -> None:
         """Load and start the session in a thread; `LinkReady` or `LinkFailed` follows."""
+        self._opener = opener or self._opener
+        sys.setswitchinterval(SWITCH_SECONDS)
         threading.Thread(target=self._open, name="kbench-open", daemon=True).start()
 
     def _open(self) -> None:
@@ -104,12 +136,13 @@ class Link:
         """Run something slow of the session in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
-    def close(self) -> None:
-        """End the session; waits until the kernel is gone."""
+    def close(self, failed: bool = False) -> None:
+        """End the session; waits until the kernel is gone. `failed`: not as its user wished."""
         with self._lock:
             self._closed = True
             session = self.session
         if session is not None:
+            session.journal.unfinished |= failed
             session.shutdown()
         if self.history is not None:
             self.history.close()

@@ -7,6 +7,8 @@ from typing import Any
 
 from textual.message import Message
 
+from kbench.tui.geometry import TITLES
+
 
 class SessionEvent(Message):
     """Something the kernel session reports; `event` is one of `workbench.events`."""
@@ -34,10 +36,11 @@ class LinkFailed(Message):
 
 
 class Submitted(Message):
-    """The prompt's text shall run."""
+    """The prompt's text shall run; `now`: by the key that runs it whatever it is."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, now: bool = False) -> None:
         self.code = code
+        self.now = now
         super().__init__()
 
 
@@ -58,6 +61,22 @@ class ShowValue(Message):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        super().__init__()
+
+
+class TraceNan(Message):
+    """What made the first NaN in a `name`, a cell's `code` or a recorded `function` is wanted."""
+
+    def __init__(self, **wanted: str) -> None:
+        self.wanted = wanted
+        super().__init__()
+
+
+class CompareWanted(Message):
+    """An expression shall be compared on several engines or under several settings."""
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
         super().__init__()
 
 
@@ -97,9 +116,10 @@ class ShowPane(Message):
 
 
 class TitleChanged(Message):
-    """A pane's title line has changed."""
+    """A pane's title line has changed; `note` is what stands of it beside tabs."""
 
-    def __init__(self, pane: str, title: str) -> None:
+    def __init__(self, pane: str, title: str, note: str | None = None) -> None:
         self.pane = pane
         self.title = title
+        self.note = title.removeprefix(TITLES[pane]).lstrip(": ") if note is None else note
         super().__init__()

@@ -6,18 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from textual.content import Content
-
 from kbench.tui import rows as model
 from kbench.tui.link import AskFailed, Latest, Work
 from kbench.tui.messages import TitleChanged
 from kbench.tui.outline import root_of
-from kbench.tui.screens import overlays
-from kbench.tui.widgets.plan import PlanTable
+from kbench.tui.seeking import Seeker
+from kbench.tui.widgets.picture import Look
 from kbench.tui.widgets.settings import SettingsPane
 from kbench.tui.widgets.value import ValuePane
 from kbench.tui.widgets.value_grid import View
 from kbench.tui.widgets.variables import VariablesTable
+from kbench.tui.writing import Writer
 
 if TYPE_CHECKING:
     from kbench.tui.screens.main import MainScreen
@@ -33,9 +32,10 @@ class Panes:
         self.screen = screen
         self._dirty: set[str] = set()
         self._all = True  # every name must be asked for: first time, or another kernel
-        self._plan_dirty = True
         self._parts_dirty = False
-        self._requests = {name: Latest(self._work) for name in ("variables", "value", "plan")}
+        self._requests = {name: Latest(self._work) for name in ("variables", "value")}
+        self.seeker = Seeker(screen)
+        self.writer = Writer(screen)
         self.round_trips: list[float] = []
 
     def _work(self, work: Work) -> None:
@@ -54,12 +54,20 @@ class Panes:
 
     def kernel_started(self) -> None:
         """A kernel answers: everything is asked for anew."""
-        self._all, self._plan_dirty = True, True
+        self._all = True
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed()
         self.refresh()
 
     def kernel_lost(self) -> None:
         """Nothing of the old kernel can be asked any more; what is shown says so."""
         self._all = True
+        self.screen.watching.forget()
+        self.screen.deriving.forget()
+        self.screen.plans.forget()
+        self.screen.graphs.forget()
         for kind in (VariablesTable, ValuePane):
             pane = self._find(kind)
             if pane is not None:
@@ -68,20 +76,30 @@ class Panes:
     def changed(self, names: list[str]) -> None:
         """The kernel has pushed names whose rows are old."""
         self._dirty.update(names)
-        self._plan_dirty = True
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed(names)
         self.refresh()
 
     def cell_done(self) -> None:
         """A run may have been recorded, and symbols may have been fed or evaluated."""
-        self._plan_dirty = True
         table = self._find(VariablesTable)
         if table is not None:
             symbols = (name for name, row in table.known.items() if row.kind in SYMBOLS)
             self._dirty.update(symbols)
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed()
         self.refresh()
 
     def shown_changed(self) -> None:
         """Another set of panes is on the screen: they catch up."""
+        self.screen.watching.refresh()
+        self.screen.deriving.refresh()
+        self.screen.plans.refresh()
+        self.screen.graphs.refresh()
         self.refresh()
 
     def refresh(self) -> None:
@@ -91,8 +109,6 @@ class Panes:
         names_shown = self.screen.shows("variables") or self.screen.shows("value")
         if names_shown and (self._all or self._dirty or self._parts_dirty):
             self._requests["variables"].submit(self._fetch_rows)
-        if self._plan_dirty and self.screen.shows("plan"):
-            self._requests["plan"].submit(self._fetch_plan)
 
     def parts_wanted(self) -> None:
         """A model was unfolded, or its rows were scrolled to."""
@@ -184,8 +200,9 @@ class Panes:
 
     def open_graph(self, name: str) -> None:
         """Show how a name comes about and go there."""
-        if self.show_value(name, as_graph=True):
-            self.screen.action_pane("value")
+        table = self._find(VariablesTable)
+        if table is not None and table.find(name) is not None:
+            self.screen.graphs.open(name)
 
     def fetch_graph(self, name: str) -> None:
         """Fetch a graph for the value pane."""
@@ -196,9 +213,9 @@ class Panes:
         if pane is None or name != pane.shown:
             return
         try:
-            data = await self.link.ask("graph", name=name)
+            data = await self.link.ask("graph", name=name, start=0)
         except AskFailed as error:
-            pane.fail(str(error))
+            pane.tell(str(error))
             return
         if name == pane.shown:
             pane.show_graph(data)
@@ -219,18 +236,45 @@ class Panes:
         if view.index:
             arguments["index"] = list(view.index)
             arguments["row_axis"], arguments["col_axis"] = view.row_axis, view.col_axis
-        stats = pane.stats or (pane.row.stats if pane.row else None)
-        if stats is not None and isinstance(stats.low, float) and isinstance(stats.high, float):
-            arguments["limits"] = [stats.low, stats.high]
+        arguments |= self._limits(pane)
         began = self.screen.bench.clock()
         try:
             data = await self.link.ask("window", **arguments)
         except AskFailed as error:
-            pane.fail(str(error))
+            pane.tell(str(error))
             return
         self.round_trips.append(self.screen.bench.clock() - began)
         if view.name == pane.shown:
             pane.show_window(model.Window.of(data))
+
+    def fetch_picture(self, look: Look) -> None:
+        """Fetch a picture for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_picture(look))
+
+    async def _fetch_picture(self, look: Look) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or look.name != pane.shown:
+            return
+        arguments: dict[str, Any] = {"size": list(look.size), "colours": look.colours}
+        if look.index:
+            arguments["index"] = list(look.index)
+        if look.col_axis is not None:
+            arguments |= {"row_axis": look.row_axis, "col_axis": look.col_axis}
+        try:
+            data = await self.link.ask("image", name=look.name, **arguments, **self._limits(pane))
+        except AskFailed as error:
+            pane.refuse_picture(str(error))
+            return
+        if look.name == pane.shown:
+            pane.show_picture(model.Picture.of(data))
+
+    @staticmethod
+    def _limits(pane: ValuePane) -> dict[str, list[float]]:
+        """The range of the whole array, to which shades refer, as an argument of a request."""
+        stats = pane.stats or (pane.row.stats if pane.row else None)
+        if stats is None or stats.low is None or stats.high is None:
+            return {}
+        return {"limits": [float(stats.low), float(stats.high)]}
 
     async def exact(self, name: str) -> None:
         """Statistics of every element of a large array."""
@@ -249,43 +293,15 @@ class Panes:
         if pane is not None and pane.shown == name:
             pane.show_stats(stats)
 
-    async def next_nan(self) -> None:
-        """Go to the next element that is not finite."""
-        pane = self._find(ValuePane)
-        if pane is None or pane.target is None:
-            return
-        try:
-            data = await self.link.ask(
-                "find", name=pane.shown, what="bad", after=list(pane.full_index())
-            )
-        except AskFailed as error:
-            pane.fail(str(error))
-            return
-        found = data.get("index")
-        if found is None:
-            self.screen.notify("every value is finite", timeout=2, markup=False)
-            return
-        pane.go_to_index([int(one) for one in found])
-
-    async def full_value(self) -> None:
-        """The cell under the cursor in full precision."""
-        pane = self._find(ValuePane)
-        if pane is None or pane.target is None:
-            return
-        index = pane.full_index()
-        text = pane.grid.cell(*pane.grid.at)[0] or ""
-        place = ", ".join(str(one) for one in index)
-        name = pane.shown if pane.row is None else pane.row.expression
-        code = f"{name}[{place}]" if index else name
-        overlays.show_text(self.screen, code, [Content(text)])
-
-    # ------------------------------------------------------------------ settings and plan
+    # ------------------------------------------------------------------ settings
 
     def show_settings(self, settings: dict[str, Any]) -> None:
         """What is set, as the kernel says it."""
-        pane = self._find(SettingsPane)
+        pane, value = self._find(SettingsPane), self._find(ValuePane)
         if pane is not None:
             pane.show(settings)
+        if value is not None:
+            value.settings_changed(settings)
 
     def assign(self, name: str, value: Any) -> None:
         """Set one setting; the kernel's answer is shown, be it a refusal."""
@@ -307,17 +323,3 @@ class Panes:
         pane = self._find(SettingsPane)
         if pane is not None:
             pane.refuse(reason)
-
-    async def _fetch_plan(self) -> None:
-        self._plan_dirty = False
-        table = self._find(PlanTable)
-        try:
-            data = await self.link.ask("plan")
-        except AskFailed as error:
-            self._plan_dirty = True
-            self.screen.on_title_changed(TitleChanged("plan", f"Plan: {error}"))
-            return
-        if table is not None:
-            table.show(data.get("run"))
-
-

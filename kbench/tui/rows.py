@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,7 +147,7 @@ class Window:
     rows: tuple[int, int, int]
     cols: tuple[int, int, int]
     cells: list[list[str]] = field(default_factory=list)
-    heat: list[list[int | None]] = field(default_factory=list)
+    heat: list[str] = field(default_factory=list)  # a digit per cell, '-' for none
     version: int | None = None
 
     @classmethod
@@ -164,6 +165,47 @@ class Window:
             heat=reply["heat"],
             version=reply.get("version"),
         )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An array, or a part of one, as pixels of one byte, or of three in colours."""
+
+    shape: tuple[int, ...]
+    index: tuple[int, ...]
+    axes: tuple[int, int, int | None]  # rows, columns, channels
+    data_format: str
+    colours: bool
+    limits: tuple[float, float]
+    size: tuple[int, int]
+    pixels: bytes
+    top: int = 254  # the brightest level; one above it marks what is not finite
+
+    @classmethod
+    def of(cls, reply: Mapping[str, Any]) -> Picture:
+        """From the reply to `image`."""
+        low, high = (_real(one) or 0.0 for one in reply["limits"])
+        return cls(
+            shape=tuple(reply["shape"]),
+            index=tuple(reply["index"]),
+            axes=tuple(reply["axes"]),
+            data_format=str(reply["data_format"]),
+            colours=bool(reply["colours"]),
+            limits=(low, high),
+            size=(int(reply["size"][0]), int(reply["size"][1])),
+            pixels=b64decode(reply["pixels"]),
+        )
+
+    @property
+    def free_axes(self) -> list[int]:
+        """The axes that lead to other pictures: neither shown nor the channels."""
+        return [axis for axis in range(len(self.shape)) if axis not in self.axes]
+
+    def pixel(self, row: int, col: int) -> tuple[int, int, int] | None:
+        """Red, green and blue from 0 to `top`; None where the number is not finite."""
+        at = row * self.size[1] + col
+        part = self.pixels[3 * at : 3 * at + 3] if self.colours else self.pixels[at : at + 1] * 3
+        return None if part[0] > self.top else (part[0], part[1], part[2])
 
 
 def rows_of(data: Mapping[str, Any]) -> list[Row]:

@@ -1,21 +1,33 @@
 r"""Pictures of the workbench, drawn without a terminal and the same every time.
 
-A script (`.kbs`) is lines of text: what stands there is typed and run, except for lines that begin
-with `:press key key ...`, `:type text` and `#` for remarks; `\n` in a line breaks it. Cells run for
-real in this process, one after another; clock and timings are fixed.
+A script (`.kbs`) is lines of text: what stands there is typed and run (`\n` in a line breaks it),
+except for `#` remarks and lines that begin with a colon:
+
+    :press KEY KEY ...  keys by their names, one after the other
+    :type TEXT          typed where the cursor is, at the prompt or in a dialog
+    :size 100x30        of the screen, unless the command line says another
+    :took 31 4.2 ...    microseconds of the steps of the runs that follow, as recorded
+
+Cells run for real in this process, one after another; clock and timings are fixed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import os
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from textual.widgets import Input
 
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.link import Opened
@@ -24,14 +36,32 @@ from kbench.tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
+    from kbench.engine.trace import RunRecord
     from kbench.workbench.base import Reply, Session
 
 THREADS = 2
 SECONDS = 0.0012  # what every cell and every step of a plan is said to have taken
+LIMITS = {  # of the machine on which the steps of docs/plan.kbs were recorded
+    "copy_gb_per_s": 30.8,
+    "gemm_float32": 405.0,
+    "gemm_float64": 200.0,
+    "threads": THREADS,
+}
 PAUSE = 0.05
 SHORT = 0.3  # seconds: longer than the inspector gathers changes
 LONG = 1.6  # longer than a changed row stays marked
 MOST_PAUSES = 600
+UNHURRIED = 600.0
+_SIZE = re.compile(r"(\d{2,4})x(\d{1,3})")
+_NUMBERS = re.compile(r"[\d.]+( [\d.]+)*")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What to do, as (command, argument) with the commands run, press, type and took."""
+
+    steps: list[tuple[str, str]]
+    size: tuple[int, int] = (120, 40)
 
 
 def render(
@@ -44,29 +74,45 @@ def render(
         ValueError: a line of the script that makes no sense, or an unknown theme.
     """
     lines = Path(script).read_text(encoding="utf-8").splitlines() if script else []
-    with _compiling_at_once():
-        svg = asyncio.run(_draw(size or (120, 40), theme or "", _steps(lines)))
+    wanted = parse(lines)
+    with _compiling_at_once(), _without_hurry(), tempfile.TemporaryDirectory() as folder:
+        svg = asyncio.run(_draw(size or wanted.size, theme or "", wanted.steps, folder))
     Path(out).write_text(svg, encoding="utf-8")
 
 
-def _steps(lines: list[str]) -> list[tuple[str, str]]:
-    """The script as (command, argument): run, press or type."""
+def parse(lines: list[str]) -> Script:
+    """Read a script.
+
+    Raises:
+        ValueError: a line that makes no sense.
+    """
     steps: list[tuple[str, str]] = []
+    size = Script.size
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
+        command, _, argument = line[1:].partition(" ")
         if not line.startswith(":"):
             steps.append(("run", line.replace("\\n", "\n")))
-            continue
-        command, _, argument = line[1:].partition(" ")
-        if command not in ("press", "type") or not argument:
-            raise ValueError(f"line {number}: {line!r} is none of :press KEYS, :type TEXT")
-        steps.append((command, argument))
-    return steps
+        elif command == "size" and (found := _SIZE.fullmatch(argument)):
+            size = (int(found[1]), int(found[2]))
+        elif command == "took" and _NUMBERS.fullmatch(argument):
+            steps.append((command, argument))
+        elif command in ("press", "type") and argument:
+            steps.append((command, argument))
+        else:
+            known = ":press KEYS, :type TEXT, :size 120x40, :took MICROSECONDS"
+            raise ValueError(f"line {number}: {line!r} is none of {known}")
+    return Script(steps, size)
 
 
-async def _draw(size: tuple[int, int], theme: str, steps: list[tuple[str, str]]) -> str:
-    app = WorkbenchApp(lambda: Opened(_fixed_session()), theme=theme, clock=lambda: 0.0)
+async def _draw(
+    size: tuple[int, int], theme: str, steps: list[tuple[str, str]], folder: str
+) -> str:
+    timing, console = _Timing(), Console(file=io.StringIO(), color_system="truecolor")
+    app = WorkbenchApp(lambda: Opened(_fixed_session(timing)), theme=theme, clock=lambda: 0.0)
+    app.console = console  # a terminal that can draw all colours
+    app.progress_file = Path(folder) / "lessons.json"  # a picture shows nobody's progress
     try:
         async with app.run_test(size=size) as pilot:
             await _settle(pilot)
@@ -79,15 +125,26 @@ async def _draw(size: tuple[int, int], theme: str, steps: list[tuple[str, str]])
                     prompt.action_run()
                 elif command == "press":
                     await pilot.press(*argument.split())
+                elif command == "took":
+                    timing.steps = [float(one) / 1e6 for one in argument.split()]
                 else:
-                    app.screen.query_one(Prompt).insert(argument)
+                    _type(app, argument)
                 await _settle(pilot)
             await _settle(pilot, LONG)
             svg = app.export_screenshot(title="kbench", simplify=True)
     finally:
+        timing.stop()
         app.link.close()
     # Rich names its styles after a hash of everything; a fixed name keeps differences readable.
     return re.sub(r"terminal-\d+", "terminal-kbench", svg)
+
+
+def _type(app: WorkbenchApp, text: str) -> None:
+    """At the cursor of a dialog, or else of the prompt."""
+    if isinstance(app.focused, Input):
+        app.focused.insert_text_at_cursor(text)
+    else:
+        app.screen.query_one(Prompt).insert(text)
 
 
 async def _settle(pilot: Pilot[Any], seconds: float = SHORT) -> None:
@@ -101,46 +158,83 @@ async def _settle(pilot: Pilot[Any], seconds: float = SHORT) -> None:
             return
 
 
-def _fixed_session() -> Session:
-    """A session in this process whose cells and steps all take the same time."""
+class _Timing:
+    """Gives the steps of every run the seconds that were recorded once."""
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+        self.stop: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Stand before all who listen to runs."""
+        from kbench.engine import trace
+
+        self.stop = trace.ran.subscribe(self.fix)
+
+    def fix(self, record: RunRecord) -> None:
+        """Replace what was measured, before anybody else sees the record."""
+        taken = [*self.steps[: len(record.steps)]]
+        taken += [SECONDS] * (len(record.steps) - len(taken))
+        record.steps[:] = [
+            dataclasses.replace(step, seconds=seconds)
+            for step, seconds in zip(record.steps, taken, strict=True)
+        ]
+        record.seconds = sum(taken)
+
+
+def _fixed_session(timing: _Timing) -> Session:
+    """A session in this process that tells nothing of this machine and its speed."""
     from kbench.engine import config
     from kbench.workbench.journal import Journal
-    from kbench.workbench.session import LocalSession
+    from kbench.workbench.local import LocalSession
 
     class FixedSession(LocalSession):
-        """Whatever tells seconds tells `SECONDS`."""
+        """Whatever tells seconds tells `SECONDS`, but for the steps of runs."""
 
         def start(self) -> None:
             config.assign("num_threads", THREADS)
+            timing.start()
             super().start()
             self.request("trace", on=True)
 
         def _emit(self, event: Any) -> None:
             if any(field.name == "seconds" for field in dataclasses.fields(event)):
                 event = dataclasses.replace(event, seconds=SECONDS)
+            if any(field.name == "data" for field in dataclasses.fields(event)):
+                event = dataclasses.replace(event, data=_timeless(event.data))
             super()._emit(event)
 
         def request(self, verb: str, **arguments: Any) -> Future[Reply]:
             future = super().request(verb, **arguments)
-            if verb == "plan":
-                reply = future.result()
-                future = Future()
-                future.set_result(_timeless(reply))
+            data = future.result().get("data") or {}
+            if verb == "plan" and data:
+                data["limits"] = LIMITS
+                if data["run"]:
+                    data["run"].update(kernels=[], compiled=0, loaded=0, pending=0)
             return future
 
     return FixedSession(Journal(None))
 
 
-def _timeless(reply: Reply) -> Reply:
-    """A reply to `plan` in which every step takes `SECONDS`."""
-    run = (reply.get("data") or {}).get("run")
-    if run:
-        run["seconds"] = SECONDS * len(run["rows"])
-        for row in run["rows"]:
-            row["seconds"] = SECONDS
-            row["gb_per_s"] = row["bytes"] / SECONDS / 1e9
-            row["gflop_per_s"] = row["flops"] / SECONDS / 1e9
-    return reply
+def _timeless(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the kernel tells, as if it had taken `SECONDS`."""
+    return {name: SECONDS if name == "seconds" else value for name, value in data.items()}
+
+
+@contextmanager
+def _without_hurry() -> Iterator[None]:
+    """On a busy machine, what is quick elsewhere must not be put off as slow."""
+    from kbench.workbench import gradient_verbs, nan_verbs, watches
+
+    modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
+    before = [module.BUDGET for module in modules]
+    for module in modules:
+        module.BUDGET = UNHURRIED
+    try:
+        yield
+    finally:
+        for module, budget in zip(modules, before, strict=True):
+            module.BUDGET = budget
 
 
 @contextmanager

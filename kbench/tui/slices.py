@@ -19,38 +19,41 @@ class Target:
 def parse(text: str, shape: Sequence[int], here: Target) -> Target:
     """The place that `text` names.
 
-    With colons, they are the shown axes and numbers the slice. With one number per axis, the cell;
-    with two numbers (or one), the cell on the slice that is shown.
+    With colons, they are the shown axes and numbers the slice; `100:` begins at 100. With
+    one number per axis, the cell; with two numbers (or one), the cell on the slice that is shown.
 
     Raises:
         ValueError: the text is no index of this shape; the message is for the user.
     """
-    parts = [one.strip() for one in text.strip().strip("[]()").split(",") if one.strip()]
+    inside = text.strip().partition("[")[2] if "[" in text else text.strip()
+    parts = [one.strip() for one in inside.strip("]()").split(",") if one.strip()]
     if not parts:
         raise ValueError("write an index such as 0, :, :, 3 or 12, 5")
     rank = len(shape)
-    if ":" in parts or "..." in parts:
+    if "..." in parts or any(":" in one for one in parts):
         return _slice(parts, shape)
     numbers = [_number(one) for one in parts]
     if len(numbers) == rank:
-        index = [_inside(number, size, axis) for axis, (number, size) in
-                 enumerate(zip(numbers, shape, strict=True))]
-        return _with_cell(index, here)
+        index = [
+            _inside(number, size, axis)
+            for axis, (number, size) in enumerate(zip(numbers, shape, strict=True))
+        ]
+        return with_cell(index, here)
     shown = [axis for axis in (here.row_axis, here.col_axis) if axis is not None]
     if len(numbers) <= len(shown):
         index = list(here.index)
         for number, axis in zip(numbers, shown, strict=False):
             index[axis] = _inside(number, shape[axis], axis)
-        return _with_cell(index, here)
+        return with_cell(index, here)
     raise ValueError(f"{len(numbers)} numbers do not fit rank {rank}")
 
 
-def _with_cell(index: list[int], here: Target) -> Target:
+def with_cell(index: Sequence[int], here: Target) -> Target:
+    """The slice, along the axes of `here`, that holds an element, and the element's cell on it."""
     row = index[here.row_axis] if here.row_axis is not None else 0
     col = index[here.col_axis] if here.col_axis is not None else 0
     fixed = tuple(
-        0 if axis in (here.row_axis, here.col_axis) else number
-        for axis, number in enumerate(index)
+        0 if axis in (here.row_axis, here.col_axis) else number for axis, number in enumerate(index)
     )
     return Target(fixed, here.row_axis, here.col_axis, (row, col))
 
@@ -62,16 +65,20 @@ def _slice(parts: list[str], shape: Sequence[int]) -> Target:
         parts = parts[:at] + [":"] * (rank - len(parts) + 1) + parts[at + 1 :]
     if len(parts) != rank:
         raise ValueError(f"{len(parts)} entries, but the array has {rank} axes")
-    free = [axis for axis, part in enumerate(parts) if part == ":"]
+    free = [axis for axis, part in enumerate(parts) if ":" in part]
     if len(free) > 2:
         raise ValueError("at most two axes can be shown: write at most two ':'")
     index = tuple(
-        0 if part == ":" else _inside(_number(part), shape[axis], axis)
+        0 if axis in free else _inside(_number(part), shape[axis], axis)
         for axis, part in enumerate(parts)
     )
-    if len(free) == 2:
-        return Target(index, free[0], free[1])
-    return Target(index, None, free[0])
+    row_axis, col_axis = (free[0], free[1]) if len(free) == 2 else (None, free[0])
+    begins = {axis: parts[axis].partition(":")[0].strip() for axis in free}
+    if not any(begins.values()):
+        return Target(index, row_axis, col_axis)
+    first = {axis: _inside(_number(one or "0"), shape[axis], axis) for axis, one in begins.items()}
+    row = 0 if row_axis is None else first[row_axis]
+    return Target(index, row_axis, col_axis, (row, first[col_axis]))
 
 
 def _number(text: str) -> int:
@@ -85,6 +92,41 @@ def _inside(number: int, size: int, axis: int) -> int:
     if not -size <= number < size:
         raise ValueError(f"{number} is outside axis {axis}, whose size is {size}")
     return number % size
+
+
+def cell_index(target: Target) -> tuple[int, ...]:
+    """The index, in the whole array, of the cell; of the first of the slice without one."""
+    index = list(target.index)
+    cell = target.cell or (0, 0)
+    for axis, number in ((target.row_axis, cell[0]), (target.col_axis, cell[1])):
+        if axis is not None:
+            index[axis] = number
+    return tuple(index)
+
+
+def free_axes(target: Target) -> list[int]:
+    """The axes that are not shown."""
+    shown = (target.row_axis, target.col_axis)
+    return [axis for axis in range(len(target.index)) if axis not in shown]
+
+
+def stepped(
+    index: Sequence[int], shape: Sequence[int], axes: Sequence[int], step: int
+) -> tuple[int, ...] | None:
+    """The index `step` slices further in C order over some axes, stopping at the ends.
+
+    None when it stands at that end already.
+    """
+    total, at = 1, 0
+    for axis in axes:
+        total, at = total * shape[axis], at * shape[axis] + index[axis]
+    wanted = max(0, min(at + step, total - 1))
+    if wanted == at:
+        return None
+    found = list(index)
+    for axis in reversed(axes):
+        wanted, found[axis] = divmod(wanted, shape[axis])
+    return tuple(found)
 
 
 def text_of(target: Target) -> str:

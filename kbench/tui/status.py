@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.tui.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.palette import MUTED
+from kbench.tui.text import one_line
 from kbench.tui.widgets.bars import Piece
+
+WIDE = 100  # cells from which on nothing is shortened
 
 
 @dataclass(frozen=True)
@@ -24,23 +27,30 @@ class Status:
     pid: int | None
     memory: int
     beat: int
+    attached: str = ""
+    pace: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pieces(now: Status, glyphs: Glyphs) -> list[Piece]:
+def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
     """The state first, then the settings, then the kernel's process; cut from the end."""
     found: list[Piece] = [("kbench", "bold"), state_piece(now, glyphs)]
+    far = pace_words(now.pace) if now.state == "busy" else ""
+    found += [(far, "$text-accent")] if far else []
     settings = now.settings
     if settings:
+        words = "learning phase" if width >= WIDE else "phase"
         phase = settings.get("learning_phase")
         found += [
             (f"eps {settings.get('epsilon')}", ""),
             (str(settings.get("floatx")), ""),
             (str(settings.get("image_data_format")), ""),
-            (f"phase {'fed' if phase is None else phase}", ""),
-            (f"{settings.get('num_threads')} thr", ""),
+            (f"{words} {'fed' if phase is None else phase}", ""),
+            (f"{settings.get('num_threads')} threads", ""),
         ]
-    if now.pid and now.state in ("idle", "busy"):
-        words = f" {human_bytes(now.memory)}" if now.memory else ""
+    words = f" {human_bytes(now.memory)}" if now.memory else ""
+    if now.attached:
+        found.insert(2, (f"attached to {now.attached[:12]}{words}", ""))
+    elif now.pid and now.state in ("idle", "busy"):
         found.append((f"kernel {now.pid}{words}", MUTED))
     return found
 
@@ -57,6 +67,8 @@ def tiny(now: Status, glyphs: Glyphs, width: int) -> list[Piece]:
 def state_piece(now: Status, glyphs: Glyphs) -> Piece:
     """The state in words, so that it does not depend on colour."""
     spin = glyphs.spinner[now.beat % len(glyphs.spinner)]
+    if now.state == "starting" and now.attached:
+        return f"{spin} waiting for the kernel {now.seconds:.1f} s", "$text-warning"
     if now.state == "starting":
         return f"{spin} kernel starting {now.seconds:.1f} s", "$text-warning"
     if now.state == "busy":
@@ -66,6 +78,36 @@ def state_piece(now: Status, glyphs: Glyphs) -> Piece:
         return "! kernel dead" if now.state == "dead" else "! no kernel", "bold $text-error"
     took = f" {human_seconds(now.last_seconds)}" if now.last_seconds is not None else ""
     return f"idle{took}", "$text-success"
+
+
+def pace_words(pace: Mapping[str, Any]) -> str:
+    """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known."""
+    words = []
+    for name, done, total in pace.get("loops", ()):
+        words.append(f"{one_line(str(name), 12)} {int(done) + 1:,} of {int(total):,}")
+    rate = pace.get("rate")
+    if not words and pace.get("calls"):
+        words.append(f"{int(pace['calls']):,} calls")
+    if isinstance(rate, (int, float)) and rate > 0:
+        words.append(f"{rate:,.0f} calls/s" if rate >= 10 else _slow(rate))
+    left = pace.get("left")
+    if isinstance(left, (int, float)):
+        words.append(f"{_clock(left)} left")
+    return ", ".join(words)
+
+
+def _slow(rate: float) -> str:
+    return f"{rate:.1f} calls/s" if rate >= 1 else f"{1 / rate:.1f} s a call"
+
+
+def _clock(seconds: float) -> str:
+    """`40 s`, `1:20`, `2:05:00`."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def memory_of(pid: int) -> int:

@@ -88,7 +88,8 @@ class Table(LineView):
         self._at = 0
         self._touched = False  # the user has moved the cursor: it stays with its row
         self._flashing: set[str] = set()
-        self.empty_rows: list[Content] = []
+        self.empty_rows: Sequence[Content | str] = []
+        self._folded: list[Content] = []  # those, as rows that fit
 
     # ------------------------------------------------------------------ content
 
@@ -119,6 +120,7 @@ class Table(LineView):
         room = max(self.text_width - 1, 1)
         lengths = [[cell.cell_length for cell in cells] for _, cells in self._rows]
         self._widths = column_widths(self.columns, lengths, room, self.gap)
+        self._folded = [] if self._rows else self.folded(self.empty_rows)
         super().refit()
 
     def flash(self, names: set[str]) -> None:
@@ -149,7 +151,7 @@ class Table(LineView):
 
     def row_count(self) -> int:
         """The rows, or those that say there are none."""
-        return len(self._rows) or len(self.empty_rows)
+        return len(self._rows) or len(self._folded)
 
     def header(self, y: int) -> Content:
         """The titles of the columns."""
@@ -161,7 +163,7 @@ class Table(LineView):
     def row(self, y: int) -> Content:
         """One row."""
         if not self._rows:
-            return self.empty_rows[y]
+            return self._folded[y]
         name, cells = self._rows[y]
         mark = ">" if y == self._at and self.has_focus else " "
         mark = "*" if name in self._flashing and mark == " " else mark

@@ -14,6 +14,10 @@ from kbench.workbench.terminal import overwrite
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+# As those, but for the joiners that emoji and some scripts need within a word.
+_UNTYPED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -28,6 +32,17 @@ def safe(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(_escape, text.expandtabs(8))
+
+
+def typed(text: str) -> str:
+    """`text` for an editor: unsafe characters become the escapes that mean them in a Python string.
+
+    Line ends are of one kind, and the form feeds that part some sources into pages are left out.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "")
+    return _UNTYPED.sub(_escape, text)
 
 
 def one_line(text: str, width: int, ellipsis: str = "…") -> str:
@@ -78,3 +93,21 @@ def fold(content: Content, width: int) -> list[Content]:
     if text.isascii() and not content.spans:
         return [Content(text[at : at + width]) for at in range(0, len(text), width)]
     return content.fold(width)
+
+
+def wrap(line: Content, width: int, marks: str = " ") -> list[Content]:
+    """Cut one line into rows, behind one of `marks` where there is one in the last third."""
+    width = max(width, 2)
+    if len(line) * 2 <= width or line.cell_length <= width:
+        return [line]
+    rows: list[Content] = []
+    start, end = 0, len(line)
+    while start < end:
+        head = fold(line[start : start + width], width)[0]
+        text, cut = head.plain, len(head)
+        if start + cut < end:
+            at = max(text.rfind(mark, len(text) * 2 // 3) for mark in marks) + 1
+            cut = at if at > 1 else cut
+        rows.append(line[start : start + cut])
+        start += cut
+    return rows

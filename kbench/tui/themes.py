@@ -5,6 +5,18 @@ from __future__ import annotations
 from textual.theme import Theme
 
 DEFAULT = "kbench-dark"
+SHORT = {
+    "dark": "kbench-dark",
+    "light": "kbench-light",
+    "contrast": "kbench-contrast",
+    "ansi": "ansi-dark",
+}
+
+
+def full_name(name: str) -> str:
+    """A theme by its short name, or the name itself."""
+    return SHORT.get(name, name)
+
 
 THEMES = (
     Theme(
@@ -23,7 +35,7 @@ THEMES = (
     ),
     Theme(
         name="kbench-light",
-        primary="#1f6fa8",
+        primary="#1d699f",
         secondary="#2d7a63",
         accent="#9a5a00",
         success="#24702a",

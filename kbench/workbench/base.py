@@ -11,16 +11,21 @@ import codeop
 import dataclasses
 import itertools
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.engine.signal import Signal
-from kbench.workbench import events, terminal
+from kbench.workbench import events
 from kbench.workbench.journal import Journal
+from kbench.workbench.keeping import KEPT_TEXT, Keeper
 
 Reply = dict[str, Any]
-KEPT_TEXT = 200_000  # characters of printed text kept per cell for a notebook of the session
+
+
+UNSEEN = "unseen"  # not shown and not counted, but run again after a restart and exported
+FORGOTTEN = "forgotten"  # in no record at all
 
 
 @dataclass
@@ -33,8 +38,21 @@ class Cell:
     count: int | None = None
     seconds: float = 0.0
     replay_of: int | None = None
+    origin: str = ""  # empty for what was typed here
+    unseen: str = ""  # UNSEEN or FORGOTTEN: run by the front end for its own ends
     outputs: list[Any] = field(default_factory=list)
-    kept: int = 0
+    kept: int = 0  # characters of printed text, those included that were too many
+    rich: int = 0  # characters of everything else in `outputs`
+
+    @property
+    def again(self) -> tuple[str, int, str]:
+        """What a cell is made of that runs this one again."""
+        return self.code, self.ident, self.unseen
+
+    @property
+    def held(self) -> int:
+        """Characters in memory."""
+        return min(self.kept, KEPT_TEXT) + self.rich
 
 
 @dataclass(frozen=True)
@@ -54,10 +72,13 @@ class Session(abc.ABC):
     answer up to a timeout, so a user interface calls them from a worker thread.
     """
 
+    attached = ""  # the name of the kernel when it is not the session's own
+
     def __init__(self, journal: Journal | None = None) -> None:
         self.events = Signal("session.events")
         self.journal = journal or Journal.create()
         self.cells: dict[int, Cell] = {}
+        self._keeper = Keeper(self.journal)
         self._numbers = itertools.count(1)
 
     @abc.abstractmethod
@@ -69,8 +90,12 @@ class Session(abc.ABC):
         """Wait until `Started`; False when it did not come in time."""
 
     @abc.abstractmethod
-    def execute(self, code: str) -> int:
-        """Queue a cell and return its number; it runs after those queued before it."""
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        """Queue a cell and return its number; it runs after those queued before it.
+
+        `replay_of` is the cell whose place it takes in what is exported and run again later.
+        An `unseen` cell, UNSEEN or FORGOTTEN, takes no number of the history.
+        """
 
     @abc.abstractmethod
     def request(self, verb: str, **arguments: Any) -> Future[Reply]:
@@ -125,48 +150,57 @@ class Session(abc.ABC):
 
     def replayable(self) -> list[Cell]:
         """Cells that a restart runs again: those that ended by themselves, in order."""
-        return [one for one in self._all() if one.status in ("ok", "error")]
+        ended = (one for one in self._all() if one.status in ("ok", "error"))
+        return [one for one in ended if one.unseen != FORGOTTEN]
+
+    def adopt(self, cells: list[Cell]) -> list[Cell]:
+        """Take over what an earlier session typed and showed, under numbers of this session.
+
+        Here they count as past, so that a restart does not run them; returned is how they ended.
+        """
+        taken = renumbered(cells, self._numbers)
+        for cell in taken:
+            ran = cell.status in ("ok", "error", "interrupted")
+            own = dataclasses.replace(cell, status="past") if ran else cell
+            self._keeper.adopt(own)
+            self.cells[cell.ident] = own
+        return taken
 
     def _all(self) -> list[Cell]:
         """The cells at this moment, while other threads may add to them."""
         return list(self.cells.values())
 
-    def _new_cell(self, code: str, replay_of: int | None = None) -> Cell:
-        cell = Cell(next(self._numbers), code, replay_of=replay_of)
+    def _new_cell(self, code: str, replay_of: int | None = None, unseen: str = "") -> Cell:
+        cell = Cell(next(self._numbers), code, replay_of=replay_of, unseen=unseen)
         self.cells[cell.ident] = cell
         return cell
 
     def _emit(self, event: Any) -> None:
-        self.journal.record(event)
-        self._keep(event)
+        cell = self.cells.get(getattr(event, "cell", None) or 0)
+        if cell is None or cell.unseen != FORGOTTEN:
+            self.journal.record(event)
+            self._keep(event)
+        elif isinstance(event, events.CellDone):
+            del self.cells[cell.ident]
         self.events.emit(event)
-
 
     def _keep(self, event: Any) -> None:
         """Remember what a cell showed, for a notebook made of the session."""
         cell = self.cells.get(getattr(event, "cell", None) or 0)
-        if cell is None:
-            return
-        if isinstance(event, events.ClearOutput):
-            cell.outputs.clear()
-        elif isinstance(event, events.Stream):
-            _keep_text(cell, event)
-        elif isinstance(event, (events.Result, events.Error)) and cell.kept <= KEPT_TEXT:
-            cell.outputs.append(event)
+        if cell is not None:
+            self._keeper.take(self.cells.values(), cell, event)
 
 
-def _keep_text(cell: Cell, event: events.Stream) -> None:
-    """Remember printed text; what redraws a line, as progress bars do, takes the line's place."""
-    last = cell.outputs[-1] if cell.outputs else None
-    redraws = "\r" in event.text or "\b" in event.text
-    if redraws and isinstance(last, events.Stream) and last.name == event.name:
-        text = terminal.joined(last.text, event.text)
-        cell.kept += len(text) - len(last.text)
-        cell.outputs[-1] = dataclasses.replace(last, text=text)
-        return
-    cell.kept += len(event.text)
-    if cell.kept <= KEPT_TEXT:
-        cell.outputs.append(event)
+def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
+    """Copies of cells under other numbers; what they say of one another stays true."""
+    new = {one.ident: next(numbers) for one in cells}
+    copies = []
+    for one in cells:
+        outputs = [dataclasses.replace(event, cell=new[one.ident]) for event in one.outputs]
+        of = new.get(one.replay_of) if one.replay_of is not None else None
+        copy = dataclasses.replace(one, ident=new[one.ident], outputs=outputs, replay_of=of)
+        copies.append(copy)
+    return copies
 
 
 def completion(code: str, found: list[tuple[str, str]], start: int, end: int) -> Completion:
@@ -188,6 +222,12 @@ def jupyter_completion(code: str, position: int, found: dict[str, Any]) -> Compl
     kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
     start, end = found.get("cursor_start", position), found.get("cursor_end", position)
     return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))
+
+
+def settle(future: Future[Reply], reply: Reply) -> None:
+    """Give the answer, unless whoever asked has given up, be it at this moment."""
+    if future.set_running_or_notify_cancel():
+        future.set_result(reply)
 
 
 def failed_reply(verb: str, kind: str, reason: str) -> Reply:

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
-from dataclasses import dataclass
-from types import FrameType, TracebackType
+import unicodedata
+from types import TracebackType
 from typing import Any
 
+from kbench.engine import describe
 from kbench.engine.describe import printable
-from kbench.engine.errors import KbenchError, Operand, Place, is_internal, is_users
+from kbench.engine.errors import KbenchError, Operand, Place, is_users
+from kbench.workbench import keras_models, positions, suggestions
+from kbench.workbench.positions import Spot
 
-_LINES = 8
 _TEXT_LIMIT = 4_000
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The failing expression: its node, its operands' nodes by role, and the frame's names."""
-
-    lines: list[str]
-    first_line: int
-    arguments: list[tuple[str | None, ast.expr]]
-    frame: FrameType
+_LINE = 200
+_OUTERMOST, _INNERMOST = 2, 4  # lines of a long chain of calls that are told
 
 
 def safe_text(error: BaseException) -> str:
@@ -47,28 +40,53 @@ def detail(error: BaseException) -> dict[str, Any]:
     """What a front end needs to draw a KbenchError; empty for every other exception."""
     if not isinstance(error, KbenchError):
         return {}
-    call = _failing_call(error.__traceback__)
-    spans = _spans(error, call) if call is not None else {}
-    operands = [_operand_row(one, spans.get(place)) for place, one in enumerate(error.operands)]
+    path = positions.path(error.__traceback__)
+    spot = path[-1] if path and path[-1].node is not None else None
+    nodes = _nodes(error, spot) if spot is not None else {}
+    spans = {at: positions.span(node, spot) for at, node in nodes.items() if spot is not None}
+    operands = [_operand_row(one, spans.get(at)) for at, one in enumerate(error.operands)]
+    suggestion = _suggestion(error, nodes, spot)
+    chain, skipped = _chain(error, path[:-1])
     row: dict[str, Any] = {
         "kind": type(error).__name__,
         "function": error.function,
         "reason": printable(error.reason, _TEXT_LIMIT),
         "place": _place(error.place),
-        "suggestion": printable(error.suggestion, _TEXT_LIMIT) if error.suggestion else None,
+        "suggestion": printable(suggestion, _TEXT_LIMIT) if suggestion else None,
         "operands": operands,
-        "source": [] if call is None else [printable(one, 200) for one in call.lines],
-        "line": None if call is None else call.first_line,
+        "source": [] if spot is None else [printable(one, _LINE) for one in spot.lines],
+        "line": None if spot is None else spot.first,
+        "span": None if spot is None else spot.span,
+        "chain": chain,
+        "skipped": skipped,
+        "layer": _layer(error.__traceback__),
         "text": printable_lines(str(error)),
     }
     return {**row, "drawing": drawing(row)}
 
 
+def told(error: BaseException) -> str:
+    """The words of an error, its operands drawn in the user's expression where they stand there."""
+    try:
+        row = detail(error)
+    except Exception:  # the report of an error must not replace it
+        row = {}
+    if any(one["line"] is not None for one in row.get("operands", ())):
+        head = f"{row['function']}: {row['reason']}" if row["function"] else row["reason"]
+        return "\n".join([head, *(f"  {line}" for line in row["drawing"])])
+    words = [safe_text(error)]
+    if row.get("layer"):
+        words.append(f"  in {row['layer']}")
+    if row.get("suggestion") and not getattr(error, "suggestion", None):
+        words.append(f"  try {row['suggestion']}")
+    return "\n".join(words)
+
+
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without the engine's frames, which say nothing that the message does not."""
+    """The traceback without frames of the engine and of Keras, which say less than the message."""
     kept = []
     while traceback is not None:
-        if not is_internal(traceback.tb_frame.f_code.co_filename):
+        if is_users(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         traceback = traceback.tb_next
     result: TracebackType | None = None
@@ -96,124 +114,99 @@ def _operand_row(operand: Operand, span: tuple[int, int, int] | None) -> dict[st
     }
 
 
-# ------------------------------------------------------------------ finding the expression
+# ------------------------------------------------------------------ the way to the expression
 
 
-def _failing_call(traceback: TracebackType | None) -> _Call | None:
-    """The expression at which the user's innermost frame left for the engine."""
+def _chain(error: KbenchError, outer: list[Spot]) -> tuple[list[dict[str, Any]], int]:
+    """The lines called on the way, outermost first, and how many in their middle are left out."""
+    shown, skipped = outer, 0
+    if len(outer) > _OUTERMOST + _INNERMOST:
+        shown = outer[:_OUTERMOST] + outer[-_INNERMOST:]
+        skipped = len(outer) - len(shown)
+    return [_call_row(error, one) for one in shown if one.lines], skipped
+
+
+def _call_row(error: KbenchError, spot: Spot) -> dict[str, Any]:
+    """A line that called on, and in it the operands at fault, or else the call as a whole."""
+    found = _by_identity(error, spot)
+    spans = [positions.span(node, spot) for node in found.values()]
+    if not spans and spot.span is not None:
+        spans = [spot.span]
+    code = spot.frame.f_code
+    return {
+        "place": _place(Place(code.co_filename, spot.line)),
+        "function": printable(code.co_name),
+        "source": printable(spot.lines[0], _LINE),
+        "marks": [[one[1], one[2]] for one in spans if one[0] == 0],
+    }
+
+
+def _layer(traceback: TracebackType | None) -> str | None:
+    """The innermost layer of Keras in which it happened, by its name and class."""
     found = None
     while traceback is not None:
-        if is_users(traceback.tb_frame.f_code.co_filename):
-            found = traceback
+        held = traceback.tb_frame.f_locals.get("self")
+        if keras_models.is_layer(held) and not keras_models.is_model(held):
+            found = held
         traceback = traceback.tb_next
     if found is None:
         return None
-    frame = found.tb_frame
-    positions = list(frame.f_code.co_positions())
-    where = positions[found.tb_lasti // 2] if found.tb_lasti // 2 < len(positions) else None
-    source = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    if where is None or not source or None in where:
-        return None
-    node = _node_at("".join(source), where)
-    if node is None:
-        return None
-    first, last = node.lineno, min(node.end_lineno or node.lineno, node.lineno + _LINES - 1)
-    lines = [line.rstrip("\n") for line in source[first - 1 : last]]
-    return _Call(lines, first, _arguments(node), frame)
+    name = keras_models.fields(found).get("name")
+    words = f" {printable(name)!r}" if type(name) is str else ""
+    return f"layer{words} ({printable(type(found).__name__)})"
 
 
-def _node_at(source: str, where: tuple[Any, ...]) -> ast.expr | ast.stmt | None:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript,
-                             ast.AugAssign)):
-            place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
-            if place == tuple(where):
-                return node
-    return None
-
-
-def _arguments(node: ast.expr | ast.stmt) -> list[tuple[str | None, ast.expr]]:
-    """The operands of an expression, with the keyword they were given by."""
-    if isinstance(node, ast.Call):
-        plain: list[tuple[str | None, ast.expr]] = [(None, one) for one in node.args]
-        return plain + [(one.arg, one.value) for one in node.keywords]
-    if isinstance(node, ast.BinOp):
-        return [(None, node.left), (None, node.right)]
-    if isinstance(node, ast.AugAssign):
-        return [(None, node.target), (None, node.value)]
-    if isinstance(node, ast.Compare):
-        return [(None, node.left), *((None, one) for one in node.comparators)]
-    if isinstance(node, ast.UnaryOp):
-        return [(None, node.operand)]
-    if isinstance(node, ast.Subscript):
-        return [(None, node.value)]
-    return []
+def _suggestion(error: KbenchError, nodes: dict[int, ast.expr], spot: Spot | None) -> str | None:
+    """What would fit, in the user's own names where these are short."""
+    texts = {at: positions.segment(node, spot) for at, node in nodes.items() if spot is not None}
+    return suggestions.find(error, texts)
 
 
 # ------------------------------------------------------------------ matching operands to it
 
 
-def _spans(error: KbenchError, call: _Call) -> dict[int, tuple[int, int, int]]:
-    """For each operand found in the source: line (from 0), first column, column behind."""
-    nodes: dict[int, ast.expr] = {}
-    flat = [item for pair in call.arguments for item in _items(pair)]
+def _nodes(error: KbenchError, spot: Spot) -> dict[int, ast.expr]:
+    """For each operand found in the source, by its number, the expression that gave it."""
+    nodes = _by_identity(error, spot)
+    roles = _roles(error, spot)
     for position, operand in enumerate(error.operands):
-        for _, node in flat:
-            if _ident(node, call.frame) == operand.ident and node not in nodes.values():
+        node = roles.get(operand.role)
+        if position not in nodes and node is not None and node not in nodes.values():
+            nodes[position] = node
+    return nodes
+
+
+def _by_identity(error: KbenchError, spot: Spot) -> dict[int, ast.expr]:
+    """Operands which are the value of a name, field or entry that stands in the expression."""
+    nodes: dict[int, ast.expr] = {}
+    known = [*positions.arguments(spot.node)]
+    if (held := positions.owner(spot.node)) is not None:
+        known.append((None, held))
+    given = [one for pair in known for one in _items(pair)]
+    flat = [(one, id(positions.value_of(one, spot.frame))) for one in given]
+    for position, operand in enumerate(error.operands):
+        for node, ident in flat:
+            if ident == operand.ident and node not in nodes.values():
                 nodes[position] = node
                 break
-    roles = _roles(error, call)
-    for position, operand in enumerate(error.operands):
-        node_of_role = roles.get(operand.role)
-        if position not in nodes and node_of_role is not None:
-            if node_of_role not in nodes.values():
-                nodes[position] = node_of_role
-    return {position: _span(node, call) for position, node in nodes.items()}
+    return nodes
 
 
-def _items(pair: tuple[str | None, ast.expr]) -> list[tuple[str | None, ast.expr]]:
+def _items(pair: positions.Argument) -> list[ast.expr]:
     """An argument, or the items of a list or tuple written in place."""
-    if isinstance(pair[1], (ast.List, ast.Tuple)):
-        return [(None, one) for one in pair[1].elts]
-    return [pair]
+    return list(pair[1].elts) if isinstance(pair[1], (ast.List, ast.Tuple)) else [pair[1]]
 
 
-def _ident(node: ast.expr, frame: FrameType) -> int | None:
-    """The identity of what a name in the source stands for."""
-    if isinstance(node, ast.Name):
-        for names in (frame.f_locals, frame.f_globals):
-            if node.id in names:
-                return id(names[node.id])
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        owner = frame.f_locals.get(node.value.id, frame.f_globals.get(node.value.id))
-        fields = inspect.getattr_static(owner, "__dict__", None)
-        if isinstance(fields, dict) and node.attr in fields:
-            return id(fields[node.attr])
-    return None
-
-
-def _roles(error: KbenchError, call: _Call) -> dict[str, ast.expr]:
-    """Parameter names of the failing K function -> the expressions given for them."""
-    from kbench import backend
-
-    function = getattr(backend, error.function or "", None)
-    parameters: list[str] = []
-    if callable(function):
-        try:
-            parameters = list(inspect.signature(function).parameters)
-        except (TypeError, ValueError):
-            parameters = []
-    if not parameters:
-        parameters = [one.role for one in error.operands]
+def _roles(error: KbenchError, spot: Spot) -> dict[str, ast.expr]:
+    """Parameter names of what was called -> the expressions given for them."""
+    given = positions.arguments(spot.node)
     roles: dict[str, ast.expr] = {}
-    for name, (keyword, node) in zip(parameters, call.arguments, strict=False):
+    for name, (keyword, node) in zip(_parameters(error, spot), given, strict=False):
+        if isinstance(node, ast.Starred):
+            break  # how many parameters it fills is not written
         roles[keyword or name] = node
-    for keyword, node in call.arguments:
-        if keyword is not None:
+    for keyword, node in given:
+        if keyword is not None and roles:
             roles[keyword] = node
     for role, node in list(roles.items()):
         if isinstance(node, (ast.List, ast.Tuple)):
@@ -221,17 +214,23 @@ def _roles(error: KbenchError, call: _Call) -> dict[str, ast.expr]:
     return roles
 
 
-def _span(node: ast.expr, call: _Call) -> tuple[int, int, int]:
-    line = node.lineno - call.first_line
-    text = call.lines[line] if line < len(call.lines) else ""
-    start = _column(text, node.col_offset)
-    same = node.end_lineno == node.lineno and node.end_col_offset is not None
-    return line, start, _column(text, node.end_col_offset or 0) if same else len(text)
+def _parameters(error: KbenchError, spot: Spot) -> list[str]:
+    """Of the failing K function or operator, if that is what stands in the expression."""
+    from kbench import backend
 
-
-def _column(text: str, offset: int) -> int:
-    """Python counts columns in UTF-8 bytes; screens count characters."""
-    return len(text.encode("utf-8")[:offset].decode("utf-8", "ignore"))
+    function = getattr(backend, error.function or "", None)
+    if not isinstance(spot.node, ast.Call):
+        return [one.role for one in error.operands]
+    called = positions.value_of(spot.node.func, spot.frame)
+    if describe.is_function(called):
+        return ["inputs"]
+    name = getattr(spot.node.func, "attr", getattr(spot.node.func, "id", None))
+    if not callable(function) or (called is not function and name != error.function):
+        return []  # a function of the user's or of a library, whose parameters are others
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
 
 
 # ------------------------------------------------------------------ drawing
@@ -246,17 +245,37 @@ def drawing(row: dict[str, Any]) -> list[str]:
     """
     lines: list[str] = []
     indent = min((len(one) - len(one.lstrip()) for one in row["source"] if one.strip()), default=0)
+    found = any(one["line"] is not None for one in row["operands"])
     for number, source in enumerate(row["source"]):
-        lines.append(source[indent:])
+        text = source[indent:]
+        lines.append(text)
         here = [one for one in row["operands"] if one["line"] == number]
-        lines += _connectors(sorted(here, key=lambda one: one["start"]), indent)
+        columns = [_cells(text[: one["start"] - indent]) for one in here]
+        lines += _connectors(sorted(zip(columns, here, strict=True), key=lambda pair: pair[0]))
+        span = row.get("span")
+        if not found and span is not None and span[0] == number:
+            start, end = (max(one - indent, 0) for one in span[1:])
+            lines.append(" " * _cells(text[:start]) + "^" * max(_cells(text[start:end]), 1))
+    if row["source"]:
+        unseen = [one for one in row["operands"] if one["line"] is None]
+        lines += [f"  {one['role']}  {_told(one)}" for one in unseen]
+    if row.get("layer"):
+        lines.append(f"in {row['layer']}")
     if row["suggestion"]:
         lines.append(f"try {row['suggestion']}")
     return lines
 
 
-def _connectors(operands: list[dict[str, Any]], indent: int) -> list[str]:
-    columns = [one["start"] - indent for one in operands]
+def _cells(text: str) -> int:
+    """Cells of a terminal that a text takes: characters of East Asia take two."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
+    return len(text) + wide - sum(unicodedata.combining(one) > 0 for one in text)
+
+
+def _connectors(operands: list[tuple[int, dict[str, Any]]]) -> list[str]:
+    columns = [column for column, _ in operands]
     if not columns:
         return []
     end = columns[-1] + 3
@@ -266,7 +285,7 @@ def _connectors(operands: list[dict[str, Any]], indent: int) -> list[str]:
             "|" if column in columns[:position] else " " for column in range(columns[position])
         )
         arm = "+" + "-" * (end - columns[position] - 1)
-        lines.append(f"{bars}{arm} {_told(operands[position])}")
+        lines.append(f"{bars}{arm} {_told(operands[position][1])}")
     return lines
 
 

@@ -23,11 +23,15 @@ class Started:
 
 @dataclass(frozen=True)
 class CellStarted:
-    """A cell began to run; `replay_of` is the cell that it repeats after a restart."""
+    """A cell began to run; `replay_of` is the cell that it repeats after a restart.
+
+    `origin` is empty, or says which other client of an attached kernel runs it.
+    """
 
     cell: int
     code: str
     replay_of: int | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,14 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What the inspector has found out beside the program: `kind` is "watch" ...; `data` its."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class InputRequested:
     """The running cell called `input`; answer with `session.answer(text)`."""
 
@@ -135,11 +147,35 @@ class Restarted:
 
 
 @dataclass(frozen=True)
+class Attached:
+    """The session runs in an existing kernel, which has run `inputs` before; `count`: how many."""
+
+    kernel: str
+    inputs: list[str]
+    count: int
+
+
+@dataclass(frozen=True)
 class ExitAsked:
     """The cell called `exit` or `quit`: the front end decides."""
 
 
 Event = (
-    Started | CellStarted | Stream | Result | ClearOutput | Error | CellDone | Changed
-    | InputRequested | Busy | Idle | Stuck | Died | Restarted | ExitAsked
+    Started
+    | CellStarted
+    | Stream
+    | Result
+    | ClearOutput
+    | Error
+    | CellDone
+    | Changed
+    | Told
+    | InputRequested
+    | Busy
+    | Idle
+    | Stuck
+    | Died
+    | Restarted
+    | Attached
+    | ExitAsked
 )

@@ -11,13 +11,14 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import describe
+from kbench.engine import describe, windows
 from kbench.engine.errors import ArgumentError
 from kbench.workbench import events
 from kbench.workbench.base import Cell
@@ -26,11 +27,37 @@ JSON_LIMIT = 1_000_000
 PIXELS = 4_096
 
 
-def value(held: object, path: str | os.PathLike[str]) -> Path:
+class Stopped(Exception):
+    """The writing of a file was given up; nothing is left of it."""
+
+
+class Progress:
+    """How many bytes of a file are written; `stop` ends the writing, from any thread."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.stop = False
+
+
+def value(
+    held: object,
+    path: str | os.PathLike[str],
+    *,
+    grey: bool = False,
+    limits: tuple[float, float] | None = None,
+    progress: Progress | None = None,
+) -> Path:
     """Write an array, or the value of a variable, in the format that the file's name says.
 
+    Arguments:
+        held: the array or variable.
+        path: ends in .npy, .csv, .json or .png.
+        grey, limits: of a picture without colours: not as a heat map, and which numbers are
+            black and white. Default: the least and the greatest.
+        progress: is told, and asked whether to go on.
     Raises:
         ArgumentError: no array, an unknown format, or an array that the format cannot hold.
+        Stopped: given up.
     """
     target = Path(path)
     array = describe.held_array(held)
@@ -38,11 +65,13 @@ def value(held: object, path: str | os.PathLike[str]) -> Path:
         raise ArgumentError(f"{type(held).__name__} holds no array; K.eval gives a tensor's value")
     if array.dtype.hasobject:
         raise ArgumentError("an array of Python objects is not exported")
-    writers = {".npy": _npy, ".csv": _csv, ".json": _json, ".png": _png}
+    png = partial(_png, grey=grey, limits=limits)
+    writers: dict[str, Callable[[_Sink, NDArray[Any]], None]]
+    writers = {".npy": _npy, ".csv": _csv, ".json": _json, ".png": png}
     if target.suffix.lower() not in writers:
         raise ArgumentError(f"the file's name must end in {', '.join(writers)}, got {target.name}")
     write = writers[target.suffix.lower()]
-    return _atomically(target, lambda stream: write(stream, array))
+    return _atomically(target, lambda stream: write(_Sink(stream, progress), array))
 
 
 def script(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
@@ -88,11 +117,29 @@ def _atomically(target: Path, write: Callable[[BinaryIO], object]) -> Path:
 # ------------------------------------------------------------------ values
 
 
-def _npy(stream: BinaryIO, array: NDArray[Any]) -> None:
+class _Sink:
+    """A stream that counts, and that ends the writing when asked to."""
+
+    def __init__(self, stream: BinaryIO, progress: Progress | None) -> None:
+        self._stream = stream
+        self._progress = progress or Progress()
+
+    def write(self, data: bytes) -> int:
+        if self._progress.stop:
+            raise Stopped
+        count = self._stream.write(data)
+        self._progress.written += count
+        return count
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+def _npy(stream: _Sink, array: NDArray[Any]) -> None:
     np.save(stream, array, allow_pickle=False)
 
 
-def _csv(stream: BinaryIO, array: NDArray[Any]) -> None:
+def _csv(stream: _Sink, array: NDArray[Any]) -> None:
     """Rank 2 as rows; any other rank as one line per element, its index first."""
     lines = _Lines(stream)
     writer = csv.writer(lines)
@@ -108,14 +155,14 @@ def _csv(stream: BinaryIO, array: NDArray[Any]) -> None:
 class _Lines:
     """Text written by `csv` to a stream of bytes."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: _Sink) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
         return self._stream.write(text.encode("utf-8", "backslashreplace"))
 
 
-def _json(stream: BinaryIO, array: NDArray[Any]) -> None:
+def _json(stream: _Sink, array: NDArray[Any]) -> None:
     if array.size > JSON_LIMIT:
         raise ArgumentError(f"more than {JSON_LIMIT:,} elements are not written as JSON; use .npy")
     if array.dtype.kind not in "biuf":
@@ -134,7 +181,9 @@ def _jsonable(array: NDArray[Any]) -> Any:
     return named.tolist()
 
 
-def _png(stream: BinaryIO, array: NDArray[Any]) -> None:
+def _png(
+    stream: _Sink, array: NDArray[Any], grey: bool, limits: tuple[float, float] | None
+) -> None:
     """Rank 2 as a heat map, one pixel an element; rank 3 with 1, 3 or 4 channels last as image."""
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"an array of {array.dtype} is no picture")
@@ -146,18 +195,20 @@ def _png(stream: BinaryIO, array: NDArray[Any]) -> None:
         raise ArgumentError(f"a picture has at most {PIXELS} pixels a side")
     from matplotlib.image import imsave
 
+    save = partial(imsave, cast(BinaryIO, stream), format="png")
+    if colours and picture.dtype == np.uint8:
+        save(picture)
+        return
     values = picture.astype(np.float64)
     finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    if colours and picture.dtype != np.uint8:
-        scale = max(abs(low), abs(high)) or 1.0
-        spread = (high / scale - low / scale) or 1.0
-        picture = np.nan_to_num((values / scale - low / scale) / spread, posinf=1.0, neginf=0.0)
-        imsave(stream, picture.clip(0.0, 1.0), format="png")
-    elif colours:
-        imsave(stream, picture, format="png")
+    if limits is None:
+        limits = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if colours:
+        values = np.nan_to_num(values, nan=limits[0], posinf=limits[1], neginf=limits[0])
+        save(windows.scaled(values, limits))
     else:
-        imsave(stream, values, vmin=low, vmax=high, cmap="viridis", format="png")
+        shades = "gray" if grey else "viridis"
+        save(values, vmin=limits[0], vmax=limits[1], cmap=shades)
 
 
 # ------------------------------------------------------------------ cells

@@ -1,20 +1,20 @@
 """A graph as lines of text: nodes from the output down to the inputs, rails beside them.
 
-    ●    add_1    Add        float32[?, 8]
-    ├─╮
-    ● │  dense_2  Dense      float32[?, 8]
-    ├─╯
-    ●    dense_1  Dense      float32[?, 8]
-    ●    input_1  InputLayer float32[?, 4]
+●    add_1    Add        float32[?, 8]
+├─╮
+● │  dense_2  Dense      float32[?, 8]
+├─╯
+●    dense_1  Dense      float32[?, 8]
+●    input_1  InputLayer float32[?, 4]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_FOLDED = ("variable", "constant")  # told beside the node that takes them
+BESIDE = ("variable", "constant")  # kinds that are told beside the node that takes them
 _PLAIN = str.maketrans("●│─├┤┼╮╯╭╰┴", "*|-+++\\//\\+")
 _TEXTS = 4  # folded inputs named on a line
 Row = Mapping[str, Any]
@@ -32,11 +32,11 @@ class GraphLine:
 def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
     """The lines of rows as `describe.graph` gives them: with an `id` and the ids of `inputs`."""
     known = {row["id"]: row for row in rows}
-    folded = {key for key, row in known.items() if row.get("kind") in _FOLDED and len(known) > 1}
+    folded = {key for key, row in known.items() if row.get("kind") in BESIDE and len(known) > 1}
     inputs = {key: _distinct(row, known, folded) for key, row in known.items()}
     rails = _Rails()
     found: list[GraphLine] = []
-    for key in _order(inputs, folded):
+    for key in order(inputs, folded):
         texts = [_folded_text(known[one]) for one in known[key]["inputs"] if one in folded]
         more = ", …" if len(texts) > _TEXTS else ""
         beside = ", ".join(texts[:_TEXTS]) + more
@@ -61,10 +61,15 @@ def _folded_text(row: Row) -> str:
     return f"{str(row['name']).removesuffix(':0')} {row['spec']}"
 
 
-def _order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:
+def order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:
     """Every node before its inputs, and the inputs of one node in their order."""
     used = {one for sources in inputs.values() for one in sources}
     roots = [key for key in inputs if key not in used and key not in folded]
+    return list(reversed(inputs_first(inputs, roots)))
+
+
+def inputs_first(inputs: Mapping[int, Sequence[int]], roots: Iterable[int]) -> list[int]:
+    """What is reached from `roots`, each behind its inputs; the last root is walked first."""
     done: dict[int, None] = {}
     stack = [(key, False) for key in roots]
     while stack:
@@ -74,7 +79,7 @@ def _order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:
         elif key not in done:
             stack.append((key, True))
             stack.extend((one, False) for one in inputs[key] if one not in done)
-    return list(reversed(done))
+    return list(done)
 
 
 class _Rails:

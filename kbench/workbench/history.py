@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from kbench.engine import config
+from kbench.engine import folders
 
 KEPT = 20_000
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, at REAL, code TEXT NOT NULL)"
@@ -21,7 +21,7 @@ class History:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or config.state_dir() / "history.sqlite"
+        self.path = path or folders.state_dir() / "history.sqlite"
         self.problem: str | None = None
         self._lock = threading.Lock()
         self._base = self._open()
@@ -75,10 +75,7 @@ class History:
         """Distinct entries that contain every word, newest first."""
         parts = words.split()
         where = " AND ".join(["code LIKE ? ESCAPE '\\'"] * len(parts)) or "1"
-        query = (
-            f"SELECT code FROM entry WHERE {where} "
-            "GROUP BY code ORDER BY MAX(id) DESC LIMIT ?"
-        )
+        query = f"SELECT code FROM entry WHERE {where} GROUP BY code ORDER BY MAX(id) DESC LIMIT ?"
         return self._read(query, (*(f"%{_escaped(one)}%" for one in parts), limit))
 
     def latest(self, limit: int = 1000) -> list[str]:

@@ -1,8 +1,9 @@
 """The inspector: answers what a front end asks about the namespace, in the process that holds it.
 
 It runs on a thread beside the user's code, so it reads snapshots, calls no method of a user's
-object, and never evaluates anything. Changes are marked by the engine's signals and by the end of
-each cell, and told in one message at most ten times a second; nothing is polled.
+object, and evaluates only what its user asks for, between cells (`aside.py`). Changes are marked by
+the engine's signals and by the end of each cell, and told in one message at most ten times a
+second; nothing is polled.
 """
 
 from __future__ import annotations
@@ -19,14 +20,22 @@ from kbench.engine import cancel, config, describe
 from kbench.engine.errors import KbenchError
 from kbench.workbench import (
     errors,
-    keras_graph,
-    keras_models,
+    gradient_verbs,
+    graph_verbs,
     namespace,
+    nan_verbs,
+    pace,
+    plan_verbs,
     protocol,
     recorder,
     signature,
+    values,
+    versus,
+    watch_verbs,
 )
+from kbench.workbench.aside import Aside
 from kbench.workbench.protocol import ProtocolError
+from kbench.workbench.wake import Wake
 
 PUSH_INTERVAL = 0.1
 _log = logging.getLogger("kbench")
@@ -43,13 +52,29 @@ class Inspector:
         hidden: Mapping[str, Any] | None = None,
     ) -> None:
         self._view = namespace.View(names, hidden)
-        self._publish = publish
+        self._aside = Aside()
         self._recorder = recorder.Recorder()
+        self._watching = watch_verbs.WatchVerbs(self._view, publish, self._aside, self._recorder)
+        self._deriving = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
+        self._tracing = nan_verbs.NanVerbs(self._view, self._recorder, publish)
+        self._versus = versus.VersusVerbs(self._recorder)
+        # Verbs in files of their own:
+        self._groups: list[object] = [
+            values.ValueVerbs(self._view),
+            self._watching,
+            self._deriving,
+            self._tracing,
+            self._versus,
+            graph_verbs.GraphVerbs(self._view, self._recorder),
+            plan_verbs.PlanVerbs(self._view, self._recorder, self._aside),
+        ]
+        self._pace = pace.Pace(publish)
+        self._publish = publish
         self._busy = False
         self._queued_config: dict[str, Any] = {}
         self._refused: dict[str, str] = {}
         self._pushing = False
-        self._wake = threading.Event()
+        self._wake = Wake()
         self._closed = False
         self._pusher: threading.Thread | None = None
         self._unsubscribe = [config.changed.subscribe(self._on_config), *self._on_variables()]
@@ -59,15 +84,35 @@ class Inspector:
 
         return [variables.changed.subscribe(self._on_variable)]
 
+    @property
+    def view(self) -> namespace.View:
+        """The names that are served."""
+        return self._view
+
+    @property
+    def recorder(self) -> recorder.Recorder:
+        """What keeps the last runs and the values that were fed."""
+        return self._recorder
+
     # ------------------------------------------------------------------ what the host calls
 
     def began(self) -> None:
         """A cell begins: settings changed from outside wait until it ends."""
         self._busy = True
+        if self._pushing:
+            self._pace.began()
+        self._aside.hold()
+        self._deriving.aside.hold()
+        self._tracing.aside.hold()
 
     def ended(self) -> None:
         """A cell has ended: apply what waited, look which names were rebound."""
         self._busy = False
+        self._pace.ended()
+        self._aside.release()
+        self._deriving.aside.release()
+        self._tracing.aside.release()
+        self._watching.watches.ended()
         self._view.turn += 1
         queued, self._queued_config = self._queued_config, {}
         for name, value in queued.items():
@@ -82,17 +127,21 @@ class Inspector:
     def close(self) -> None:
         """Stop listening and pushing."""
         self._closed = True
+        self._pace.close()
         for stop in self._unsubscribe:
             stop()
         self._recorder.stop()
+        self._watching.watches.close()
+        self._deriving.close()
+        self._tracing.close()
+        self._versus.close()
         self._wake.set()
 
     def handle(self, raw: object) -> Data:
         """The reply to a request, whatever the request is."""
         try:
             request = protocol.parse(raw)
-            serve = getattr(self, f"_serve_{request.verb}")
-            return protocol.reply(request, serve(**request.arguments))
+            return protocol.reply(request, self._server(request.verb)(**request.arguments))
         except ProtocolError as error:
             return protocol.refusal(raw, error)
         except KbenchError as error:
@@ -100,6 +149,15 @@ class Inspector:
         except Exception as error:  # a reply must come, or the front end waits for ever
             reason = f"{type(error).__name__}: {errors.safe_text(error)}"
             return protocol.refusal(raw, ProtocolError("internal", reason))
+
+    def _server(self, verb: str) -> Callable[..., Data]:
+        """What answers a verb: a method of this class, or of one of the groups of verbs."""
+        own: Callable[..., Data] | None = getattr(self, f"_serve_{verb}", None)
+        if own is not None:
+            return own
+        found = (getattr(one, f"serve_{verb}", None) for one in self._groups)
+        serve: Callable[..., Data] = next(one for one in found if one is not None)
+        return serve
 
     # ------------------------------------------------------------------ verbs
 
@@ -156,64 +214,11 @@ class Inspector:
         data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
         return {**data, "next": following}
 
-    def _serve_window(self, name: str, **options: Any) -> Data:
-        """The formatted cells of a slice: the options of `describe.window`."""
-        held = self._view.cells(name)
-        for key in ("rows", "cols", "limits"):
-            if key in options:
-                options[key] = _pair(key, options[key])
-        if "index" in options and not all(type(one) is int for one in options["index"]):
-            raise ProtocolError("argument", "window: index must hold integers")
-        return {"name": name, **describe.window(held, **options)}
-
-    def _serve_stats(self, name: str, exact: bool = False) -> Data:
-        """Statistics of one name; `exact` reads a large array whole."""
-        return {"name": name, **self._view.statistics(name, exact)}
-
-    def _serve_find(self, name: str, what: str = "nan", after: list[int] | None = None) -> Data:
-        """Index of the next NaN ("nan"), infinity ("inf") or either ("bad") behind `after`."""
-        index = namespace.find(self._view.array(name), what, after)
-        return {"name": name, "what": what, "index": index}
-
-    def _serve_graph(self, name: str, limit: int = describe.GRAPH_LIMIT) -> Data:
-        """The graph above a tensor, above the outputs of a function, or of a Keras layer."""
-        part = self._view.part(name)
-        value = part.value
-        layer = keras_models.is_layer(value)
-        if describe.is_function(value):
-            value = list(value.outputs)
-        elif not layer and not describe.is_tensor(value):
-            raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
-
-        def build(limit: int) -> Data:
-            if layer:
-                return keras_graph.graph(value, part.owner, limit)
-            return describe.graph(value, limit)
-
-        limit = max(1, min(limit, 10 * describe.GRAPH_LIMIT))
-        found = build(limit)
-        while protocol.size(found) > protocol.PAGE and limit:  # leave out far nodes
-            limit //= 2
-            found = build(limit)
-        return found
-
     def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> Data:
         """Rows of the layers of Keras models and of the weights of layers, paged."""
         wanted = [one for one in names if type(one) is str]
         rows, following = self._view.parts(wanted, statistics, start)
         return {"rows": rows, "next": following}
-
-    def _serve_export(self, name: str, path: str) -> Data:
-        """Write a name's array to a file whose name says the format."""
-        from kbench.workbench import export
-
-        held = self._view.array(name)
-        try:
-            written = export.value(held, os.path.expanduser(path))
-        except OSError as error:
-            reason = f"{describe.printable(path, 200)}: {error.strerror or error}"
-            raise ProtocolError("file", reason) from None
-        return {"name": name, "path": str(written.resolve()), "bytes": written.stat().st_size}
 
     def _serve_config(self, set: dict[str, Any] | None = None) -> Data:
         """The settings, after `set` was applied; while a cell runs `set` waits for its end."""
@@ -228,22 +233,6 @@ class Inspector:
         for name, value in wanted.items():
             config.assign(name, value)
         return {"config": config.snapshot(), "epoch": config.epoch()}
-
-    def _serve_plan(self, function: str | None = None, record: bool | None = None) -> Data:
-        """The last recorded run of a function, or of any; `record` turns recording on or off."""
-        if record is not None:
-            self._recorder.start() if record else self._recorder.stop()
-        found = self._recorder.find(function)
-        return {
-            "recording": self._recorder.on,
-            "functions": self._recorder.functions(),
-            "run": None if found is None else recorder.shortened(describe.run(found)),
-        }
-
-    def _serve_trace(self, on: bool = True) -> Data:
-        """Turn the recording of runs on or off."""
-        self._recorder.start() if on else self._recorder.stop()
-        return {"recording": self._recorder.on}
 
     def _serve_help(self, code: str, position: int) -> Data:
         """Signature of the call at a position in code."""
@@ -260,13 +249,13 @@ class Inspector:
         self._wake.set()
 
     def _on_variable(self, _variable: object) -> None:
+        self._watching.watches.stored()
         if self._pushing:
             self._wake.set()
 
     def _push_loop(self) -> None:
         while not self._closed:
             self._wake.wait()
-            self._wake.clear()
             if self._pushing and not self._closed:
                 try:
                     self._push_now()
@@ -287,9 +276,3 @@ class Inspector:
         self._view.told = self._view.epoch
         if self._publish is not None:
             self._publish(protocol.push("changed", data))
-
-
-def _pair(key: str, value: list[Any]) -> tuple[Any, Any]:
-    if len(value) != 2 or not all(type(one) in (int, float) for one in value):
-        raise ProtocolError("argument", f"window: {key} must be two numbers")
-    return value[0], value[1]

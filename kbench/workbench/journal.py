@@ -1,7 +1,8 @@
 """The journal: what was typed and shown, as JSON lines on disk before anything can be lost.
 
-Each session appends to a file of its own. Cell boundaries are forced to the disk, so that after a
-crash of kernel, front end or machine the file tells every cell and what it had printed.
+Each session appends to a file of its own, which it holds while it lives. Cell boundaries are
+forced to the disk, so that after a crash of kernel, front end or machine the file tells every cell
+and what it had printed. A session that ends as its user wished writes so as its last row.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ import uuid
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.engine import config
+from kbench.engine import folders
 
 KEPT = 200  # journals kept on disk; older ones are removed when a session starts
+DAYS_KEPT = 90
+BYTES_KEPT = 500_000_000
+LIMIT = 50_000_000  # bytes of one journal; then only cells are written, without their output
 SPILLS_KEPT = 10  # files of long output, likewise
 _BOUNDARIES = ("CellStarted", "CellDone", "Died")
 _SILENT = ("Changed", "Busy", "Idle", "Stuck")
+_OUTPUT = ("Stream", "Result", "Draft")
 _TEXT_LIMIT = 100_000
+ENDED = "Ended"
 
 
 class Journal:
@@ -36,11 +42,14 @@ class Journal:
         self.problem: str | None = None
         self._lock = threading.Lock()
         self._stream: IO[str] | None = None
+        self._size = 0
+        self.full = False  # what cells show is no longer written
+        self.unfinished = False  # the kernel has died, or the front end has failed
 
     @classmethod
     def create(cls, folder: Path | None = None) -> Journal:
-        """A journal with a fresh name in `folder`, by default below `config.state_dir()`."""
-        folder = folder or config.state_dir() / "journal"
+        """A journal with a fresh name in `folder`, by default below `folders.state_dir()`."""
+        folder = folder or folders.state_dir() / "journal"
         stamp = time.strftime("%Y%m%d-%H%M%S")
         return cls(folder / f"{stamp}-{uuid.uuid4().hex[:8]}.jsonl")
 
@@ -52,10 +61,12 @@ class Journal:
     def record(self, event: Any) -> None:
         """Append an event; never raises."""
         kind = type(event).__name__
+        if kind in ("Died", "Started"):
+            self.unfinished = kind == "Died"
         if self.path is None or kind in _SILENT:
             return
         fields = {
-            field.name: _storable(getattr(event, field.name))
+            field.name: _storable(field.name, getattr(event, field.name))
             for field in dataclasses.fields(event)
         }
         self.write({"event": kind, **fields}, force=kind in _BOUNDARIES)
@@ -64,11 +75,16 @@ class Journal:
         """Append one row; `force` waits until the disk has it."""
         line = json.dumps({"time": round(time.time(), 3), **row}, default=str)
         with self._lock:
+            if self._size + len(line) > LIMIT and row["event"] in _OUTPUT:
+                if self.full:
+                    return
+                self.full = True
+                line = json.dumps({"event": "Full", "limit": LIMIT})
             try:
                 stream = self._open()
                 if stream is None:
                     return
-                stream.write(line + "\n")
+                self._size += stream.write(line + "\n")
                 stream.flush()
                 if force:
                     os.fsync(stream.fileno())
@@ -81,7 +97,14 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_old(self.path.parent)
             self._stream = open(self.path, "a", encoding="utf-8", errors="backslashreplace")
+            hold(self._stream, wait=True)
         return self._stream
+
+    def end(self) -> None:
+        """The session ends as its user wished, unless something has died on the way."""
+        if not self.unfinished and (self._stream is not None or self._size):
+            self.write({"event": ENDED}, force=True)
+        self.close()
 
     def close(self) -> None:
         """Close the file; later rows open it again."""
@@ -91,17 +114,46 @@ class Journal:
                 self._stream = None
 
 
+def hold(stream: IO[Any], wait: bool = False) -> bool:
+    """Mark a file as in use until it is closed or this process ends; False if another does.
+
+    `wait`: whoever else holds it only looks whether it is held.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows refuses to remove a file that is open, and has no such marks
+        return True
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether a session that lives writes this journal."""
+    try:
+        with open(path, "rb") as stream:
+            return not hold(stream)
+    except OSError:
+        return False
+
+
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a journal; a last line that a crash cut off is left out."""
+    """The rows of a journal. What a crash has damaged or cut off is left out."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            rows.append(json.loads(line))
+    with open(path, "rb") as stream:
+        for line in stream.read(2 * LIMIT).splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(line.decode("utf-8"))
+                if isinstance(row, dict):
+                    rows.append(row)
     return rows
 
 
-def _storable(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _TEXT_LIMIT:
+def _storable(name: str, value: Any) -> Any:
+    """A field as it is written: long texts are cut, but never code, which may be run again."""
+    if isinstance(value, str) and len(value) > _TEXT_LIMIT and name != "code":
         return value[:_TEXT_LIMIT] + f"… ({len(value)} characters)"
     if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle only the text
         return {"text/plain": value["text/plain"]}
@@ -109,8 +161,18 @@ def _storable(value: Any) -> Any:
 
 
 def _remove_old(folder: Path) -> None:
+    """Keep to the bounds of number, age and size; never touches what a living session writes."""
     for pattern, kept in (("*.jsonl", KEPT), ("*-cell-*.txt", SPILLS_KEPT)):
-        found = sorted(folder.glob(pattern))  # their names begin with the time
-        for path in found[: max(len(found) - kept, 0)]:
+        found = sorted(folder.glob(pattern), reverse=True)  # their names begin with the time
+        oldest, room = time.time() - DAYS_KEPT * 86_400, BYTES_KEPT
+        for number, path in enumerate(found):
             with contextlib.suppress(OSError):
-                path.unlink()
+                known = path.stat()
+                journal = path.suffix == ".jsonl"
+                too_much = number >= kept or (
+                    journal and (room < known.st_size or known.st_mtime < oldest)
+                )
+                if too_much and not is_held(path):
+                    path.unlink()
+                else:
+                    room -= known.st_size

@@ -15,10 +15,10 @@ from typing import Any
 import kbench
 from kbench.engine import errors as engine_errors
 from kbench.engine.kernels import prefetch
-from kbench.workbench import errors, protocol, summary
+from kbench.workbench import errors, printing, protocol, summary
 from kbench.workbench.inspector import Inspector
 
-_ATTRIBUTE = "_kbench_channel"
+ATTRIBUTE = "_kbench_channel"
 Publish = Callable[[dict[str, Any]], None]
 
 
@@ -28,25 +28,44 @@ class Channel:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._comms: dict[str, Any] = {}
-        self.inspector = Inspector(
-            shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden
-        )
+        self._listening: set[str] = set()  # those that want to be told changes
+        self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
 
     def open(self, comm: Any, message: dict[str, Any]) -> None:
         """A front end opens the target; its first request may come with that."""
         self._comms[comm.comm_id] = comm
         comm.on_msg(lambda received: self._serve(comm, received))
-        comm.on_close(lambda _closed: self._comms.pop(comm.comm_id, None))
+        comm.on_close(lambda _closed: self._closed(comm.comm_id))
         if message["content"].get("data"):
             self._serve(comm, message)
 
     def _serve(self, comm: Any, message: dict[str, Any]) -> None:
-        self._send(comm, self.inspector.handle(message["content"].get("data")))
+        request = message["content"].get("data")
+        reply = self.inspector.handle(request)
+        self._send(comm, reply)
+        if reply.get("ok") and reply.get("verb") in ("hello", "push"):
+            self._note_wish(comm.comm_id, request)
+
+    def _note_wish(self, comm: str, request: dict[str, Any]) -> None:
+        """One front end that hides its panes must not silence the others."""
+        wanted = request.get("on", True) if request["verb"] == "push" else request.get("push")
+        (self._listening.add if wanted else self._listening.discard)(comm)
+        if self._listening and not wanted:
+            self.inspector.handle({"id": 0, "verb": "push", "on": True})
+
+    def _closed(self, comm: str) -> None:
+        """A front end has left; without any, nothing is watched or recorded any more."""
+        self._comms.pop(comm, None)
+        self._listening.discard(comm)
+        idle = [*(["push"] if not self._listening else []), *(["trace"] if not self._comms else [])]
+        for verb in idle:
+            self.inspector.handle({"id": 0, "verb": verb, "on": False})
 
     def publish(self, data: dict[str, Any]) -> None:
-        """Tell every front end."""
-        for comm in list(self._comms.values()):
-            self._send(comm, data)
+        """Tell the front ends: changes to those that want them, all else to every one."""
+        for ident, comm in list(self._comms.items()):
+            if data.get("push") != "changed" or ident in self._listening:
+                self._send(comm, data)
 
     def _send(self, comm: Any, data: dict[str, Any]) -> None:
         # Not comm.send: ipykernel 7 would then route the front end's next request to the thread
@@ -64,20 +83,27 @@ class Channel:
 
 def load_ipython_extension(shell: Any) -> None:
     """Set the kernel up; a second time changes nothing."""
-    if getattr(shell, _ATTRIBUTE, None) is not None:
+    if getattr(shell, ATTRIBUTE, None) is not None:
         return
     channel = Channel(shell)
     prepare(shell, channel.publish)
-    setattr(shell, _ATTRIBUTE, channel)
+    setattr(shell, ATTRIBUTE, channel)
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
     shell.events.register("post_run_cell", lambda _result: channel.inspector.ended())
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+        shell.ask_exit = lambda: _tell_exit(shell)
+        printing.install(shell)
     if kernel is not None and not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
-    prefetch()  # loads Numba beside what the user types
+    prefetch()  # has the driver of kernels ready
+
+
+def _tell_exit(shell: Any) -> None:
+    """`exit()` tells the front end and no more: the shell's own way ends the kernel 0.1 s later."""
+    shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
 
 
 def prepare(shell: Any, publish: Publish) -> None:

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from kbench.engine import config
 
@@ -33,6 +33,20 @@ _ORPHAN_AGE = 60.0  # seconds; a younger folder may be about to be locked by its
 _PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
+class Process(Protocol):
+    """What a session does with the process of its kernel, or with what stands for it."""
+
+    pid: int | None
+    connection: dict[str, Any]
+
+    def alive(self) -> bool: ...
+    def interrupt(self) -> None: ...
+    def wait(self, timeout: float) -> bool: ...
+    def log_tail(self) -> str: ...
+    def end(self, timeout: float) -> None: ...
+    def remove(self) -> None: ...
+
+
 class KernelProcess:
     """One ipykernel in a process of its own. Nothing of it writes to this process's terminal."""
 
@@ -42,11 +56,8 @@ class KernelProcess:
         self.connection_file = self.folder / "kernel.json"
         self.log = self.folder / "kernel.log"
         self.connection: dict[str, Any] = {}
+        self.pid: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
 
     def start(self, ended: Ended) -> None:
         """Start the process; `ended(self, code)` is called from a thread when it ends."""
@@ -61,6 +72,7 @@ class KernelProcess:
         environment = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
         with open(self.log, "ab") as log:
             self._process = _spawn(command, environment, log)
+        self.pid = self._process.pid
         waiter = threading.Thread(
             target=self._wait, args=(self._process, ended), name="kbench-kernel-wait", daemon=True
         )
@@ -187,9 +199,7 @@ def _write_connection(path: Path) -> dict[str, Any]:
     return info
 
 
-def _spawn(
-    command: list[str], environment: dict[str, str], log: Any
-) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], environment: dict[str, str], log: Any) -> subprocess.Popen[bytes]:
     if POSIX:
         # A session of its own keeps the terminal's Ctrl+C away; the variable makes the kernel
         # end when this process does, however it ends.

@@ -40,13 +40,16 @@ def _between(line: str, answer: str) -> str:
 
 
 def _stored_faults(lesson: Lesson) -> list[str]:
-    """The notebook file itself: no outputs, no counts, exercises that have blanks."""
+    """The notebook file itself: no outputs, no counts, names, exercises that have blanks."""
     cells = json.loads(lesson.path.read_text(encoding="utf-8"))["cells"]
     found = [
         f"cell {index} is stored with output"
         for index, cell in enumerate(cells)
         if cell.get("outputs") or cell.get("execution_count") is not None
     ]
+    names = [cell["metadata"].get("kbench", {}).get("id") for cell in cells]
+    if None in names or len({*names}) < len(names):
+        found.append("every cell needs an id of its own: reading leaves out the others")
     for step in lesson.steps:
         if step.is_exercise and BLANK not in step.text:
             found.append(f"{step.name}: the starter has no {BLANK}")

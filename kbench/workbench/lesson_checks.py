@@ -1,7 +1,8 @@
 """What a lesson's check may ask of a learner's names: `expect("y").shape(...).close(...)`.
 
 A check fails at its first unmet demand, and demands come in a fixed order: the name exists, its
-kind, rank, each axis, dtype, values. So a learner hears of a wrong axis before a wrong number.
+kind, rank, each axis, dtype, values, gradient. So a learner hears of a wrong axis before a wrong
+number.
 Values are compared on fresh feeds: the graph the learner built is run again on numbers it has not
 seen, so an answer written in by hand does not pass.
 """
@@ -11,20 +12,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kbench import backend as K
 from kbench.engine.function import Function
+from kbench.engine.gradient import gradients
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Variable
-from kbench.workbench.lessons import BLANK, Exercise, LessonError
+from kbench.workbench.lessons import BLANK, Exercise, LessonError, Verdict
+from kbench.workbench.untouched import untouched
 
-STAGES = ("exists", "kind", "shape", "dtype", "values")
+STAGES = ("exists", "kind", "shape", "dtype", "values", "gradient")
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-7}
 _SIZES = (3, 2, 4, 5)
+FLOATS = ("float16", "float32", "float64")
+_STEP = 1e-4  # of central differences in float64: error about 1e-8 for smooth references
 
 
 class Unmet(Exception):
@@ -35,26 +39,19 @@ class Unmet(Exception):
         self.stage = stage
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of one check."""
-
-    passed: bool
-    stage: str
-    message: str
-
-
 def judge(exercise: Exercise, namespace: Mapping[str, Any]) -> Verdict:
     """Run the exercise's check on a learner's names; whatever goes wrong becomes a message."""
     scope = {"K": K, "np": np, "expect": _Expecter(namespace), "require": require}
     try:
-        exec(compile(exercise.check, f"<check {exercise.name}>", "exec"), scope)
+        with untouched(namespace):
+            exec(compile(exercise.check, f"<check {exercise.name}>", "exec"), scope)
     except Unmet as unmet:
         return Verdict(False, unmet.stage, str(unmet))
     except LessonError:
         raise
     except Exception as error:  # a graph that cannot run is the learner's to mend, not a crash
-        return Verdict(False, "values", f"running it raised {type(error).__name__}: {error}")
+        first = str(error).partition("\n")[0]
+        return Verdict(False, "values", f"Running it raised {type(error).__name__}: {first}")
     return Verdict(True, "", "Passed.")
 
 
@@ -72,7 +69,7 @@ class _Expecter:
 
     def __call__(self, name: str) -> Expectation:
         if name not in self._namespace:
-            advice = f"Fill in {BLANK}, run the cell, check again."
+            advice = f"Fill in every {BLANK}, run the cell without an error, check again."
             raise Unmet("exists", f"`{name}` does not exist yet. {advice}")
         return Expectation(name, self._namespace[name], self._namespace)
 
@@ -90,7 +87,10 @@ class Expectation:
         return self._value
 
     def kind(self, wanted: str) -> Expectation:
-        """One of variable, placeholder, constant, tensor, function, array, number, text."""
+        """Variable, placeholder, constant, tensor, function, array, number, text, or a type's name.
+
+        "function" is what `K.function` makes; what `def` makes is a "Python function".
+        """
         self._enter("kind")
         actual = _kind(self._value)
         self._need(actual == wanted, f"is {_article(actual)}; it should be {_article(wanted)}")
@@ -102,7 +102,8 @@ class Expectation:
         actual = self._tensor().spec.shape
         self._need(
             len(actual) == len(wanted),
-            f"has {len(actual)} axes, {_shape(actual)}; it should have {len(wanted)}",
+            f"has {len(actual)} {'axis' if len(actual) == 1 else 'axes'}, {_shape(actual)}; "
+            f"it should have {len(wanted)}",
         )
         for axis, (found, size) in enumerate(zip(actual, wanted, strict=True)):
             self._need(
@@ -122,15 +123,27 @@ class Expectation:
     def equals(self, wanted: Any) -> Expectation:
         """A plain Python value, such as a guess, a setting or a shape."""
         self._enter("values")
+        self._alike(self._value, wanted, "")
         same = type(self._value) is type(wanted) and self._value == wanted
         self._need(same, "is not what comes out; look again at the cells above")
         return self
+
+    def _alike(self, found: Any, wanted: Any, place: str) -> None:
+        """What is no number, text or tuple where one is wanted is named; sizes may be None."""
+        actual, right = _kind(found), _kind(wanted)
+        if {actual, right} != {"None", "number"}:
+            complaint = f"is {_article(actual)}{place}; it should be {_article(right)}"
+            self._need(actual == right, complaint)
+        if isinstance(wanted, tuple) and len(found) == len(wanted):
+            for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
+                self._alike(one, other, f" at index {index}")
 
     def holds(self, wanted: Any) -> Expectation:
         """The values that a variable, an array or a tensor without feeds has right now."""
         self._enter("values")
         value = self._value
         actual = value.eval() if isinstance(value, Tensor) else np.asarray(value)
+        self._need(actual.dtype.kind in "biuf", f"is {_article(_kind(value))}, not numbers")
         self._compare(actual, np.asarray(wanted), "")
         return self
 
@@ -175,8 +188,37 @@ class Expectation:
                 wanted = reference(**arrays)
                 self._function()(self._feeds_of_function(arrays))
                 actual = self._namespace[variable].get_value()
-            where = f"`{variable}` after one call, {_fed(arrays)}"
-            self._compare(actual, np.asarray(wanted), where)
+            changed = Expectation(variable, None, self._namespace)
+            changed._enter("values")
+            where = f"after one call of `{self._name}`, {_fed(arrays)}"
+            changed._compare(actual, np.asarray(wanted), where)
+        return self
+
+    def gradient(
+        self,
+        wrt: str,
+        reference: Callable[..., Any],
+        feeds: int = 2,
+        low: float = -2.0,
+        high: float = 2.0,
+    ) -> Expectation:
+        """The gradient of the graph's sum to the name `wrt` is that of the sum of `reference`.
+
+        `reference` computes the graph's value, as for `close`, and has `wrt` among its parameters;
+        its derivative is taken by central differences in float64.
+        """
+        self._enter("gradient")
+        for draw in range(feeds):
+            with self._fresh(reference, draw, low, high) as (arrays, placeholders):
+                wanted = _slopes(reference, arrays, wrt)
+                (found,) = gradients(self._tensor(), [self._namespace[wrt]])
+                if found is None:
+                    raise self._unmet(f"does not depend on `{wrt}`: its gradient is None")
+                fed = [arrays[name] for name in placeholders]
+                sources = [self._namespace[name] for name in placeholders]
+                actual = Function(sources, [found])(fed)[0]
+            note = f"gradient to `{wrt}`, {_fed(arrays)}"
+            self._compare(actual, wanted, note, least=1e-3)
         return self
 
     def _enter(self, stage: str) -> None:
@@ -188,7 +230,10 @@ class Expectation:
 
     def _need(self, condition: bool, complaint: str) -> None:
         if not condition:
-            raise Unmet(STAGES[self._stage], f"`{self._name}` {complaint}.")
+            raise self._unmet(complaint)
+
+    def _unmet(self, complaint: str) -> Unmet:
+        return Unmet(STAGES[self._stage], f"`{self._name}` {complaint}.")
 
     def _tensor(self) -> Tensor:
         self._need(
@@ -241,14 +286,16 @@ class Expectation:
             for variable, value in kept:
                 variable.set_value(value)
 
-    def _compare(self, actual: np.ndarray, wanted: np.ndarray, where: str) -> None:
+    def _compare(
+        self, actual: np.ndarray, wanted: np.ndarray, where: str, least: float = 0.0
+    ) -> None:
         """Shape, then the first wrong element, named by its index."""
         note = f" ({where})" if where else ""
         self._need(
             actual.shape == wanted.shape,
             f"gives shape {_shape(actual.shape)}{note}; it should give {_shape(wanted.shape)}",
         )
-        tolerance = TOLERANCE.get(str(actual.dtype), 0.0)
+        tolerance = max(TOLERANCE.get(str(actual.dtype), 0.0), least)
         good = np.isclose(
             np.asarray(actual, np.float64),
             np.asarray(wanted, np.float64),
@@ -261,8 +308,28 @@ class Expectation:
             place = f"at index {_shape(index)} " if index else ""
             self._need(
                 False,
-                f"is {actual[index]:.6g} {place}where {wanted[index]:.6g} is right{note}",
+                f"is {_number(actual[index])} {place}where {_number(wanted[index])} is right{note}",
             )
+
+
+def _slopes(reference: Callable[..., Any], arrays: Mapping[str, Any], wrt: str) -> np.ndarray:
+    """The derivative of the sum of `reference` to the array called `wrt`, element by element."""
+    inputs = {
+        name: value.astype(np.float64) if getattr(value, "dtype", None) in FLOATS else value
+        for name, value in arrays.items()
+    }
+    if wrt not in inputs:
+        raise LessonError(f"a check asks for the gradient to {wrt}, which its reference lacks")
+    center = inputs[wrt]
+    slopes = np.zeros(np.shape(center))
+    for index in np.ndindex(slopes.shape):
+        ends = []
+        for step in (_STEP, -_STEP):
+            moved = np.array(center, np.float64)
+            moved[index] += step
+            ends.append(np.sum(reference(**{**inputs, wrt: moved}), dtype=np.float64))
+        slopes[index] = (ends[0] - ends[1]) / (2 * _STEP)
+    return slopes
 
 
 def _draw(
@@ -291,11 +358,20 @@ def _kind(value: Any) -> str:
         return "array"
     if isinstance(value, (bool, int, float, np.number)):
         return "number"
-    return "text" if isinstance(value, str) else type(value).__name__
+    if inspect.isfunction(value):
+        return "Python function"
+    names = {str: "text", type: "class", type(None): "None"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _article(noun: str) -> str:
+    if noun in ("None", "text"):
+        return noun
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _number(value: Any) -> str:
+    return str(value) if value.dtype.kind == "b" else f"{value:.6g}"
 
 
 def _size(size: int | None) -> str:
@@ -308,5 +384,5 @@ def _shape(shape: tuple[int | None, ...]) -> str:
 
 def _fed(arrays: Mapping[str, Any]) -> str:
     """Which fresh values a comparison used, by shape."""
-    shapes = [f"{name} {_shape(np.shape(array))}" for name, array in arrays.items()]
+    shapes = [f"{name} of shape {_shape(np.shape(array))}" for name, array in arrays.items()]
     return "on fresh values: " + ", ".join(shapes) if shapes else ""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.workbench.lesson_checks import Verdict, judge
 from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Exercise, Lesson
+from kbench.workbench.lessons import Exercise, Lesson, Verdict
 
 
 class Coach:
@@ -32,11 +31,19 @@ class Coach:
 
     def check(self, name: str | None = None) -> Verdict:
         """Judge one exercise (the current one by default) and remember the outcome."""
+        # Loaded here: a front end whose kernel judges needs no engine of its own.
+        from kbench.workbench.lesson_checks import judge
+
         exercise = self._exercise(name)
-        verdict = judge(exercise, self._namespace)
+        return self.take(exercise.name, judge(exercise, self._namespace))
+
+    def take(self, name: str, verdict: Verdict) -> Verdict:
+        """Remember a judgement made elsewhere; returned in the words for the learner."""
+        exercise = self._exercise(name)
         if verdict.passed:
+            again = exercise.name in self.progress.passed(self.lesson)
             self.progress.record_pass(self.lesson, exercise.name)
-            return Verdict(True, "", f"{exercise.name}: passed. {self._left()}")
+            return Verdict(True, "", f"{exercise.name}: passed. {self._left(again)}")
         self.progress.record_failure(self.lesson, exercise.name)
         return Verdict(False, verdict.stage, f"{exercise.name}: not yet. {verdict.message}")
 
@@ -55,8 +62,9 @@ class Coach:
         if sure or self.progress.may_see_solution(self.lesson, exercise.name):
             return exercise.solution
         failed = self.progress.failures(self.lesson, exercise.name)
+        checks = "1 failed check" if failed == 1 else f"{failed} failed checks"
         return (
-            f"{exercise.name}: {failed} failed checks so far; the solution is shown after 2, "
+            f"{exercise.name}: {checks} so far; the solution is shown after 2, "
             f"or at once with: %solution --sure {exercise.name}"
         )
 
@@ -80,7 +88,9 @@ class Coach:
         """The one named, else the current one, else (all done) the last."""
         return self.lesson.exercise(name or self.current or list(self.lesson.exercises)[-1])
 
-    def _left(self) -> str:
+    def _left(self, again: bool) -> str:
         done = self.progress.passed(self.lesson)
         left = sum(name not in done for name in self.lesson.exercises)
-        return f"{left} left in this lesson." if left else "That was the last one of this lesson."
+        if left:
+            return f"{left} left in this lesson."
+        return "All of this lesson is done." if again else "That was the last one of this lesson."

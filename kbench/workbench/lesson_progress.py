@@ -13,18 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.engine import config
+from kbench.engine import folders
 from kbench.workbench.lessons import Lesson
 
 FORMAT = 1
 _FAILURES_BEFORE_SOLUTION = 2
+_GUESS_LIMIT = 500  # characters
 
 
 class Progress:
     """The record of every lesson; each change is written at once, whole or not at all."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or config.state_dir() / "lessons.json"
+        self._path = path or folders.state_dir() / "lessons.json"
         self._memory: dict[str, Any] = {}
         self.note: str | None = None
 
@@ -44,6 +45,17 @@ class Progress:
     def step(self, lesson: Lesson) -> int:
         """Index of the step to resume at."""
         return min(int(self._entry(lesson).get("step", 0)), len(lesson.steps) - 1)
+
+    def guess(self, lesson: Lesson, exercise: str) -> str:
+        """What was predicted before it was run; '' when nothing was."""
+        return str(self._entry(lesson).get("guesses", {}).get(exercise, ""))
+
+    def changed(self, lesson: Lesson) -> bool:
+        """Whether an earlier text of this lesson was begun, and this one not yet."""
+        known = self._load()["lessons"]
+        return lesson.key not in known and any(
+            key.partition("@")[0] == lesson.name for key in known
+        )
 
     def may_see_solution(self, lesson: Lesson, exercise: str) -> bool:
         """A solution is shown after two failed checks, or once the exercise is done."""
@@ -65,6 +77,14 @@ class Progress:
     def record_hint(self, lesson: Lesson, exercise: str) -> None:
         """Count one hint shown."""
         self._count(lesson, "hints", exercise)
+
+    def record_guess(self, lesson: Lesson, exercise: str, code: str) -> None:
+        """Remember a prediction as it was typed."""
+
+        def change(entry: dict[str, Any]) -> None:
+            entry.setdefault("guesses", {})[exercise] = code[:_GUESS_LIMIT]
+
+        self._change(lesson, change)
 
     def record_step(self, lesson: Lesson, index: int) -> None:
         """Remember where to resume."""
@@ -151,4 +171,5 @@ def _sound_entry(entry: Any) -> bool:
         isinstance(counter, dict) and all(isinstance(n, int) for n in counter.values())
         for counter in counters
     )
-    return counted and isinstance(entry.get("passed", []), list)
+    guesses = isinstance(entry.get("guesses", {}), dict)
+    return counted and guesses and isinstance(entry.get("passed", []), list)

@@ -25,6 +25,15 @@ class LessonError(Exception):
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check."""
+
+    passed: bool
+    stage: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Exercise:
     """What belongs to one exercise and is not shown in the notebook."""
 
@@ -75,7 +84,10 @@ class Lesson:
 
     @property
     def key(self) -> str:
-        """What progress is filed under; a lesson whose text changed starts anew."""
+        """What progress is filed under; a lesson whose checks changed starts anew.
+
+        The notebook does not count: learners write their answers into it, and Jupyter the outputs.
+        """
         return f"{self.name}@{self.digest}"
 
     def exercise(self, name: str) -> Exercise:
@@ -105,14 +117,29 @@ def catalogue() -> list[Lesson]:
     return [read(path) for path in sorted(folder().glob("[0-9][0-9]-*.ipynb"))]
 
 
+def shelf() -> dict[int, Lesson | LessonError]:
+    """Every lesson by its number; in place of one that cannot be read, the reason."""
+    found: dict[int, Lesson | LessonError] = {}
+    for number, path in _numbered().items():
+        try:
+            found[number] = read(path)
+        except LessonError as error:
+            found[number] = error
+    return found
+
+
 def load(number: int) -> Lesson:
     """Lesson `number`, or a LessonError that lists those there are."""
-    lessons = catalogue()
-    for lesson in lessons:
-        if lesson.number == number:
-            return lesson
-    known = ", ".join(str(lesson.number) for lesson in lessons)
+    paths = _numbered()
+    if number in paths:
+        return read(paths[number])
+    known = ", ".join(str(one) for one in paths)
     raise LessonError(f"there is no lesson {number!r}; there are: {known}")
+
+
+def _numbered() -> dict[int, Path]:
+    """The notebooks by their numbers, in order."""
+    return {int(path.stem[:2]): path for path in sorted(folder().glob("[0-9][0-9]-*.ipynb"))}
 
 
 def read(path: Path) -> Lesson:
@@ -130,7 +157,7 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
     """`read`, remembered for as long as neither file changes (`stamp`)."""
     notebook_text, sidecar_text = _text(path), _text(sidecar)
     try:
-        cells = json.loads(notebook_text)["cells"]
+        cells = _ours(json.loads(notebook_text)["cells"])
         table = tomllib.loads(sidecar_text).get("exercise", {})
         exercises = {name: _exercise(name, entry) for name, entry in table.items()}
         steps = tuple(_step(cell, index) for index, cell in enumerate(cells))
@@ -141,12 +168,21 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
         number=int(path.stem[:2]),
         title=_title(steps, path),
         path=path,
-        digest=hashlib.sha256((notebook_text + sidecar_text).encode()).hexdigest()[:12],
+        digest=hashlib.sha256(sidecar_text.encode()).hexdigest()[:12],
         steps=steps,
         exercises=exercises,
     )
     _agree(lesson)
     return lesson
+
+
+def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lesson's own cells, each once: a learner adds cells to the notebook, and copies some."""
+    found: dict[str, dict[str, Any]] = {}
+    for index, cell in enumerate(cells):
+        if "kbench" in cell["metadata"]:
+            found.setdefault(cell["metadata"]["kbench"].get("id", f"step-{index}"), cell)
+    return list(found.values())
 
 
 def _text(path: Path) -> str:
@@ -186,5 +222,5 @@ def _agree(lesson: Lesson) -> None:
     if sorted(shown) != sorted(lesson.exercises):
         raise LessonError(
             f"{lesson.path.name} shows the exercises {shown}, "
-            f"its sidecar holds {list(lesson.exercises)}"
+            f"its sidecar holds {list(lesson.exercises)}; an unchanged copy has them all"
         )

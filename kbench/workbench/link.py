@@ -12,13 +12,15 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from kbench.workbench import protocol
-from kbench.workbench.base import Reply, failed_reply
+from kbench.workbench.base import Reply, failed_reply, settle
 from kbench.workbench.wire import Message, Wire
 
 _GREET_AGAIN = 0.25
+_LAST_WORDS = 300  # milliseconds for what `leave` says
 _NO_INSPECTOR = "this kernel has no inspector"
-_LOAD = "get_ipython().run_line_magic('load_ext', 'kbench.workbench.kernel')"
+_LOAD = "get_ipython().run_line_magic('load_ext', 'kbench.workbench.{}')"
 Content = dict[str, Any]
+Others = Callable[[str, str, Content], None]  # id of their request, kind of message, content
 
 
 class Host(Protocol):
@@ -33,11 +35,19 @@ class Host(Protocol):
 
 
 class Link:
-    """One kernel, from the first greeting until `close`."""
+    """One kernel, from the first greeting until `close`.
 
-    def __init__(self, connection: Content, host: Host, record: bool) -> None:
+    `others` makes the link a guest's: the kernel belongs to somebody else, may be busy while it is
+    greeted, and what it says about cells of other clients is told to `others`.
+    """
+
+    def __init__(
+        self, connection: Content, host: Host, record: bool, others: Others | None = None
+    ) -> None:
         self.wire = Wire(connection)
         self.ready = False
+        self.info: Content = {}  # the kernel's answer to the greeting
+        self._others = others
         self._host = host
         self._record = record
         self._opening = False
@@ -64,13 +74,15 @@ class Link:
         Whoever subscribes late misses what a kernel broadcasts, and so would lose output.
         """
         if self.patience() == 0.0:
-            self.wire.send("shell", "kernel_info_request", {})
+            # A kernel that runs another client's cell answers on the control channel only.
+            channel = "shell" if self._others is None else "control"
+            self.wire.send(channel, "kernel_info_request", {})
             self._next_greeting = time.monotonic() + _GREET_AGAIN
 
     def _on_info(self, content: Content) -> None:
         if self._opening or self.ready or not self._heard_broadcast:
             return
-        self._opening = True
+        self._opening, self.info = True, content
         if "kernel subshells" in content.get("supported_features", []):
             self.wire.send("control", "create_subshell_request", {})
         else:
@@ -81,12 +93,18 @@ class Link:
         hello = {"id": 0, "verb": "hello", "push": True, "record": self._record}
         self._asked[0] = ("hello", self._on_hello)
         content = {"comm_id": self._comm, "target_name": protocol.TARGET, "data": hello}
-        self.wire.send("shell", "comm_open", content)
+        self.wire.send("shell", "comm_open", content, self._beside)
+
+    @property
+    def _beside(self) -> str | None:
+        """The subshell, by which a guest's first questions pass the cell that may be running."""
+        return None if self._others is None else self._subshell
 
     def _load_inspector(self) -> None:
         """The kernel does not know the inspector's target: have it load the extension, once."""
-        content = {"code": _LOAD, "silent": True, "store_history": False, "allow_stdin": False}
-        self._loading = self.wire.send("shell", "execute_request", content)
+        code = _LOAD.format("kernel" if self._others is None else "guest")
+        content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False}
+        self._loading = self.wire.send("shell", "execute_request", content, self._beside)
         self._comm = None  # the refused comm may be closed more than once
 
     def _on_loaded(self, content: Content) -> None:
@@ -107,12 +125,12 @@ class Link:
 
     # ------------------------------------------------------------------ saying
 
-    def execute(self, code: str) -> str:
+    def execute(self, code: str, counted: bool = True) -> str:
         """Send a cell; the id of the message names it in what the kernel says of it."""
         content = {
             "code": code,
             "silent": False,
-            "store_history": True,
+            "store_history": counted,
             "user_expressions": {},
             "allow_stdin": True,
             "stop_on_error": False,
@@ -123,7 +141,7 @@ class Link:
         """Ask the inspector, on a subshell where the kernel has them."""
         if not self.ready or self._comm is None:
             reason = _NO_INSPECTOR if self.ready else "the kernel is not ready"
-            future.set_result(failed_reply(verb, "inspector", reason))
+            settle(future, failed_reply(verb, "inspector", reason))
             return
         pages: list[Reply] = []
 
@@ -132,7 +150,7 @@ class Link:
             pages.append(reply)
             following = protocol.following(reply)
             if following is None:
-                future.set_result(protocol.joined(pages))
+                settle(future, protocol.joined(pages))
             else:
                 self._send(verb, {**arguments, "start": following}, answer)
 
@@ -160,6 +178,18 @@ class Link:
     def shutdown(self) -> None:
         """Ask the kernel to end."""
         self.wire.send("control", "shutdown_request", {"restart": False})
+
+    def interrupt(self) -> None:
+        """Ask the kernel to interrupt its cell; for one whose process is not ours to signal."""
+        self.wire.send("control", "interrupt_request", {})
+
+    def leave(self) -> None:
+        """Take back what was opened in a kernel that goes on without us."""
+        if self._comm is not None:
+            self.wire.send("shell", "comm_close", {"comm_id": self._comm, "data": {}})
+        if self._subshell is not None:
+            content = {"subshell_id": self._subshell}
+            self.wire.send("control", "delete_subshell_request", content)
 
     # ------------------------------------------------------------------ hearing
 
@@ -194,7 +224,9 @@ class Link:
     def _on_broadcast(self, message: Message) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
         parent = str(message["parent_header"].get("msg_id", ""))
-        if kind in ("comm_msg", "comm_close"):
+        if self._others is not None and self.wire.is_others(message):
+            self._others(parent, kind, content)
+        elif kind in ("comm_msg", "comm_close"):
             if content.get("comm_id") == self._comm:
                 self._on_comm(kind, content.get("data", {}))
         elif kind == "status":
@@ -218,7 +250,7 @@ class Link:
     def close(self) -> None:
         """Close the sockets and answer every open question with a refusal."""
         self.ready = self._opening = False
-        self.wire.close()
+        self.wire.close(0 if self._others is None else _LAST_WORDS)
         self._fail_asked("kernel", "the kernel has ended")
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():

@@ -50,15 +50,15 @@ class LocalSession(Session):
             self._shell = _make_shell(self, self._given)
             namespace = self._shell.user_ns
             hidden = self._shell.user_ns_hidden
-            self._inspector = Inspector(namespace, publish=self.published, hidden=hidden)
+            self._inspector = Inspector(namespace, publish=self.publish, hidden=hidden)
             hello = self._inspector.handle({"id": 0, "verb": "hello", "push": True})
         self._emit(events.Started(hello.get("data", {}), time.monotonic() - began))
 
     def ready(self, timeout: float | None = None) -> bool:
         return self._shell is not None
 
-    def execute(self, code: str) -> int:
-        cell = self._new_cell(code)
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        cell = self._new_cell(code, replay_of, unseen)
         with self._lock:
             self._run(cell.ident)
         return cell.ident
@@ -103,7 +103,7 @@ class LocalSession(Session):
                 one.status = "past"
             self._given = None
             self.start()
-            copies = [self._new_cell(one.code, one.ident) for one in again] if replay else []
+            copies = [self._new_cell(*one.again) for one in again] if replay else []
             self._emit(events.Restarted(len(copies)))
             for copy in copies:
                 self._run(copy.ident)
@@ -111,7 +111,7 @@ class LocalSession(Session):
     def shutdown(self) -> None:
         with self._lock:
             self._release()
-            self.journal.close()
+            self.journal.end()
 
     def _release(self) -> None:
         """Give up the shell and its inspector."""
@@ -136,7 +136,7 @@ class LocalSession(Session):
         inspector.began()
         try:
             with self._redirected(ident):
-                result = shell.run_cell(cell.code, store_history=True)
+                result = shell.run_cell(cell.code, store_history=not cell.unseen)
             error = result.error_before_exec or result.error_in_exec
         except KeyboardInterrupt as raised:
             error = raised
@@ -180,7 +180,12 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(self._stdout), contextlib.redirect_stderr(self._stderr):
             super()._emit(event)
 
-    def published(self, message: dict[str, Any]) -> None:
+    @property
+    def inspector(self) -> Inspector | None:
+        """What answers questions about the names, once the session has started."""
+        return self._inspector
+
+    def publish(self, message: dict[str, Any]) -> None:
         """What the inspector and the shell say unasked."""
         data = message["data"]
         if message["push"] == "error":
@@ -188,6 +193,8 @@ class LocalSession(Session):
         elif message["push"] == "changed":
             refused = data.get("refused", {})
             self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
+        else:
+            self._emit(events.Told(message["push"], data))
 
 
 class _Writer(io.TextIOBase):
@@ -215,7 +222,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from kbench.workbench.kernel import prepare
+    from kbench.workbench.kernel import ATTRIBUTE, prepare
 
     class Hook(DisplayHook):
         def start_displayhook(self) -> None: ...
@@ -246,7 +253,8 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     # (a session inside IPython), that one keeps this place.
     build = Shell if InteractiveShell.initialized() else Shell.instance
     shell: Any = build(user_ns=namespace, config=settings)
-    prepare(shell, session.published)
+    prepare(shell, session.publish)
+    setattr(shell, ATTRIBUTE, session)  # as a kernel's shell has its channel
     shell.user_ns.setdefault("input", session.next_answer)
     shell.user_ns_hidden["input"] = session.next_answer
     return shell

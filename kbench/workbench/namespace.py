@@ -13,7 +13,7 @@ import re
 import threading
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,13 +26,7 @@ from kbench.workbench.protocol import ProtocolError
 
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
-_FIND_BLOCK = 1 << 20
 _ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
-_TESTS: dict[str, Callable[[Any], NDArray[np.bool_]]] = {
-    "nan": np.isnan,
-    "inf": np.isinf,
-    "bad": lambda block: ~np.isfinite(block),
-}
 
 
 @dataclass
@@ -74,6 +68,7 @@ class View:
         self._weights = weakref.WeakKeyDictionary()
         self.epoch = 0
         self.told = 0
+        self.extra: dict[str, Any] = {}  # arrays that are no names: under an address, for a grid
         self.turn = 0  # raised by the host when code has run that may have written into arrays
 
     # ------------------------------------------------------------------ names and changes
@@ -109,6 +104,9 @@ class View:
         snapshot = self.snapshot()
         if name in snapshot:
             return keras_models.Part(name, snapshot[name], None)
+        extra = self.extra
+        if name in extra:
+            return keras_models.Part(name, extra[name], None)
         item = _ITEM.fullmatch(name)
         if item is not None:
             values: Any = snapshot.get(item.group(1))
@@ -183,6 +181,9 @@ class View:
         for place, name in enumerate(wanted[max(start, 0) :], max(start, 0)):
             if name in values:
                 row, length = self._kept_row(name, values[name], statistics)
+            elif name in self.extra:
+                row = self._row(name, self.extra[name], statistics)
+                length = protocol.size(row)
             elif "/" in name and (part := self._part_row(name, statistics)) is not None:
                 row, length = part, protocol.size(part)
             else:
@@ -314,25 +315,3 @@ class View:
         if known is None:
             return -1
         return known.epoch if known.is_array else known.version
-
-
-def find(array: NDArray[Any], what: str, after: list[int] | None) -> list[int] | None:
-    """The index of the next NaN, infinity or non-finite value behind `after`, cyclic; or None."""
-    if what not in _TESTS:
-        raise ProtocolError("argument", "find: what must be nan, inf or bad")
-    if array.dtype.kind != "f" or array.size == 0:
-        return None
-    start = 0
-    if after is not None:
-        try:
-            start = int(np.ravel_multi_index(tuple(after), array.shape)) + 1
-        except (ValueError, TypeError) as error:
-            raise ProtocolError("argument", f"find: {error}") from None
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
-    for begin, end in ((start, array.size), (0, start)):
-        for low in range(begin, end, _FIND_BLOCK):
-            hits = _TESTS[what](flat[low : min(low + _FIND_BLOCK, end)])
-            if hits.any():
-                found = np.unravel_index(low + int(hits.argmax()), array.shape)
-                return [int(one) for one in found]
-    return None

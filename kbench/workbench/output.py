@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.workbench.events import Error, Result, Stream
-from kbench.workbench.terminal import visible_length
+from kbench.workbench.events import ClearOutput, Error, Result, Stream
+from kbench.workbench.terminal import latest, visible_length
 
 INTERVAL = 1 / 30
 LINE_LIMIT = 10_000
@@ -80,7 +80,7 @@ class Output:
         pending, self._pending = self._pending, []
         self._last_flush = time.monotonic()
         for cell, name, parts in pending:
-            self._emit(Stream(cell, name, "".join(parts)))
+            self._emit(Stream(cell, name, latest("".join(parts))))
 
     def close(self, cell: int) -> None:
         """Emit the rest of a cell and say how much of it went elsewhere."""
@@ -134,9 +134,7 @@ def result(cell: int, data: dict[str, Any], count: int | None) -> Result:
     return Result(cell, text, {**kept, "text/plain": text}, count)
 
 
-def error(
-    cell: int, name: str, value: str, traceback: list[str], detail: dict[str, Any]
-) -> Error:
+def error(cell: int, name: str, value: str, traceback: list[str], detail: dict[str, Any]) -> Error:
     """The event of an exception, its texts cut."""
     lines = [cut(str(line), TRACEBACK_LIMIT) for line in traceback[:TRACEBACK_LINES]]
     return Error(cell, cut(name, 200), cut(value, TRACEBACK_LIMIT), lines, detail)
@@ -149,3 +147,17 @@ def _head(text: str, shown: _Shown) -> str:
     if kept.count("\n") <= lines:
         return kept
     return "".join(f"{one}\n" for one in kept.split("\n", lines)[:lines])
+
+
+def rich(
+    cell: int, kind: str, content: dict[str, Any], detail: dict[str, Any]
+) -> Result | ClearOutput | Error | None:
+    """What a message of a kernel other than printed text shows; `detail` belongs to an error."""
+    if kind in ("execute_result", "display_data", "update_display_data"):
+        return result(cell, content["data"], content.get("execution_count"))
+    if kind == "clear_output":
+        return ClearOutput(cell, bool(content.get("wait")))
+    if kind == "error":
+        name, value = str(content["ename"]), str(content["evalue"])
+        return error(cell, name, value, content["traceback"], detail)
+    return None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.workbench import protocol
 
 KEPT = 16
+FED_BYTES = 256 << 20  # values of one call that are kept at hand; those of larger ones are not
 SOURCE_LIMIT = 4_000
+KERNELS_TOLD = 12
+HEAD = 6_000  # bytes of a reply besides the rows of the run
 
 
 def shortened(run: dict[str, Any]) -> dict[str, Any]:
     """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
-    room = protocol.PAGE
+    room = protocol.PAGE - HEAD
     kept = []
     for row in sorted(run["rows"], key=lambda one: -float(one["seconds"])):
         source = row["source"]
@@ -29,13 +34,28 @@ def shortened(run: dict[str, Any]) -> dict[str, Any]:
     return {**run, "rows": sorted(kept, key=lambda one: int(one["step"])), "cut": cut}
 
 
+@dataclass(frozen=True)
+class Run:
+    """One recorded call. `kernels` became ready since the call before, `pending` did not yet."""
+
+    number: int
+    record: Any
+    kernels: tuple[dict[str, Any], ...] = ()
+    pending: int = 0
+
+
 class Recorder:
     """Listens to the engine's trace while it is on."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: OrderedDict[str, Any] = OrderedDict()
+        self._runs: OrderedDict[str, Run] = OrderedDict()  # the last of each function
+        self._history: deque[Run] = deque(maxlen=KEPT)
+        self._number = 0
+        self._known: set[str] = set()  # kernels that were ready before the newest run
+        self._fed: OrderedDict[tuple[int, ...], list[tuple[Any, Any]]] = OrderedDict()
         self._stops: list[Callable[[], None]] = []
+        self._overhears = False
 
     @property
     def on(self) -> bool:
@@ -46,7 +66,15 @@ class Recorder:
         from kbench.engine import trace
 
         if not self._stops:
-            self._stops = [trace.ran.subscribe(self._on_run)]
+            self._new_kernels()
+            self._stops = [trace.ran.subscribe(self._on_run), trace.fed.subscribe(self._on_fed)]
+
+    def keep_feeds(self) -> None:
+        """Begin to keep what is fed, and no more: this costs nothing."""
+        from kbench.engine import trace
+
+        if not self._stops:
+            self._stops = [trace.fed.subscribe(self._on_fed)]
 
     def stop(self) -> None:
         """Stop listening; what was recorded stays."""
@@ -54,22 +82,80 @@ class Recorder:
             stop()
         self._stops = []
 
+    @contextlib.contextmanager
+    def overhearing(self) -> Iterator[None]:
+        """Keep nothing of what runs meanwhile, as it is not the user's."""
+        self._overhears = True
+        try:
+            yield
+        finally:
+            self._overhears = False
+
     def _on_run(self, record: Any) -> None:
+        if self._overhears:
+            return
         name = str(record.function)
         with self._lock:
-            self._runs[name] = record
+            self._number += 1
+            run = Run(self._number, record, *self._new_kernels())
+            self._history.append(run)
+            self._runs[name] = run
             self._runs.move_to_end(name)
             while len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
+
+    def _new_kernels(self) -> tuple[tuple[dict[str, Any], ...], int]:
+        """Kernels that became ready since this was last asked, and how many are on their way."""
+        from kbench.engine.kernels.background import service
+
+        ready = [job for job in service.ready() if job.name not in self._known]
+        self._known.update(job.name for job in ready)
+        told = ({"name": job.name, "seconds": job.seconds, "loaded": job.hit} for job in ready)
+        return tuple(told), service.pending()
+
+    def _on_fed(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Keep the values fed last to these inputs: the program's own arrays, not copies."""
+        size = sum(int(getattr(array, "nbytes", 0)) for _, array in pairs)
+        if size > FED_BYTES or self._overhears:
+            return
+        key = tuple(id(node) for node, _ in pairs)
+        with self._lock:
+            self._fed[key] = pairs
+            self._fed.move_to_end(key)
+            while len(self._fed) > KEPT:
+                self._fed.popitem(last=False)
+
+    def feeds(self, nodes: list[Any], needed: set[int]) -> tuple[dict[Any, Any], bool]:
+        """Values fed last to some of the nodes, and whether one call fed all that are needed."""
+        wanted = {id(one) for one in nodes}
+        with self._lock:
+            calls = list(reversed(self._fed.values()))
+        for pairs in calls:
+            if needed <= {id(node) for node, _ in pairs}:
+                return {node: array for node, array in pairs if id(node) in wanted}, True
+        found: dict[Any, Any] = {}
+        for pairs in calls:
+            for node, array in pairs:
+                if id(node) in wanted:
+                    found.setdefault(node, array)
+        return found, not needed
 
     def functions(self) -> list[str]:
         """Names with a record, the latest last."""
         with self._lock:
             return list(self._runs)
 
-    def find(self, function: str | None) -> Any | None:
-        """The last run of a function, or of any."""
+    def runs(self) -> list[Run]:
+        """The last calls, of whatever function, the latest last."""
         with self._lock:
+            return list(self._history)
+
+    def find(self, function: str | None, number: int | None = None) -> Run | None:
+        """The last call of a function, or of any; or the call of a number, while it is kept."""
+        with self._lock:
+            if number is not None:
+                kept = (*self._history, *self._runs.values())
+                return next((one for one in kept if one.number == number), None)
             if function is not None:
                 return self._runs.get(function)
-            return next(reversed(self._runs.values()), None)
+            return self._history[-1] if self._history else None

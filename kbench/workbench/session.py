@@ -13,32 +13,22 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from kbench.workbench import events, output
+from kbench.workbench import base, events, output
 from kbench.workbench.base import Cell, Completion, Reply, Session, failed_reply, jupyter_completion
 from kbench.workbench.journal import Journal
-from kbench.workbench.launch import KernelProcess
+from kbench.workbench.launch import KernelProcess, Process
 from kbench.workbench.mailbox import Mailbox
 from kbench.workbench.output import Output
 
 if TYPE_CHECKING:
-    from kbench.workbench.link import Link
-    from kbench.workbench.local import LocalSession
+    from pathlib import Path
 
-__all__ = ["Cell", "Completion", "KernelSession", "LocalSession", "Session"]
+    from kbench.workbench.link import Link
 
 STUCK_AFTER = 2.0
 _SHUTDOWN_WAIT = 1.5
 _DRAIN_SECONDS = 2.0
 _log = logging.getLogger("kbench")
-
-
-def __getattr__(name: str) -> Any:
-    """LocalSession loads the inspector, which a front end with a kernel does not need."""
-    if name == "LocalSession":
-        from kbench.workbench.local import LocalSession
-
-        return LocalSession
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class KernelSession(Session):
@@ -51,7 +41,7 @@ class KernelSession(Session):
         self._ready = threading.Event()
         self._settled = threading.Event()  # ready, or known never to be
         self._thread: threading.Thread | None = None
-        self._process: KernelProcess | None = None
+        self._process: Process | None = None
         self._link: Link | None = None
         self._output = Output(self._emit, self.journal.folder)
         self._queue: deque[Cell] = deque()
@@ -86,8 +76,13 @@ class KernelSession(Session):
         process = self._process
         return None if process is None else process.pid
 
-    def execute(self, code: str) -> int:
-        cell = self._new_cell(code)
+    @property
+    def log_file(self) -> Path | None:
+        """What the kernel's process writes beside its cells; it goes when the session ends."""
+        return getattr(self._process, "log", None)
+
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        cell = self._new_cell(code, replay_of, unseen)
         self._mailbox.post(lambda: self._enqueue(cell))
         return cell.ident
 
@@ -138,10 +133,9 @@ class KernelSession(Session):
 
     def _launch(self) -> None:
         self._began = time.monotonic()
-        self._process = KernelProcess()
-        self._process.start(
-            lambda process, code: self._mailbox.post(lambda: self._ended(process, code))
-        )
+        process = KernelProcess()
+        self._process = process
+        process.start(lambda one, code: self._mailbox.post(lambda: self._ended(one, code)))
 
     def _run(self) -> None:
         self._guarded(self._connect)
@@ -191,6 +185,9 @@ class KernelSession(Session):
     def _enqueue(self, cell: Cell) -> None:
         self._queue.append(cell)
         self._pump()
+        if cell.status == "queued" and not cell.unseen:  # typed ahead; lost but for this
+            row = {"event": "Queued", "cell": cell.ident, "code": cell.code}
+            self.journal.write({**row, "replay_of": cell.replay_of}, force=True)
 
     def _pump(self) -> None:
         """Send the next cell if the kernel is free."""
@@ -205,7 +202,7 @@ class KernelSession(Session):
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
         try:
-            self._current_message = link.execute(cell.code)
+            self._current_message = link.execute(cell.code, not cell.unseen)
         except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
             self._emit(output.error(cell.ident, type(error).__name__, str(error), [], {}))
             self._finish("error", None)
@@ -240,9 +237,9 @@ class KernelSession(Session):
         if cell is None:
             return
         self._output.close(cell.ident)
-        cell.status, cell.count = status, count
+        cell.status, cell.count = status, cell.count if count is None else count
         cell.seconds = time.monotonic() - self._current_began
-        self._emit(events.CellDone(cell.ident, count, status == "ok", cell.seconds, status))
+        self._emit(events.CellDone(cell.ident, cell.count, status == "ok", cell.seconds, status))
         self._emit(events.Idle(cell.seconds))
         self._pump()
 
@@ -276,22 +273,16 @@ class KernelSession(Session):
         if cell is None:
             return
         if kind == "execute_input":
-            self._on_running(message)
+            self._on_running(message, content.get("execution_count"))
         elif kind == "stream":
             self._output.add(cell, str(content["name"]), str(content["text"]))
         else:
             self._output.flush()
-            self._on_rich_output(cell, kind, content)
-
-    def _on_rich_output(self, cell: int, kind: str, content: dict[str, Any]) -> None:
-        if kind in ("execute_result", "display_data", "update_display_data"):
-            self._emit(output.result(cell, content["data"], content.get("execution_count")))
-        elif kind == "clear_output":
-            self._emit(events.ClearOutput(cell, bool(content.get("wait"))))
-        elif kind == "error":
-            detail, self._detail = self._detail, {}
-            name, value = str(content["ename"]), str(content["evalue"])
-            self._emit(output.error(cell, name, value, content["traceback"], detail))
+            event = output.rich(cell, kind, content, self._detail)
+            if isinstance(event, events.Error):
+                self._detail = {}
+            if event is not None:
+                self._emit(event)
 
     def on_input(self, message: str, content: dict[str, Any]) -> None:
         self._output.flush()
@@ -305,22 +296,28 @@ class KernelSession(Session):
             self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
         elif kind == "error":
             self._detail = data
+        else:
+            self._emit(events.Told(kind, data))
 
     # ------------------------------------------------------------------ questions
 
     def _ask_now(self, verb: str, arguments: dict[str, Any], future: Future[Reply]) -> None:
         if self._link is None:
-            future.set_result(failed_reply(verb, "kernel", "there is no kernel"))
+            base.settle(future, failed_reply(verb, "kernel", "there is no kernel"))
         else:
             self._link.ask(verb, arguments, future)
 
     def _ask_shell(
-        self, kind: str, content: dict[str, Any], future: Future[dict[str, Any]]
+        self,
+        kind: str,
+        content: dict[str, Any],
+        future: Future[dict[str, Any]],
+        beside: bool = False,
     ) -> None:
         if self._link is None:
             future.set_exception(ConnectionError("there is no kernel"))
         else:
-            self._link.ask_shell(kind, content, self._current is not None, future)
+            self._link.ask_shell(kind, content, beside or self._current is not None, future)
 
     def _answer_now(self, text: str) -> None:
         if self._link is not None and self._current is not None:
@@ -336,10 +333,12 @@ class KernelSession(Session):
         if self._running_for_sure:
             self._signal_interrupt()
 
-    def _on_running(self, message: str) -> None:
+    def _on_running(self, message: str, count: Any) -> None:
         """The kernel has begun with the cell; a signal sent earlier it would have ignored."""
-        if message == self._current_message:
+        if message == self._current_message and self._current is not None:
             self._running_for_sure = True
+            # An interrupted cell gets no reply that tells its number.
+            self._current.count = count if type(count) is int else None
             if self._interrupting:
                 self._signal_interrupt()
 
@@ -348,7 +347,7 @@ class KernelSession(Session):
         if self._process is not None:
             self._process.interrupt()
 
-    def _ended(self, process: KernelProcess, code: int | None) -> None:
+    def _ended(self, process: Process, code: int | None) -> None:
         """The process has ended by itself: take what it still said, keep what was typed."""
         if process is not self._process:
             return
@@ -380,7 +379,7 @@ class KernelSession(Session):
             one.status = "past"
         self._launch()
         self._connect()
-        copies = [self._new_cell(one.code, one.ident) for one in again] if replay else []
+        copies = [self._new_cell(*one.again) for one in again] if replay else []
         self._queue.extendleft(reversed(copies))
         self._emit(events.Restarted(len(copies)))
 
@@ -395,4 +394,4 @@ class KernelSession(Session):
         self._disconnect()
         self._settled.set()
         self._closing = True
-        self.journal.close()
+        self.journal.end()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import describe, entries
+from kbench.engine import describe, entries, windows
 from kbench.workbench import keras_models
 
 FEW = 8
@@ -181,10 +181,7 @@ def _table(held: np.ndarray[Any, Any], gap: str) -> list[str]:
     """The first and last four rows and columns, right-aligned."""
     grid = held.reshape(1, -1) if held.ndim == 1 else held
     rows, cols = _edges(grid.shape[0]), _edges(grid.shape[1])
-    cells = [
-        [_table_cell(grid, row, col, gap) for col in cols]
-        for row in rows
-    ]
+    cells = [[_table_cell(grid, row, col, gap) for col in cols] for row in rows]
     width = max((len(cell) for line_cells in cells for cell in line_cells), default=1)
     return ["  " + " ".join(cell.rjust(width) for cell in line_cells) for line_cells in cells]
 
@@ -198,4 +195,4 @@ def _edges(count: int) -> list[int | None]:
 def _table_cell(grid: np.ndarray[Any, Any], row: int | None, col: int | None, gap: str) -> str:
     if row is None or col is None:
         return gap
-    return str(describe.window(grid, None, (row, 1), (col, 1))["cells"][0][0])
+    return str(windows.window(grid, None, (row, 1), (col, 1))["cells"][0][0])

@@ -15,6 +15,8 @@ _PIECES = re.compile(
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _CODES = 6  # colours, weight and slant that hold at once
+_LONG = 50_000  # characters
+_REDRAWN = 4_000  # characters of a line's redrawings that are kept for the next drawing
 _RESET = re.compile(r"\x1b\[0*m")
 Cell = tuple[str, str]  # a character and the colours it is drawn with
 
@@ -42,6 +44,31 @@ def joined(before: str, text: str) -> str:
     return done + newline + "\n".join([*map(overwrite, whole), settled(last)])
 
 
+def latest(text: str) -> str:
+    """Printed text without what it redraws itself, where that is long.
+
+    Whatever was printed before and is printed after, the line then looks the same; only among
+    coloured redrawings the oldest are dropped though something of them may have remained.
+    """
+    if len(text) <= _REDRAWN or "\r" not in text:
+        return text
+    return "\n".join(_latest(line) for line in text.split("\n"))
+
+
+def _latest(line: str) -> str:
+    body = line.removesuffix("\r")
+    if len(body) <= _REDRAWN or "\r" not in body:
+        return line
+    if "\b" not in line and "\x1b" not in line:
+        head, *parts = line.split("\r")
+        shown = _shown(parts)
+        return f"{head}\r{shown}" + "\b" * (len(shown) - len(parts[-1]))
+    cut = body.find("\r", len(body) - _REDRAWN)
+    if cut < 0:
+        return line
+    return "\r" + "".join(_COLOUR.findall(line[:cut])[-_CODES:]) + line[cut + 1 :]
+
+
 def visible_length(text: str, before: int) -> tuple[int, int]:
     """How many characters printed text adds to what stays, and how long its last line is.
 
@@ -63,6 +90,10 @@ def _redrawn(line: str, ending: str = "") -> str:
 
 def _draw(line: str) -> tuple[list[Cell], int, str]:
     """The cells of a line, where the cursor is, and the colours for what comes next."""
+    if "\b" not in line and "\x1b" not in line:
+        return _overlaid(line.split("\r"))
+    if len(line) > _LONG:  # thousands of redrawings at once: the last ones count
+        line = line[max(line.find("\r", len(line) - _LONG), 0) :]
     cells: list[Cell] = []
     at, colour = 0, ""
     for match in _PIECES.finditer(line):
@@ -82,6 +113,21 @@ def _draw(line: str) -> tuple[list[Cell], int, str]:
             codes = [] if _RESET.fullmatch(text) else _COLOUR.findall(colour + text)
             colour = "".join(codes[-_CODES:])
     return cells, at, colour
+
+
+def _overlaid(parts: list[str]) -> tuple[list[Cell], int, str]:
+    """Plain texts printed over one another: of each what is longer than all that follow it."""
+    return [(one, "") for one in _shown(parts)], len(parts[-1]), ""
+
+
+def _shown(parts: list[str]) -> str:
+    width = max(map(len, parts))
+    shown = ""
+    for part in reversed(parts):
+        shown += part[len(shown) :]
+        if len(shown) == width:
+            break
+    return shown
 
 
 def _text(cells: list[Cell], colour_behind: str) -> str:

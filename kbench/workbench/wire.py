@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any, cast
 
 import zmq
@@ -11,6 +12,8 @@ from jupyter_client.connect import ConnectionFileMixin, KernelConnectionInfo
 Message = dict[str, Any]
 CHANNELS = ("iopub", "shell", "control", "stdin")
 _BATCH = 100
+_LARGE = 1_000_000  # bytes of a message after which other threads come first
+_BREATH = 0.02  # seconds
 
 
 class Wire:
@@ -51,11 +54,30 @@ class Wire:
             with contextlib.suppress(ValueError, IndexError, TypeError):  # not signed by our key
                 _, parts = self._session.feed_identities(frames)
                 found.append(self._session.deserialize(parts))
+            if sum(map(len, frames)) > _LARGE:  # decoding has kept the front end waiting
+                time.sleep(_BREATH)
+                break
         return found
 
-    def close(self) -> None:
-        """Close every socket; what was not sent is dropped."""
-        self._context.destroy(linger=0)
+    def is_others(self, message: Message) -> bool:
+        """True for what a kernel says about a cell of another client, or about its own end."""
+        if message["header"]["msg_type"] == "shutdown_reply":
+            return True
+        asked = message["parent_header"]
+        if asked.get("msg_type") != "execute_request":
+            return False
+        return bool(asked.get("session") != self._session.session)
+
+    def close(self, linger: int = 0) -> None:
+        """Close every socket; what cannot be sent within `linger` milliseconds is dropped."""
+        self._context.destroy(linger=linger)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a message on any channel, at most so long."""
+        poller = zmq.Poller()
+        for socket in self.sockets.values():
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(int(seconds * 1000))
 
     def poll(self, also: int, patience: float | None) -> None:
         """Wait for a message, for the file descriptor `also`, or for `patience` seconds."""

@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
+from kbench.tui import keys
 from kbench.tui.lines import LineView
+from kbench.tui.screens.dialogs import told
+from kbench.tui.screens.modal import Modal
 from kbench.tui.slices import Target, text_of
 
 
 class AxesList(LineView):
     """One line per axis."""
 
-    BINDINGS = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("left,h", "turn(-1)", show=False),
-        Binding("right,l", "turn(1)", show=False),
-        Binding("pagedown", "turn(10)", show=False),
-        Binding("pageup", "turn(-10)", show=False),
-        Binding("r", "take('row')", show=False),
-        Binding("c", "take('col')", show=False),
-    ]
+    BINDINGS = keys.bindings("axis")
 
     def __init__(self, shape: Sequence[int], target: Target) -> None:
         super().__init__()
@@ -57,7 +49,10 @@ class AxesList(LineView):
         elif y == self.col_axis:
             use = "columns"
         mark = ">" if y == self._at else " "
-        line = Content(f"{mark} axis {y:<3} size {self._shape[y]:<10} {use}")
+        size = str(self._shape[y])
+        line = Content(f"{mark} axis {y:<3} size {size:<10} {use}")
+        if line.cell_length > self.size.width:
+            line = Content(f"{mark} {y} {size} {use}").truncate(max(self.size.width, 1))
         return line.stylize("bold $text-accent") if y == self._at else line
 
     def action_move(self, step: int) -> None:
@@ -82,13 +77,10 @@ class AxesList(LineView):
         self.refresh()
 
 
-class AxesScreen(ModalScreen[Target | None]):
+class AxesScreen(Modal[Target | None]):
     """Enter takes over what was chosen."""
 
-    BINDINGS = [
-        Binding("enter", "accept", "show", priority=True),
-        Binding("escape,a,q", "cancel", "cancel"),
-    ]
+    BINDINGS = keys.bindings("axes")
 
     def __init__(self, name: str, shape: Sequence[int], target: Target) -> None:
         super().__init__()
@@ -99,7 +91,14 @@ class AxesScreen(ModalScreen[Target | None]):
         """The axes in a frame."""
         with Vertical(classes="dialog axes") as frame:
             frame.border_title = Content(f"axes of {self._name}")
-            frame.border_subtitle = Content("r rows  c columns  left/right index  Enter show")
+            frame.border_subtitle = told(
+                self.app,
+                axis_rows="rows",
+                axis_columns="columns",
+                axis_less="and",
+                axis_more="index",
+                axes_show="show",
+            )
             yield self._list
 
     def on_mount(self) -> None:

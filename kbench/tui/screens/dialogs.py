@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from kbench.tui import keys
 from kbench.tui.lines import LineView
-from kbench.tui.text import fold
+from kbench.tui.screens.modal import Modal
+from kbench.tui.text import wrap
 from kbench.tui.widgets.bars import Line, clickable
+from kbench.tui.widgets.field import Field
+
+if TYPE_CHECKING:
+    from kbench.tui.app import WorkbenchApp
+
+
+def told(app: App[Any], before: str = "", **words: str) -> Content:
+    """What a frame says of its keys: each action's first key, and its word."""
+    bench = cast("WorkbenchApp", app)
+    pieces = [f"{bench.key_word(one)} {word}" for one, word in words.items()]
+    return Content("  ".join([before, *pieces] if before else pieces))
 
 
 class Lines(LineView):
     """Lines of content, folded to the width."""
 
-    BINDINGS = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-        Binding("space", "page_down", show=False),
-    ]
+    BINDINGS = keys.bindings("lines")
 
     def __init__(self, lines: Sequence[Content]) -> None:
         super().__init__()
         self._lines = list(lines)
         self._rows: list[Content] = []
 
+    def replace(self, lines: Sequence[Content]) -> None:
+        """Show others."""
+        self._lines = list(lines)
+        self.refit()
+        self.refresh()
+
     def refit(self) -> None:
         """Fold again."""
         width = max(self.text_width, 4)
-        self._rows = [row for line in self._lines for row in fold(line, width)]
+        self._rows = [row for line in self._lines for row in wrap(line, width)]
         super().refit()
 
     def row_count(self) -> int:
@@ -51,13 +63,10 @@ class Lines(LineView):
         return "\n".join(line.plain for line in self._lines)
 
 
-class Pager(ModalScreen[None]):
+class Pager(Modal[None]):
     """A text to read; y copies it."""
 
-    BINDINGS = [
-        Binding("escape,q,f1,f12", "dismiss", "close"),
-        Binding("y", "copy", "copy"),
-    ]
+    BINDINGS = keys.bindings("text")
 
     def __init__(self, title: str, lines: Sequence[Content]) -> None:
         super().__init__()
@@ -68,7 +77,7 @@ class Pager(ModalScreen[None]):
         """A framed text."""
         with Vertical(classes="dialog tall") as frame:
             frame.border_title = Content(self._title)
-            frame.border_subtitle = Content("Esc close  y copy")
+            frame.border_subtitle = told(self.app, text_close="close", text_copy="copy")
             yield self._lines
 
     def on_mount(self) -> None:
@@ -81,10 +90,10 @@ class Pager(ModalScreen[None]):
         self.notify("copied", markup=False)
 
 
-class Choice(ModalScreen[str | None]):
+class Choice(Modal[str | None]):
     """A question with one letter per answer; Esc is None."""
 
-    BINDINGS = [Binding("escape", "answer('')", "cancel")]
+    BINDINGS = keys.bindings("choice")
 
     def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -115,10 +124,10 @@ class Choice(ModalScreen[str | None]):
         self.dismiss(letter or None)
 
 
-class Ask(ModalScreen[str | None]):
+class Ask(Modal[str | None]):
     """A line to type; `check` returns what is wrong with it, or '' when it is right."""
 
-    BINDINGS = [Binding("escape", "cancel", "cancel")]
+    BINDINGS = keys.bindings("line")
 
     def __init__(
         self,
@@ -139,7 +148,7 @@ class Ask(ModalScreen[str | None]):
         """A framed line with a place for complaints."""
         with Vertical(classes="dialog") as frame:
             frame.border_title = Content(self._title)
-            yield Input(self._value, password=self._password, compact=True)
+            yield Field(self._value, password=self._password)
             yield Line("complaint")
 
     def on_mount(self) -> None:

@@ -5,31 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from kbench.tui import keys
 from kbench.tui.blocks import coloured
 from kbench.tui.glyphs import UNICODE, Glyphs
+from kbench.tui.screens.dialogs import told
+from kbench.tui.screens.modal import Modal
 from kbench.tui.text import one_line
+from kbench.tui.widgets.field import Field
 
 MOST = 200
 
 
-class HistoryScreen(ModalScreen[str | None]):
+class HistoryScreen(Modal[str | None]):
     """Type to filter; Enter brings the input to the prompt."""
 
-    BINDINGS = [
-        Binding("escape,f8", "dismiss", "close"),
-        Binding("down,ctrl+n", "move(1)", show=False),
-        Binding("up,ctrl+p", "move(-1)", show=False),
-        Binding("ctrl+r", "move(1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-    ]
+    BINDINGS = keys.bindings("search")
 
     def __init__(self, search: Callable[[str], list[str]], words: str = "") -> None:
         super().__init__()
@@ -41,8 +36,9 @@ class HistoryScreen(ModalScreen[str | None]):
         """The search, what it finds, the input under the cursor."""
         with Vertical(classes="dialog tall") as frame:
             frame.border_title = Content("History of all sessions")
-            frame.border_subtitle = Content("type to search  Enter to prompt  Esc close")
-            yield Input(self._words, placeholder="words to find", compact=True)
+            words = "type to search  Enter to prompt"
+            frame.border_subtitle = told(self.app, words, search_close="close")
+            yield Field(self._words, placeholder="words to find")
             options = OptionList(compact=True)
             options.can_focus = False
             yield options

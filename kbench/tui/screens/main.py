@@ -7,10 +7,15 @@ from functools import partial
 from textual.app import ComposeResult
 
 from kbench.tui import geometry, keys
+from kbench.tui.again import Again
 from kbench.tui.assist import Assist
 from kbench.tui.conduct import Conductor
+from kbench.tui.deriving import Deriving
+from kbench.tui.drafts import Drafts
+from kbench.tui.graphs import Graphs
 from kbench.tui.messages import (
     AssignSetting,
+    CompareWanted,
     CopyText,
     HintChanged,
     InsertText,
@@ -20,22 +25,30 @@ from kbench.tui.messages import (
     ShowValue,
     Submitted,
     TitleChanged,
+    TraceNan,
 )
 from kbench.tui.panes import Panes
-from kbench.tui.screens import overlays, value_commands
-from kbench.tui.screens.pane_screen import PaneScreen
+from kbench.tui.plans import Plans, show_place
+from kbench.tui.screens import diagnostics, overlays, value_commands
+from kbench.tui.screens.lesson_screen import LessonScreen
 from kbench.tui.table import Table
+from kbench.tui.tracing import Tracing
+from kbench.tui.versus import Versus
+from kbench.tui.watching import Watching
 from kbench.tui.widgets.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.widgets.completion import CompletionList
+from kbench.tui.widgets.gradient import GradientTable
+from kbench.tui.widgets.graph import GraphView
 from kbench.tui.widgets.plan import PlanTable
 from kbench.tui.widgets.prompt import Prompt
 from kbench.tui.widgets.settings import SettingsPane
 from kbench.tui.widgets.transcript import Transcript
 from kbench.tui.widgets.value import ValuePane
 from kbench.tui.widgets.variables import SNIPPETS, VariablesTable
+from kbench.tui.widgets.watch import WatchTable
 
 
-class MainScreen(PaneScreen):
+class MainScreen(LessonScreen):
     """Widgets post messages; this screen hands them to the conductor, the panes, the dialogs."""
 
     BINDINGS = keys.bindings("main")
@@ -46,6 +59,14 @@ class MainScreen(PaneScreen):
         self.conductor = Conductor(self)
         self.panes = Panes(self)
         self.assist = Assist(self)
+        self.again = Again(self)
+        self.drafts = Drafts(self)
+        self.watching = Watching(self)
+        self.tracing = Tracing(self)
+        self.versus = Versus(self)
+        self.deriving = Deriving(self)
+        self.plans = Plans(self)
+        self.graphs = Graphs(self)
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
@@ -65,16 +86,24 @@ class MainScreen(PaneScreen):
 
     async def _complete(self) -> None:
         """Everything that can wait until a prompt is on the screen."""
-        self.bench.link.start()
-        panes = (TabLine("tabs"), VariablesTable(), ValuePane(), SettingsPane(), PlanTable())
-        await self.mount_all([*panes, CompletionList(), Banner("banner")])
+        self.bench.begin()
+        await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
+        await self.mount_all([GradientTable(), GraphView(), PlanTable(), SettingsPane()])
+        await self.mount_all([CompletionList(), Banner("banner")])
         self.on_title_changed(TitleChanged("settings", geometry.TITLES["settings"]))
         self.query_one(VariablesTable).update_rows([], [])
         self.query_one(PlanTable).show(None)
+        self.query_one(WatchTable).show(self.watching.expressions)
+        self.query_one(GradientTable).clear()
         self.relayout()
         prompt = self.query_one(Prompt)
         prompt.colour()
         self.app.theme_changed_signal.subscribe(self, lambda _theme: prompt.recolour())
+        await self.learning.begin(self.bench.lesson)
+
+    def on_descendant_focus(self) -> None:
+        """The line below the prompt tells the keys of the pane that has the focus."""
+        self.conductor.show_hint()
 
     def rearranged(self) -> None:
         """Panes that have come to the screen catch up."""
@@ -91,10 +120,12 @@ class MainScreen(PaneScreen):
     def on_submitted(self, event: Submitted) -> None:
         """Run the prompt's text."""
         self.assist.close()
+        if self.learning.takes(event.code):
+            return
         prompt = self.query_one(Prompt)
-        prompt.clear()
+        prompt.put("")
         prompt.remember(event.code)
-        self.conductor.run(event.code)
+        self.learning.run(event.code, event.now)
 
     def on_insert_text(self, event: InsertText) -> None:
         """Text from a pane goes to the prompt."""
@@ -128,13 +159,18 @@ class MainScreen(PaneScreen):
 
     def on_session_event(self, event: SessionEvent) -> None:
         """The kernel reports."""
-        self.conductor.take(event.event)
+        with self.while_it_stands():
+            self.conductor.take(event.event)
 
     def on_link_ready(self, event: LinkReady) -> None:
         """The session can take cells."""
         self.query_one(Prompt).take_history(event.older)
         self.bench.settle(event.folder)
+        self.learning.link_ready()
         self.conductor.link_ready()
+        if event.folder is not None:
+            self.background(self.again.offer if self.bench.resume else self.again.remind)
+            self.drafts.restore(event.folder)
 
     def on_link_failed(self, event: LinkFailed) -> None:
         """There will be no kernel: say why."""
@@ -144,13 +180,16 @@ class MainScreen(PaneScreen):
         """Enter in a table."""
         if event.table.id == "variables":
             self.panes.open_value(event.key)
-        else:
-            overlays.show_source(self, event.key)
+        elif event.table.id == "gradient":
+            self.deriving.open(event.key)
+        elif event.table.id == "plan":
+            self.plans.open(event.key)
 
     def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
         """The value pane follows the cursor in the variables while both are on the screen."""
         if self.shows("value"):
             self.panes.show_value(event.name)
+        self.graphs.point(event.name)
 
     def on_variables_table_filter_wanted(self) -> None:
         """Slash in the variables."""
@@ -168,9 +207,49 @@ class MainScreen(PaneScreen):
         """x in the variables."""
         self.background(partial(self.panes.exact, event.name))
 
+    def on_variables_table_watch_wanted(self, event: VariablesTable.WatchWanted) -> None:
+        """w in the variables."""
+        self.watching.add(event.expression)
+
+    def on_variables_table_derive_wanted(self, event: VariablesTable.DeriveWanted) -> None:
+        """g in the variables."""
+        self.deriving.derive(event.name)
+
+    def on_gradient_table_wanted(self, event: GradientTable.Wanted) -> None:
+        """Keys of the gradients."""
+        self.deriving.act(event.what)
+
+    def on_trace_nan(self, event: TraceNan) -> None:
+        """t on a variable, on a cell, in the plan."""
+        self.tracing.trace(**event.wanted)
+
+    def on_plan_table_wanted(self, event: PlanTable.Wanted) -> None:
+        """Keys of the plan."""
+        self.plans.act(event)
+
+    def on_graph_view_place_wanted(self, event: GraphView.PlaceWanted) -> None:
+        """Enter on a node of a graph."""
+        show_place(self, event.place)
+
+    def on_graph_view_search_wanted(self, event: GraphView.SearchWanted) -> None:
+        """Slash in a graph."""
+        self.graphs.search(event.view)
+
+    def on_compare_wanted(self, event: CompareWanted) -> None:
+        """c on a variable."""
+        self.versus.compare(event.expression)
+
+    def on_watch_table_wanted(self, event: WatchTable.Wanted) -> None:
+        """Keys of the watches."""
+        self.watching.act(event.what, event.expression)
+
     def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
         """The value pane needs another part."""
         self.panes.fetch_window(event.view)
+
+    def on_value_pane_fetch_picture(self, event: ValuePane.FetchPicture) -> None:
+        """The value pane needs a picture."""
+        self.panes.fetch_picture(event.look)
 
     def on_value_pane_fetch_graph(self, event: ValuePane.FetchGraph) -> None:
         """The value pane shows what has a graph in place of a value."""
@@ -178,6 +257,9 @@ class MainScreen(PaneScreen):
 
     def on_value_pane_command(self, event: ValuePane.Command) -> None:
         """A key of the value pane that needs the kernel or a dialog."""
+        if event.what == "watch":
+            self.watching.add_cell(self.query_one(ValuePane))
+            return
         value_commands.act(self, event.what)
 
     def on_transcript_explain(self, event: Transcript.Explain) -> None:
@@ -185,7 +267,9 @@ class MainScreen(PaneScreen):
         overlays.explain(self, event.block)
 
     def on_prompt_typed(self) -> None:
-        """Completion and signatures follow the cursor."""
+        """Completion and signatures follow the cursor; what is typed is not lost."""
+        self.drafts.typed()
+        self.learning.typed()
         self.assist.typed()
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
@@ -200,6 +284,10 @@ class MainScreen(PaneScreen):
             self.action_pane("transcript")
         elif event.what == "quit":
             self.action_quit()
+        elif event.what == "go_on":
+            self.learning.go_on()
+        else:
+            self.turn(event.what)
 
     def on_prompt_list_key(self, event: Prompt.ListKey) -> None:
         """Keys that go to the list of completions while it is open."""
@@ -221,11 +309,15 @@ class MainScreen(PaneScreen):
 
     def action_diagnostics(self) -> None:
         """Versions, keys, timings."""
-        overlays.show_diagnostics(self)
+        diagnostics.show(self)
 
     def action_palette(self) -> None:
         """All commands by name."""
         self.app.action_command_palette()
+
+    def action_examples(self) -> None:
+        """Inputs to begin with."""
+        overlays.show_examples(self)
 
     def action_jump(self) -> None:
         """A letter per pane."""
@@ -240,9 +332,21 @@ class MainScreen(PaneScreen):
         else:
             overlays.explain(self, block)
 
+    def action_trace_newest(self) -> None:
+        """What made the newest NaN or infinity that a cell shows."""
+        self.tracing.trace_newest()
+
+    def action_compare(self) -> None:
+        """Compare what stands in the prompt."""
+        self.versus.compare(self.query_one(Prompt).text)
+
     def action_save(self) -> None:
         """Write the session to a file."""
         overlays.ask_save(self)
+
+    def action_resume(self) -> None:
+        """Bring back the cells of an earlier session."""
+        self.background(self.again.offer)
 
     def action_restart(self) -> None:
         """Ask how to restart."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui import geometry, keys
+from kbench.tui import geometry, keys, lesson_words
 from kbench.tui.blocks import Block, coloured
-from kbench.tui.error_rows import expression_rows
+from kbench.tui.error_rows import chain_rows, expression_rows
+from kbench.tui.examples import EXAMPLES
 from kbench.tui.palette import MUTED
 from kbench.tui.screens.dialogs import Ask, Choice, Pager
 from kbench.tui.screens.history import HistoryScreen
+from kbench.tui.screens.jump import JumpScreen
+from kbench.tui.screens.pick import Pick
 from kbench.tui.text import OutputDecoder, safe
-from kbench.tui.widgets.plan import PlanTable
 from kbench.tui.widgets.prompt import Prompt
 from kbench.tui.widgets.variables import VariablesTable
 
@@ -26,19 +30,24 @@ ABOUT = {
     "transcript": "All cells of this session. Up and down choose one.",
     "variables": "Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
     "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
-    "plan": "What the last run did, step by step. Enter shows the source of a fused step.",
+    "watch": "Expressions, evaluated again when something has changed: old and new value.",
+    "gradient": "How a loss changes with each variable, on what was fed last. Enter shows values.",
+    "graph": "How a tensor, a function or a model comes about: from the output down to the inputs.",
+    "plan": "What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
     "settings": "Changed in the kernel at once; what the kernel refuses is not shown as set.",
-}
-PLACES = {
-    "prompt": ("prompt",),
-    "transcript": ("transcript",),
-    "variables": ("table", "variables"),
-    "value": ("grid",),
-    "plan": ("table",),
-    "settings": ("settings",),
+    "lesson": "A step of the lesson. Its code stands in the prompt: change it, Enter runs it.",
 }
 LETTERS = {
-    "p": "prompt", "t": "transcript", "v": "variables", "a": "value", "l": "plan", "c": "settings",
+    "p": "prompt",
+    "t": "transcript",
+    "v": "variables",
+    "a": "value",
+    "w": "watch",
+    "g": "gradient",
+    "r": "graph",
+    "l": "plan",
+    "c": "settings",
+    "s": "lesson",
 }
 
 
@@ -51,21 +60,31 @@ def show_help(screen: MainScreen) -> None:
     """The keys of the focused pane, then those that work everywhere."""
     pane = screen.focused_pane()
     lines = [Content(ABOUT[pane]), Content("")]
-    for place in (*PLACES[pane], "main"):
+    if pane == geometry.LESSON:
+        lines += [*lesson_words.commands(), Content("")]
+    for place in (*screen.places(pane), "main"):
         if place == "main":
             lines += [Content(""), Content.styled("Everywhere", "bold")]
         for key in keys.of(place):
-            shown = screen.bench.key_words(key.id, key.keys)
-            lines.append(
-                Content.assemble(
-                    (f"  {shown:<22} ", "$text-accent"),
-                    f"{key.words:<50} ",
-                    (key.id, MUTED),
-                )
-            )
-    words = f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'
-    lines += [Content(""), Content(words)]
+            lines.append(_key_line(screen, key))
+    lines += [Content(""), Content.styled("Texts, lists and dialogs", "bold")]
+    lines += [
+        _key_line(screen, key) for places in keys.DIALOGS for one in places for key in keys.of(one)
+    ]
+    preset = screen.bench.keymap.preset
+    lines += [
+        Content(""),
+        Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
+        Content(f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'),
+    ]
     show_text(screen, f"Help: {geometry.TITLES[pane]}", lines)
+
+
+def _key_line(screen: MainScreen, key: keys.Key) -> Content:
+    """One line of the help: keys, what they do, the id for keys.toml."""
+    shown = screen.bench.key_words(key.id, key.keys)
+    start = (f"  {shown:<22} ", "$text-accent")
+    return Content.assemble(start, f"{key.words:<50} ", (key.id, MUTED))
 
 
 def show_history(screen: MainScreen) -> None:
@@ -82,7 +101,7 @@ def show_history(screen: MainScreen) -> None:
     def take(code: str | None) -> None:
         if code is not None:
             prompt.put(code)
-        prompt.focus()
+            screen.action_pane("prompt")
 
     screen.app.push_screen(HistoryScreen(search, prompt.text.strip().split("\n")[0]), take)
 
@@ -99,6 +118,7 @@ def explain(screen: MainScreen, block: Block) -> None:
     room = min(104, screen.size.width * 9 // 10 - 5)
     if detail.get("source") or detail.get("operands"):
         lines.append(Content(""))
+        lines += chain_rows(detail, room, screen.bench.glyphs, full=True)
         lines += expression_rows(detail.get("source") or (), detail, room, screen.bench.glyphs)
     if detail.get("suggestion"):
         lines.append(Content.styled(f"  try {safe(str(detail['suggestion']))}", "$text-success"))
@@ -109,15 +129,6 @@ def explain(screen: MainScreen, block: Block) -> None:
     for text in error.traceback:
         lines += [decoder.line(line) for line in text.split("\n")]
     show_text(screen, f"{error.name} in {block.label.strip(': ')}", lines)
-
-
-def show_source(screen: MainScreen, step: str) -> None:
-    """The generated source of a step of the last run."""
-    source = screen.query_one(PlanTable).source(step)
-    if source:
-        show_text(screen, f"source of step {step}", list(coloured(source)))
-    else:
-        screen.notify("this step has no generated source", timeout=2, markup=False)
 
 
 async def show_documentation(screen: MainScreen) -> None:
@@ -131,6 +142,10 @@ async def show_documentation(screen: MainScreen) -> None:
 
 def ask_restart(screen: MainScreen) -> None:
     """Restart with or without running the cells again."""
+    if screen.conductor.attached:
+        words = "this kernel belongs to another program; restart it there"
+        screen.notify(words, severity="warning", markup=False)
+        return
     answers = [
         ("r", "restart and run the cells of this session again"),
         ("e", "restart with an empty namespace"),
@@ -149,15 +164,24 @@ ENDING = 0.3  # seconds in which a cell that shows its result usually ends
 
 
 def ask_quit(screen: MainScreen) -> None:
-    """Quit, asking first while something runs and does not end at once."""
-    if screen.conductor.state != "busy":
+    """Quit, asking first while something is under way that does not end at once."""
+    if not _under_way(screen):
         screen.app.exit(0)
     else:
         screen.set_timer(ENDING, partial(_ask_quit_of_busy, screen))
 
 
+def _under_way(screen: MainScreen) -> str:
+    """What would be stopped; cells of another client are not."""
+    running = screen.conductor.running()
+    if screen.conductor.state == "busy" and not (running is not None and running.origin):
+        return "cell"
+    return "file" if screen.panes.writer.running else ""
+
+
 def _ask_quit_of_busy(screen: MainScreen) -> None:
-    if screen.conductor.state != "busy":
+    what = _under_way(screen)
+    if not what:
         screen.app.exit(0)
         return
     if screen.app.screen is not screen:  # asked already
@@ -167,8 +191,24 @@ def _ask_quit_of_busy(screen: MainScreen) -> None:
         if answer == "q":
             screen.app.exit(0)
 
-    answers = [("q", "quit, the running cell is stopped"), ("s", "stay")]
-    screen.app.push_screen(Choice("A cell is running.", answers), act)
+    stays = screen.conductor.attached
+    ends = "it goes on in the kernel" if stays else "the running cell is stopped"
+    question = "A cell is running."
+    if what == "file":
+        question, ends = "A file is being written.", "there will be no file"
+    screen.app.push_screen(Choice(question, [("q", f"quit, {ends}"), ("s", "stay")]), act)
+
+
+def ask_interrupt_others(screen: MainScreen) -> None:
+    """The running cell is another client's."""
+    session: Any = screen.bench.link.session
+
+    def act(answer: str | None) -> None:
+        if answer == "i":
+            session.interrupt_others()
+
+    answers = [("i", "interrupt it"), ("l", "let it run")]
+    screen.app.push_screen(Choice("The running cell is another client's.", answers), act)
 
 
 def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
@@ -193,11 +233,11 @@ def ask_save(screen: MainScreen) -> None:
     if session is None:
         return
 
-    async def write(path: str) -> None:
+    async def write(path: Path) -> None:
         def work() -> object:
             from kbench.workbench import export
 
-            form = export.notebook if path.endswith(".ipynb") else export.script
+            form = export.notebook if path.suffix == ".ipynb" else export.script
             return form(session.cells.values(), path)
 
         try:
@@ -211,10 +251,28 @@ def ask_save(screen: MainScreen) -> None:
         return "" if path.endswith((".py", ".ipynb")) else "the name must end in .py or .ipynb"
 
     def act(path: str | None) -> None:
-        if path:
-            screen.background(partial(write, path))
+        if not path:
+            return
+        target = Path(path).expanduser().absolute()
+        go = partial(screen.background, partial(write, target))
+        if target.exists():
+            ask_replace(screen, str(target), go)
+        else:
+            go()
 
-    screen.app.push_screen(Ask("write the session to", "session.py", check=check), act)
+    title = "write the session to a script (.py) or a notebook (.ipynb)"
+    screen.app.push_screen(Ask(title, "session.py", check=check), act)
+
+
+def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) -> None:
+    """A file is there already."""
+
+    def act(answer: str | None) -> None:
+        if answer == "r":
+            replace()
+
+    question = f"{safe(Path(path).name)} is there already: {safe(path)}"
+    screen.app.push_screen(Choice(question, [("r", "replace it"), ("k", "keep it")]), act)
 
 
 def ask_filter(screen: MainScreen) -> None:
@@ -224,61 +282,25 @@ def ask_filter(screen: MainScreen) -> None:
 
 
 def show_jump(screen: MainScreen) -> None:
-    """One letter per pane."""
-    answers = [(letter, geometry.TITLES[pane]) for letter, pane in LETTERS.items()]
+    """One letter per pane, on the pane."""
+    there = {one: pane for one, pane in LETTERS.items() if screen.choices.has(pane)}
+    letters = {one: (pane, geometry.TITLES[pane]) for one, pane in there.items()}
+    regions = screen.layout_now.regions if screen.layout_now else {}
 
-    def act(answer: str | None) -> None:
-        if answer is not None:
-            screen.action_pane(LETTERS[answer])
+    def act(pane: str | None) -> None:
+        if pane is not None:
+            screen.action_pane(pane)
 
-    screen.app.push_screen(Choice("Jump to", answers), act)
-
-
-def show_diagnostics(screen: MainScreen) -> None:
-    """What a bug report needs."""
-    show_text(screen, "Diagnostics", [Content(safe(line)) for line in diagnostics(screen)])
+    screen.app.push_screen(JumpScreen(letters, regions), act)
 
 
-def diagnostics(screen: MainScreen) -> list[str]:
-    """Versions, sizes, timings, keys and the log of a dead kernel, as plain lines."""
-    import platform  # not needed before the first frame
+def show_examples(screen: MainScreen) -> None:
+    """Inputs to begin with; the one that is chosen goes to the prompt."""
 
-    bench, conductor = screen.bench, screen.conductor
-    size = screen.size
-    layout = screen.layout_now.kind if screen.layout_now else "-"
-    lines = [
-        f"kbench {_version('kbench')}  python {platform.python_version()}  {platform.platform()}",
-        "  ".join(
-            f"{name} {_version(name)}"
-            for name in ("textual", "rich", "jupyter_client", "ipykernel", "numpy", "numba")
-        ),
-        f"screen {size.width}x{size.height}, layout {layout}, theme {bench.theme}"
-        f", colours {'off' if bench.no_color else 'on'}",
-        f"kernel {conductor.state}"
-        + (f", ready after {conductor.ready_seconds:.2f} s" if conductor.ready_seconds else ""),
-    ]
-    if conductor.hello:
-        lines.append(f"inspector {({k: v for k, v in conductor.hello.items() if k != 'verbs'})}")
-    trips = sorted(screen.panes.round_trips)
-    if trips:
-        lines.append(
-            f"value round trips: {len(trips)}, median {trips[len(trips) // 2] * 1000:.1f} ms, "
-            f"longest {trips[-1] * 1000:.1f} ms"
-        )
-    session = bench.link.session
-    if session is not None:
-        lines.append(f"journal {session.journal.path or session.journal.problem}")
-    lines += [f"keys file {bench.keys_file}", f"last key seen: {bench.last_key}"]
-    lines += [f"! {problem}" for problem in bench.problems]
-    if conductor.death is not None:
-        lines += ["", "log of the kernel that died:", *conductor.death.log.split("\n")]
-    return lines
+    def take(at: int | None) -> None:
+        if at is not None:
+            screen.query_one(Prompt).put(EXAMPLES[at][1])
+            screen.action_pane("prompt")
 
-
-def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    rows = [words for words, _ in EXAMPLES]
+    screen.app.push_screen(Pick("Examples, put into the prompt", rows), take)

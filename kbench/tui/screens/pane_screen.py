@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
@@ -17,12 +19,16 @@ from kbench.tui.widgets.bars import KeyLine, TabLine
 from kbench.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Iterator
 
     from kbench.tui.app import WorkbenchApp
 
 # What takes the focus in a pane: the first that is shown.
-INNER = {"value": ("grid", "graph"), "settings": ("settings-list",)}
+INNER = {
+    "value": ("grid", "picture", "value-graph"), "settings": ("settings-list",),
+    "lesson": ("lesson-text",),
+}  # fmt: skip
+SESSION = ("prompt", "transcript")
 PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
 
 
@@ -33,8 +39,8 @@ class PaneScreen(Screen[None]):
         super().__init__()
         self.choices = geometry.Choices()
         self.layout_now: geometry.Layout | None = None
-        self.titles: dict[str, str] = {}
-        self._dragging = ""  # the layout whose border the mouse holds
+        self.notes: dict[str, str] = {}  # what stands beside the tabs, by pane
+        self._dragging = ""  # the border that the mouse holds
 
     @property
     def bench(self) -> WorkbenchApp:
@@ -43,8 +49,21 @@ class PaneScreen(Screen[None]):
 
     def background(self, work: Work, group: str = "default", exclusive: bool = False) -> None:
         """Run something on the event loop; exclusive work takes the place of its group's."""
-        begin = cast("Callable[[], Coroutine[None, None, None]]", work)
+
+        async def begin() -> None:
+            with self.while_it_stands():
+                await work()
+
         _: Worker[None] = self.run_worker(begin, group=group, exclusive=exclusive)
+
+    @contextlib.contextmanager
+    def while_it_stands(self) -> Iterator[None]:
+        """Around what may come to widgets late, when the workbench is left and they are gone."""
+        try:
+            yield
+        except NoMatches:
+            if self.app.is_running:
+                raise
 
     def rearranged(self) -> None:
         """Called when another set of panes is on the screen, or at another size."""
@@ -78,6 +97,8 @@ class PaneScreen(Screen[None]):
                 widget.styles.height = region.height
                 widget.set_class(layout.bordered, "bordered")
         self.set_class(layout.kind == "tiny", "tiny")
+        if self.focused is not None and not self.shows(self.focused_pane()):
+            self.set_focus(self._home())
         self.call_after_refresh(self._redraw)
         self.rearranged()
 
@@ -97,12 +118,15 @@ class PaneScreen(Screen[None]):
 
     def _show_keys(self) -> None:
         bar = self.query_one("#keybar", KeyLine)
-        shown = [
-            (self.bench.key_words(key.id, key.keys), key.bar, f"screen.{key.action}")
+        shown = {
+            key.id: (self.bench.key_word(key.id), key.bar, f"screen.{key.action}")
             for key in keys.of("main")
             if key.bar
-        ]
-        bar.set_keys(shown)
+        }
+        for ident in keys.BAR_LEAST:  # so that a narrow screen still says how to leave
+            if sum(len(key) + len(word) + 2 for key, word, _ in shown.values()) > self.size.width:
+                del shown[ident]
+        bar.set_keys(shown.values())
 
     def _show_tabs(self) -> None:
         tabs = self._widget("tabs")
@@ -111,16 +135,18 @@ class PaneScreen(Screen[None]):
         numbers = {pane: at for at, pane in enumerate(geometry.SIDE_PANES, 1)}
         names = {**geometry.TITLES, "variables": "Vars"}
         active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
+        # A frame has the whole title already.
+        note = "" if self.layout_now.bordered else self.notes.get(active, "")
         cast(TabLine, tabs).set_tabs(
             [(pane, f"{numbers[pane]} {names[pane]}") for pane in self.layout_now.tabs],
             active,
-            self.titles.get(active, ""),
+            note,
             self.bench.glyphs.rule,
         )
 
     def on_title_changed(self, event: TitleChanged) -> None:
         """A pane's words stand in its frame, or beside the tabs."""
-        self.titles[event.pane] = event.title
+        self.notes[event.pane] = event.note
         widget = self._widget(event.pane)
         if widget is not None:
             widget.border_title = Content(event.title)
@@ -131,7 +157,7 @@ class PaneScreen(Screen[None]):
         self.relayout()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the border beside or below the session."""
+        """Take hold of a border between panes."""
         layout = self.layout_now
         at = (event.screen_x, event.screen_y)
         self._dragging = "" if layout is None else geometry.border_at(layout, *at)
@@ -140,10 +166,11 @@ class PaneScreen(Screen[None]):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Drag the border."""
-        if self._dragging:
-            width, height = self.size
-            share = geometry.share_at(self._dragging, width, height, event.screen_x, event.screen_y)
-            self.choices.shares[self._dragging] = max(25, min(share, 75))
+        layout = self.layout_now
+        if self._dragging and layout is not None:
+            at = event.screen_x, event.screen_y
+            share = geometry.share_at(self._dragging, layout, self.choices, *at)
+            self.choices.move(self._dragging, share)
             self.relayout()
 
     def on_mouse_up(self) -> None:
@@ -154,23 +181,42 @@ class PaneScreen(Screen[None]):
 
     # ------------------------------------------------------------------ focus
 
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        """Some pane always has the focus while the terminal has it, wherever the mouse clicks."""
+        if widget is None and self.app.app_focus:
+            now = self.focused
+            widget = now if now is not None and now.is_on_screen else self._home()
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def _home(self) -> Widget | None:
+        """What takes the keys when nothing else does."""
+        pane = "prompt" if self.shows("prompt") else self.choices.zoom
+        return self.taker(pane) if pane else None
+
     def action_pane(self, pane: str) -> None:
         """Bring a pane to the front and give it the focus."""
-        if pane in geometry.SIDE_PANES and not self.shows(pane):
+        if pane in self.choices.side_panes and not self.shows(pane):
             self.choices.side = True
             self.choices.zoom = pane if self.choices.zoom else ""
             self.choices.tab = pane
+            if pane in geometry.STACK:
+                self.choices.stack = pane
             self.relayout()
         if not self.shows(pane) and self.choices.zoom:
             self.choices.zoom = ""
             self.relayout()
-        self.call_after_refresh(self._focus_pane, pane)
+        if not self._focus_pane(pane):
+            self.call_after_refresh(self._focus_pane, pane)
 
-    def _focus_pane(self, pane: str) -> None:
-        inner = (self._widget(name) for name in INNER.get(pane, (pane,)))
-        widget = next((one for one in inner if one is not None and one.display), None)
-        if widget is not None and self.shows(pane):
-            widget.focus()
+    def _focus_pane(self, pane: str) -> bool:
+        """At once, as what is typed behind the key is for the pane; False if it is not there."""
+        widget = self.taker(pane)
+        if widget is None or not self.shows(pane) or not widget.focusable:
+            return False
+        self.set_focus(widget)
+        return True
 
     def focused_pane(self) -> str:
         """The pane that has the focus, 'prompt' if none has."""
@@ -181,12 +227,25 @@ class PaneScreen(Screen[None]):
             node = node.parent
         return "prompt"
 
+    def places(self, pane: str) -> tuple[str, ...]:
+        """Whose rows of the table of keys are the pane's, by what stands in it now."""
+        for inner in INNER.get(pane, ()):
+            widget = self._widget(inner)
+            if widget is not None and widget.display and inner in keys.INNER_PLACES:
+                return keys.INNER_PLACES[inner]
+        return keys.PLACES[pane]
+
+    def taker(self, pane: str) -> Widget | None:
+        """The widget of the pane that takes its keys."""
+        inner = (self._widget(name) for name in INNER.get(pane, (pane,)))
+        return next((one for one in inner if one is not None and one.display), None)
+
     def action_next_pane(self, step: int) -> None:
         """Round all panes, those behind a tab included."""
         kind = self.layout_now.kind if self.layout_now else "tiny"
-        order: tuple[str, ...] = geometry.FOCUS_ORDER
+        order = tuple(one for one in geometry.FOCUS_ORDER if self.choices.has(one))
         if kind == "tiny" or not self.choices.side:
-            order = ("prompt", "transcript")
+            order = tuple(one for one in order if one in SESSION or self.shows(one))
         now = self.focused_pane()
         at = order.index(now) if now in order else 0
         self.action_pane(order[(at + step) % len(order)])
@@ -199,8 +258,6 @@ class PaneScreen(Screen[None]):
         """Hide or show the panes beside the session."""
         self.choices.side = not self.choices.side
         self.choices.zoom = ""
-        if not self.choices.side and self.focused_pane() not in ("prompt", "transcript"):
-            self.query_one(Prompt).focus()
         self.relayout()
 
     def action_zoom(self) -> None:
@@ -212,6 +269,14 @@ class PaneScreen(Screen[None]):
         """Move the border of the session; remembered per layout."""
         kind = self.layout_now.kind if self.layout_now else ""
         if kind in geometry.SHARES:
-            share = self.choices.shares.get(kind, geometry.SHARES[kind]) + step
-            self.choices.shares[kind] = max(25, min(share, 75))
+            self.choices.move(kind, self.choices.share(kind) + step)
+            self.relayout()
+
+    def action_raise(self, step: int) -> None:
+        """Move the border below or above the focused pane."""
+        pane = self.focused_pane()
+        border = geometry.border_of(self.layout_now, pane) if self.layout_now else ""
+        if border:
+            step = -step if border == "three watch" else step  # measured from below
+            self.choices.move(border, self.choices.share(border) + step)
             self.relayout()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
@@ -45,7 +46,7 @@ def clickable(words: str, action: str, style: str = "") -> tuple[str, Style]:
 
 
 class StatusLine(Line):
-    """`kbench | 2 thr | idle | eps 1e-07 | float32 | channels_last | phase 0`; cut from the end."""
+    """`kbench | idle | eps 1e-07 | float32 | channels_last ...`; cut from the end."""
 
     def set_pieces(self, pieces: Iterable[Piece], separator: str) -> None:
         """Join what fits; a piece that does not fit is left out whole."""
@@ -66,18 +67,49 @@ class TabLine(Line):
 
     def set_tabs(self, tabs: Iterable[tuple[str, str]], active: str, note: str, rule: str) -> None:
         """`tabs` are (pane, title); the active one stands in brackets."""
+        room = self.size.width or 80
+        shown, joint = _fitting(list(tabs), active, room)
         parts: list[str | tuple[str, Style]] = [rule]
         width = 1
-        for pane, title in tabs:
-            words = f"[{title}]" if pane == active else f" {title} "
-            style = "bold $text-accent" if pane == active else "$text"
-            parts += [clickable(words, f"screen.pane('{pane}')", style), rule]
-            width += len(words) + 1
-        room = (self.size.width or 80) - width
-        note = self.cut(note, max(room - 2, 0))
-        filler = rule * max(room - len(note) - 2, 0)
+        # Brackets stand in place of the blanks beside a title, so that no tab ever moves.
+        for at, (pane, title) in enumerate(shown):
+            ours = pane == active
+            style = "bold $text-accent" if ours else "$text"
+            left = ("[" if ours else " ") if at == 0 or joint or shown[at - 1][0] != active else ""
+            right = "]" if ours else " " if joint or at == len(shown) - 1 else ""
+            words = f"{left}{title}{right}"
+            parts += [clickable(words, f"screen.pane('{pane}')", style), rule * joint]
+            width += len(words) + joint
+        room -= width
+        note = self.cut(note, room - 2) if room - 2 >= min(cell_len(note), LEAST_NOTE) else ""
+        filler = rule * max(room - cell_len(note) - 2, 0)
         parts += [filler, f" {note} " if note and room > 2 else rule * min(room, 2)]
         self.show(Content.assemble(*parts))
+
+
+LEAST_NOTE = 8  # cells below which a note is not begun
+NOTE_ROOM = 20  # cells that the tabs leave free before they move closer together
+
+
+def _fitting(
+    tabs: list[tuple[str, str]], active: str, width: int
+) -> tuple[list[tuple[str, str]], int]:
+    """The tabs in the widest form there is room for, and the cells between them.
+
+    Apart, close together, then without their numbers, then as many as fit.
+    """
+
+    def needed(joint: int) -> int:
+        return 2 - joint + sum(len(title) + 1 + 2 * joint for _, title in tabs)
+
+    if needed(1) + NOTE_ROOM <= width:
+        return tabs, 1
+    if needed(0) > width:
+        tabs = [(pane, title.partition(" ")[2] or title) for pane, title in tabs]
+    while needed(0) > width and len(tabs) > 1:
+        at = len(tabs) - 1 if tabs[-1][0] != active else len(tabs) - 2
+        tabs = [*tabs[:at], *tabs[at + 1 :]]
+    return tabs, 0
 
 
 class KeyLine(Line):

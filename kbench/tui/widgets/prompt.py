@@ -8,13 +8,18 @@ import warnings
 from typing import Any
 
 from textual import events
+from textual.geometry import Offset
 from textual.message import Message
 from textual.style import Style
 from textual.widgets import TextArea
-from textual.widgets.text_area import TextAreaTheme
+from textual.widgets.text_area import Edit, EditResult, Selection, TextAreaTheme
 
 from kbench.tui import keys
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
+from kbench.tui.text import typed
+from kbench.tui.widgets.field import act_on
+from kbench.workbench.lesson_pages import blanks, filled_in
+from kbench.workbench.lessons import BLANK
 
 SYNTAX = {
     "comment": "italic",
@@ -100,7 +105,7 @@ class Prompt(TextArea):
         """Text or cursor have changed."""
 
     class Asked(Message):
-        """complete, search, signature, leave or quit."""
+        """complete, search, signature, leave, quit, up, down; go_on: Enter without text."""
 
         def __init__(self, what: str) -> None:
             self.what = what
@@ -124,6 +129,7 @@ class Prompt(TextArea):
         self._draft = ""
         self._lines = 1
         self.list_keys: tuple[str, ...] = ()  # kept by the assistant: keys that go to its list
+        self.given = ""  # what a lesson has put here
 
     # ------------------------------------------------------------------ history
 
@@ -163,10 +169,47 @@ class Prompt(TextArea):
 
     # ------------------------------------------------------------------ editing
 
+    def edit(self, edit: Edit) -> EditResult:
+        """Whatever comes into the prompt, pasted or from the history, can be drawn."""
+        edit.text = typed(edit.text)
+        return super().edit(edit)
+
     def put(self, text: str) -> None:
         """Replace the text (undoable) and go to its end."""
+        self.given = ""
         self.replace(text, (0, 0), self.document.end)
         self.move_cursor(self.document.end)
+
+    def give(self, text: str, starter: str = "") -> None:
+        """Put code of a lesson here, its first blank, or what `starter` has there, selected."""
+        self.put(text)
+        self.given = text
+        if not self.select_blank() and (span := filled_in(starter, text)) is not None:
+            row, start, end = span
+            self.selection = Selection((row, start), (row, end))
+
+    def select_blank(self) -> bool:
+        """Select the first blank, so that typing replaces it; False when there is none."""
+        found = blanks(self.text)
+        for row, column in found[:1]:
+            self.selection = Selection((row, column), (row, column + len(BLANK)))
+        return bool(found)
+
+    @property
+    def as_given(self) -> bool:
+        """Whether nothing has been changed of what a lesson has put here."""
+        return bool(self.given) and self.text.strip() == self.given.strip()
+
+    @property
+    def _filled_in(self) -> bool:
+        """Whether code of a lesson was edited within its lines: then Enter runs it anywhere."""
+        return bool(self.given) and self.document.line_count == len(self.given.split("\n"))
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Undoing asks for this when the text is shorter already and the cursor not yet back."""
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
 
     @property
     def position(self) -> int:
@@ -185,9 +228,11 @@ class Prompt(TextArea):
 
     def action_run(self) -> None:
         """Run the text as it is."""
+        self._submit(now=True)
+
+    def _submit(self, now: bool = False) -> None:
         code = self.text.rstrip()
-        if code:
-            self.post_message(Submitted(code))
+        self.post_message(Submitted(code, now) if code else self.Asked("go_on"))
 
     def action_newline(self) -> None:
         """Break the line and indent as the line before asks for."""
@@ -196,6 +241,9 @@ class Prompt(TextArea):
         self._replace_via_keyboard("\n" + indent_after(line), *self.selection)
 
     def _enter(self) -> None:
+        if self._filled_in and completeness(self.text.rstrip() + "\n") != "incomplete":
+            self._submit()
+            return
         state = completeness(self.text)
         ending = self.text[self.position :]
         blank_line = not self.document.lines[-1].strip() and self.document.line_count > 1
@@ -206,7 +254,7 @@ class Prompt(TextArea):
         elif state == "invalid" and self.document.line_count > 1 and not blank_line:
             self.action_newline()
         else:
-            self.action_run()
+            self._submit()
 
     async def _on_key(self, event: events.Key) -> None:
         if event.key.startswith("alt+"):  # it has a character, but nobody means to type it
@@ -222,32 +270,21 @@ class Prompt(TextArea):
             event.prevent_default()
             self._enter()
             return
-        if event.key in ("up", "down") and self._history_key(event.key):
-            event.stop()
-            event.prevent_default()
-            return
-        if not event.is_printable and await self._run_binding(event.key):
+        if not event.is_printable and await act_on(self, event.key):
             event.stop()
             event.prevent_default()
             return
         await super()._on_key(event)
 
-    async def _run_binding(self, key: str) -> bool:
-        """Run what `key` is bound to here, at once.
-
-        Textual would look for the binding after the event has bubbled up to the app, and by then
-        the characters typed behind it would be in the text already.
-        """
-        found = self.screen.active_bindings.get(key)
-        if found is None or found.node is not self or not found.enabled:
-            return False
-        await self.run_action(found.binding.action)
-        return True
-
-    def _history_key(self, key: str) -> bool:
-        if key == "up":
-            return self.cursor_at_first_line and self.walk_history(-1)
-        return self.cursor_at_last_line and self.walk_history(1)
+    def action_line(self, step: int) -> None:
+        """A line up or down; beyond the first and the last line, through the history."""
+        outside = self.cursor_at_first_line if step < 0 else self.cursor_at_last_line
+        if outside and self.walk_history(step):
+            return
+        if step < 0:
+            self.action_cursor_up()
+        else:
+            self.action_cursor_down()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Tell the screen when the prompt needs another height."""
@@ -274,6 +311,10 @@ class Prompt(TextArea):
     def action_signature(self) -> None:
         """Documentation of the call at the cursor."""
         self.post_message(self.Asked("signature"))
+
+    def action_turn(self, way: str) -> None:
+        """A page up or down, of whatever is read."""
+        self.post_message(self.Asked(way))
 
     def action_leave(self) -> None:
         """Close the list, or leave the prompt."""
@@ -302,11 +343,9 @@ class Prompt(TextArea):
 
     def recolour(self) -> None:
         """Take the colours of the code from the app's theme."""
-        styles = {
-            name: Style.parse(words).rich_style for name, words in SYNTAX.items()
-        }
-        number = int(self.theme.rpartition("-")[2] or 0) + 1 if "-" in self.theme else 1
-        name = f"kbench-{number}"  # TextArea keeps a theme by its name for ever
+        styles = {name: Style.parse(words).rich_style for name, words in SYNTAX.items()}
+        # TextArea draws anew for another name only, and keeps a theme by its name for ever.
+        name = "kbench-odd" if self.theme == "kbench-even" else "kbench-even"
         self.register_theme(TextAreaTheme(name, syntax_styles=styles))
         self.theme = name
 

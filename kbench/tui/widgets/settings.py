@@ -16,6 +16,7 @@ from kbench.tui.lines import LineView
 from kbench.tui.messages import AssignSetting
 from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
+from kbench.tui.widgets.field import Field
 
 CHOICES: dict[str, tuple[tuple[str, Any], ...]] = {
     "floatx": (("float16", "float16"), ("float32", "float32"), ("float64", "float64")),
@@ -62,7 +63,13 @@ class SettingsList(LineView):
             return Content.assemble((shown, style))
         name = NAMES[y]
         mark = ">" if y == self.at and self.has_focus else " "
-        return Content.assemble(mark, f"{name:<{LABEL}}", *self._value(name))
+        label = one_line(name, self._label - 1, self.glyphs.ellipsis)
+        return Content.assemble(mark, f"{label:<{self._label}}", *self._value(name))
+
+    @property
+    def _label(self) -> int:
+        """Cells for the names."""
+        return min(LABEL, max(self.size.width // 2, 4))
 
     def restyle(self, y: int) -> str:
         """The setting under the cursor."""
@@ -73,7 +80,7 @@ class SettingsList(LineView):
             return [("waiting for the kernel", MUTED)]
         value = self.values[name]
         if name in TYPED:
-            return [f"[{value!r:<8}]"]
+            return [f"[{value!r:<8}]" if self._label == LABEL else f"[{value!r}]"]
         parts: list[str | tuple[str, str]] = []
         for words, choice in self._choices(name):
             chosen = choice == value and type(choice) is type(value)
@@ -81,16 +88,18 @@ class SettingsList(LineView):
         return parts
 
     def _choices(self, name: str) -> list[tuple[str, Any]]:
-        """Words and values; the words are short where the pane is narrow."""
+        """Words and values: short words where the pane is narrow, then only what is set."""
         choices = list(CHOICES.get(name, ()))
-        room = self.size.width - LABEL - 2
-        if sum(len(words) + 3 for words, _ in choices) > room:
-            choices = [(words.removeprefix("channels_"), value) for words, value in choices]
+        room = self.size.width - self._label - 2  # for the mark of the line and that of what is set
+        if sum(len(words) + 2 for words, _ in choices) > room:
+            choices = [(_short(words), value) for words, value in choices]
+        if sum(len(words) + 2 for words, _ in choices) > room:
+            choices = [one for one in choices if one[1] == self.values.get(name)]
         return choices
 
     def place_of(self, name: str, x: int) -> Any:
         """The choice at column `x` of a setting's line; the name itself when there is none."""
-        column = 1 + LABEL
+        column = 1 + self._label
         for words, choice in self._choices(name):
             value = self.values.get(name)
             width = len(words) + 2 + (choice == value and type(choice) is type(value))
@@ -154,6 +163,10 @@ class SettingsList(LineView):
         self.post_message(AssignSetting(name, values[at]))
 
 
+def _short(words: str) -> str:
+    return words.removeprefix("channels_").replace("float", "f")
+
+
 class SettingsPane(Vertical):
     """The list, and a line to type a number into."""
 
@@ -164,7 +177,7 @@ class SettingsPane(Vertical):
     def compose(self) -> ComposeResult:
         """The list over the line for typing, which shows only while it is used."""
         yield SettingsList()
-        field = Input(id="settings-input", compact=True)
+        field = Field(id="settings-input")
         field.display = False
         yield field
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 
-from kbench.tui import keys
+from kbench.tui import keys, welcome
 from kbench.tui.blocks import Block, NotePart
+from kbench.tui.glyphs import Glyphs
 from kbench.tui.lines import LineView
-from kbench.tui.messages import CopyText, InsertText
+from kbench.tui.messages import CopyText, InsertText, TraceNan
+
+if TYPE_CHECKING:
+    from kbench.tui.app import WorkbenchApp
+    from kbench.tui.screens.main import MainScreen
 
 GUTTER = 1
+MOST_ROWS = 50_000  # of all cells together
+SHORT = 60  # rows of a cell that is left as it is
 
 
 class Transcript(LineView):
@@ -38,6 +46,7 @@ class Transcript(LineView):
         self._drawn: list[list[Content]] = []
         self._current = -1
         self._follow = True
+        self._fitted = Size()  # the widget's when rows were last laid out
 
     # ------------------------------------------------------------------ content
 
@@ -67,7 +76,8 @@ class Transcript(LineView):
 
     def by_count(self, count: int) -> Block | None:
         """The newest cell with this number."""
-        return next((one for one in reversed(self.blocks) if one.count == count), None)
+        own = (one for one in reversed(self.blocks) if not one.past)
+        return next((one for one in own if one.count == count), None)
 
     def newest_error(self) -> Block | None:
         """The newest cell that ended in an error."""
@@ -81,24 +91,47 @@ class Transcript(LineView):
     # ------------------------------------------------------------------ rows
 
     def refit(self) -> None:
-        """Lay the rows out again; stays at the end unless the user has scrolled up."""
+        """Lay the rows out again; stays at the end unless the user has scrolled up.
+
+        Of a flood of output, drawn thirty times a second, often only the last row is new.
+        """
         follow = self._follow  # not what the scrolling below makes of it
         width = max(self.text_width - GUTTER, 4)
-        glyphs = self.glyphs
-        self._drawn = [block.rows(width, glyphs) for block in self.blocks]
+        before = self._drawn
+        how = width, self.glyphs, self.key_word("explain")
+        self._drawn = [block.rows(*how) for block in self.blocks]
+        self._make_room(*how)
         starts, total = [0], 0
         for rows in self._drawn:
             total += len(rows) + 1
             starts.append(total)
         self._starts = starts
-        super().refit()
+        since = _unchanged(before, self._drawn) if self.size == self._fitted else 0
+        self._fitted = self.size
+        self.refit_from(since)
         if follow:
             self.scroll_end(animate=False, immediate=True, force=True)
         self._follow = follow
 
+    def _make_room(self, width: int, glyphs: Glyphs, explain: str) -> None:
+        """Shorten the outputs of the oldest cells once all together are too many rows."""
+        excess = sum(map(len, self._drawn)) - MOST_ROWS
+        for index, block in enumerate(self.blocks[:-1]):
+            if excess <= 0:
+                return
+            before = len(self._drawn[index])
+            if before > SHORT:
+                block.release()
+                self._drawn[index] = block.rows(width, glyphs, explain)
+                excess -= before - len(self._drawn[index])
+
     def row_count(self) -> int:
-        """All rows of all cells, an empty one after each."""
-        return max(self._starts[-1] - 1, 0)
+        """All rows of all cells, an empty one after each; without a cell, how to begin."""
+        return max(self._starts[-1] - 1, 0) if self.blocks else len(self._welcome())
+
+    def _welcome(self) -> list[Content]:
+        lesson = cast("MainScreen", self.screen).choices.lesson
+        return welcome.rows(cast("WorkbenchApp", self.app), self.text_width, lesson)
 
     def _locate(self, y: int) -> tuple[int, int]:
         index = min(bisect_right(self._starts, y) - 1, len(self.blocks) - 1)
@@ -106,6 +139,8 @@ class Transcript(LineView):
 
     def row(self, y: int) -> Content:
         """One row, with the mark of the current cell before it."""
+        if not self.blocks:
+            return self._welcome()[y]
         index, offset = self._locate(y)
         rows = self._drawn[index]
         content = rows[offset] if offset < len(rows) else Content("")
@@ -199,6 +234,11 @@ class Transcript(LineView):
         if block is not None:
             self.post_message(self.Explain(block))
 
+    def action_trace(self) -> None:
+        """Look for what made the first NaN or infinity that the cell shows."""
+        if (block := self.current) is not None and block.code:
+            self.post_message(TraceNan(code=block.code))
+
     def action_edit(self) -> None:
         """Bring the input back to the prompt."""
         if (block := self.current) is not None and block.code:
@@ -210,11 +250,19 @@ class Transcript(LineView):
             text = block.output_text() or block.code
             self.post_message(CopyText(text, f"cell {block.count or ''}".strip()))
 
+    def show_place(self, place: str) -> bool:
+        """Make the cell of a place like 'In [3] line 2' the current one, if there is one."""
+        count = _cell_number(place)
+        block = None if count is None else self.by_count(count)
+        if block is not None:
+            self.select(block)
+        return block is not None
+
     def action_origin(self) -> None:
         """Go to the cell that made the operand at fault."""
         error = self.current.error if self.current else None
-        for operand in (error.detail.get("operands", ()) if error else ()):
-            count = _cell_number(operand)
+        for operand in error.detail.get("operands", ()) if error else ():
+            count = _cell_number(operand.get("place"))
             block = self.by_count(count) if count is not None else None
             if block is not None and block is not self.current:
                 self.select(block)
@@ -222,11 +270,25 @@ class Transcript(LineView):
         self.app.bell()
 
 
-def _cell_number(operand: dict[str, Any]) -> int | None:
+def _unchanged(before: list[list[Content]], now: list[list[Content]]) -> int:
+    """How many of the first rows of all cells look as they did."""
+    at = 0
+    for old, new in zip(before, now, strict=False):
+        if old is not new:
+            for one, other in zip(old, new, strict=False):
+                if not one.is_same(other):
+                    return at
+                at += 1
+            if len(old) != len(new):
+                return at
+        else:
+            at += len(new)
+        at += 1  # the empty row after it
+    return at
+
+
+def _cell_number(place: object) -> int | None:
     """3 of a place like 'In [3]' or 'In [3], line 2'."""
-    place = str(operand.get("place") or "")
-    head, _, rest = place.partition("In [")
+    head, _, rest = str(place or "").partition("In [")
     digits = rest.partition("]")[0]
     return int(digits) if not head and digits.isdigit() else None
-
-

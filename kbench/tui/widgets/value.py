@@ -1,4 +1,4 @@
-"""The value pane: what is shown, the grid, and the statistics below it."""
+"""The value pane: what is shown, as cells, as a picture or as a graph, and its statistics."""
 
 from __future__ import annotations
 
@@ -11,25 +11,36 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
-from kbench.tui.glyphs import human_bytes
+from kbench.tui import value_words
+from kbench.tui.glyphs import UNICODE, Glyphs
 from kbench.tui.messages import TitleChanged
 from kbench.tui.palette import MUTED
-from kbench.tui.rows import Row, Statistics, Window, number_text, shape_text
-from kbench.tui.slices import Target, text_of
+from kbench.tui.rows import Picture, Row, Statistics, Window
+from kbench.tui.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.tui.text import safe
 from kbench.tui.widgets.bars import Line
 from kbench.tui.widgets.graph import GraphView
+from kbench.tui.widgets.picture import Look, PictureView
 from kbench.tui.widgets.value_grid import ValueGrid, View
+
+TALL = 14  # rows of the pane from which on the histogram has a line of its own
 
 
 class ValuePane(Vertical):
-    """Shows one name; the main screen fetches windows and statistics for it."""
+    """Shows one name; the main screen fetches windows, pictures, graphs and statistics for it."""
 
     class Fetch(Message):
         """A window of the shown name is needed."""
 
         def __init__(self, view: View) -> None:
             self.view = view
+            super().__init__()
+
+    class FetchPicture(Message):
+        """A picture of the shown name is needed."""
+
+        def __init__(self, look: Look) -> None:
+            self.look = look
             super().__init__()
 
     class FetchGraph(Message):
@@ -40,7 +51,7 @@ class ValuePane(Vertical):
             super().__init__()
 
     class Command(Message):
-        """A key that needs the kernel or a dialog: axes, index, next_nan, full, copy, export."""
+        """A key that needs the kernel or a dialog, such as axes, index, find, copy, export."""
 
         def __init__(self, what: str) -> None:
             self.what = what
@@ -52,54 +63,84 @@ class ValuePane(Vertical):
         self.row: Row | None = None
         self.stats: Statistics | None = None
         self.note = ""
-        self.as_graph = False
+        self.as_graph = self.as_picture = False
+        self._index: tuple[int, ...] = ()  # of the picture that is wanted
+        self._axes: tuple[int | None, int | None] = (None, None)  # of pictures, once chosen
+        self._colours = True
+        self._heading: Target | None = None  # the slice that has been asked for
 
     def compose(self) -> ComposeResult:
-        """Head, axes, grid or graph, statistics."""
+        """Head, axes; cells, picture or graph; histogram, statistics."""
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
-        yield GraphView()
+        yield PictureView()
+        yield GraphView("value-graph")
+        yield Line("value-histogram")
         yield Line("value-foot")
 
     def on_mount(self) -> None:
         """Say what to do."""
-        self.graph.display = False
+        self.graph.display = self.picture.display = False
+        self._describe()
+
+    def on_resize(self) -> None:
+        """There may be room for the histogram now."""
         self._describe()
 
     @property
     def grid(self) -> ValueGrid:
-        """The grid."""
+        """The cells."""
         return self.query_one(ValueGrid)
+
+    @property
+    def picture(self) -> PictureView:
+        """The array as a picture."""
+        return self.query_one(PictureView)
 
     @property
     def graph(self) -> GraphView:
         """What stands in the place of the grid when there is no value."""
-        return self.query_one(GraphView)
+        return self.query_one("#value-graph", GraphView)
 
     def _fetch(self, row: Row) -> None:
-        """Ask for the cells, or for the graph of what has none."""
+        """Ask for the cells, for the picture, or for the graph of what has neither."""
         as_graph = row.symbolic and (self.as_graph or not row.held)
+        shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
         had_focus = self.has_pseudo_class("focus-within")
-        self.graph.display, self.grid.display = as_graph, not as_graph
+        for one in (self.grid, self.picture, self.graph):
+            one.display = one is shown
         if had_focus and self.is_attached:
-            (self.graph if as_graph else self.grid).focus()
+            shown.focus()
         if as_graph:
             self.post_message(self.FetchGraph(row.name))
+        elif row.held and self.as_picture:
+            self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
             self.post_message(self.Fetch(self.grid.view(row.name)))
+
+    def _ask_picture(self) -> None:
+        if self.as_picture and self.shown:
+            room = self.picture.room()
+            look = Look(self.shown, room, self._index, *self._axes, self._colours)
+            self.post_message(self.FetchPicture(look))
 
     # ------------------------------------------------------------------ content
 
     def open(self, row: Row, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
         if row.name != self.shown:
-            self.grid.clear()
-            self.graph.clear()
+            self._clear()
             self.stats = None
         self.shown, self.row, self.note, self.as_graph = row.name, row, "", as_graph
         self._describe()
         self._fetch(row)
+
+    def _clear(self) -> None:
+        for one in (self.grid, self.picture, self.graph):
+            one.clear()
+        self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
+        self._heading = None
 
     def update_row(self, row: Row | None) -> bool:
         """The shown name has changed or is gone; True when its window must be fetched again."""
@@ -107,10 +148,11 @@ class ValuePane(Vertical):
             if self.row is not None:
                 self.note = f"{self.row.expression} is gone"
             self.row = None
-            self.grid.clear()
-            self.graph.clear()
+            self._clear()
             self._describe()
             return False
+        if self.row is not None and row.shape != self.row.shape:
+            self._index, self._axes = (), (None, None)
         again = row.held or self.row is None or row.shape != self.row.shape
         self.row, self.note = row, ""
         self.stats = row.stats
@@ -118,7 +160,7 @@ class ValuePane(Vertical):
         return again
 
     def refetch(self) -> None:
-        """Fetch the present window again."""
+        """Fetch what is shown again."""
         if self.shown and self.row is not None:
             self._fetch(self.row)
 
@@ -130,18 +172,38 @@ class ValuePane(Vertical):
 
     def show_window(self, window: Window) -> None:
         """Draw what was fetched."""
-        self.note = ""
+        self.note, self._heading = "", None
         self.grid.show(window)
         self._describe()
+
+    def show_picture(self, picture: Picture) -> None:
+        """Draw what was fetched."""
+        if self.as_picture:
+            self.note, self._index, self._heading = "", picture.index, None
+            self.picture.show(picture)
+            self._describe()
+
+    def refuse_picture(self, reason: str) -> None:
+        """There is no such picture: back to the cells, and say why."""
+        self.picture.clear()
+        self.as_picture = False
+        self.refetch()
+        self.app.notify(safe(reason), severity="warning", markup=False)
+
+    def settings_changed(self, settings: Mapping[str, Any]) -> None:
+        """Where the channels are may have changed."""
+        shown = self.picture.picture if self.is_mounted and self.as_picture else None
+        if shown is not None and shown.data_format != settings.get("image_data_format"):
+            self.refetch()
 
     def show_stats(self, stats: Statistics | None) -> None:
         """Numbers below the grid."""
         self.stats = stats
         self._describe()
 
-    def fail(self, reason: str) -> None:
-        """Say why there is nothing; the rest of the workbench goes on."""
-        self.note = reason
+    def tell(self, note: str) -> None:
+        """Words in the place of those about the axes: what goes on, or why there is nothing."""
+        self.note, self._heading = note, None
         self._describe()
 
     def forget(self) -> None:
@@ -154,74 +216,123 @@ class ValuePane(Vertical):
     @property
     def target(self) -> Target | None:
         """The slice and cell on show."""
-        window = self.grid.window
-        if window is None:
+        picture, window = self.picture.picture, self.grid.window
+        if self.as_picture and picture is not None:
+            return Target(picture.index, picture.axes[0], picture.axes[1])
+        if self.as_picture or window is None:
             return None
         return Target(window.index, window.row_axis, window.col_axis, self.grid.at)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is drawn."""
+        drawn = self.picture.picture if self.as_picture else self.grid.window
+        return () if drawn is None else drawn.shape
 
     def go(self, target: Target) -> None:
         """Show another slice or cell."""
         grid, here = self.grid, self.target
         if here is None:
             return
+        if self.as_picture and target.row_axis is not None:
+            self._index = cell_index(target)
+            if (target.row_axis, target.col_axis) != (here.row_axis, here.col_axis):
+                self._axes = target.row_axis, target.col_axis
+            self._heading = replace(target, index=self._index, cell=None)
+            self._ask_picture()
+            return
+        self._leave_picture()
         same = replace(target, cell=None) == replace(here, cell=None)
         if target.cell is not None:
             grid.at = target.cell
         if same and target.cell is not None:
-            grid.move_to(*target.cell)
+            grid.jump_to(*target.cell)
             return
-        view = replace(
-            grid.view(self.shown),
-            index=target.index,
-            row_axis=target.row_axis,
-            col_axis=target.col_axis,
-        )
+        view = replace(grid.view(self.shown), index=target.index)
+        view = replace(view, row_axis=target.row_axis, col_axis=target.col_axis)
         if target.cell is not None:
             view = replace(
                 view,
                 row=max(target.cell[0] - view.rows // 2, 0),
                 col=max(target.cell[1] - view.cols // 2, 0),
             )
+        self._heading = replace(target, cell=None)
         self.post_message(self.Fetch(view))
 
     def go_to_index(self, index: list[int]) -> None:
         """Show the slice that holds this element, with the cursor on it."""
         here = self.target
-        if here is None:
-            return
-        row = index[here.row_axis] if here.row_axis is not None else 0
-        col = index[here.col_axis] if here.col_axis is not None else 0
-        fixed = tuple(
-            0 if axis in (here.row_axis, here.col_axis) else number
-            for axis, number in enumerate(index)
-        )
-        self.go(Target(fixed, here.row_axis, here.col_axis, (row, col)))
+        if here is not None:
+            self.go(with_cell(index, here))
 
     def step_slice(self, step: int) -> None:
         """The next slice in C order over the axes that are not shown; stops at the ends."""
-        here, window = self.target, self.grid.window
-        if here is None or window is None:
-            return
-        index = list(here.index)
-        free = [axis for axis in range(len(index)) if axis not in (here.row_axis, here.col_axis)]
-        for axis in reversed(free):
-            index[axis] += step
-            if 0 <= index[axis] < window.shape[axis]:
-                self.go(Target(tuple(index), here.row_axis, here.col_axis))
-                return
-            index[axis] = 0 if step > 0 else window.shape[axis] - 1
-        self.app.bell()
+        here, picture = self.target, self.picture.picture
+        if self.as_picture and picture is not None:
+            self._step(picture.free_axes, step)
+        elif here is not None:
+            self._step(free_axes(here), step)
+
+    def _step(self, axes: list[int], step: int) -> None:
+        """From where we are, or are on the way to, so that quick keys are all obeyed."""
+        here = self._heading or self.target
+        index = None if here is None else stepped(here.index, self.shape, axes, step)
+        if here is None or index is None:
+            self.app.bell()
+        else:
+            self.go(Target(index, here.row_axis, here.col_axis))
 
     def full_index(self) -> tuple[int, ...]:
         """The index of the cell under the cursor in the whole array."""
         here = self.target
-        if here is None or here.cell is None:
-            return ()
-        index = list(here.index)
-        for axis, number in ((here.row_axis, here.cell[0]), (here.col_axis, here.cell[1])):
-            if axis is not None:
-                index[axis] = number
-        return tuple(index)
+        return () if here is None else cell_index(here)
+
+    # ------------------------------------------------------------------ pictures
+
+    def toggle_picture(self) -> None:
+        """The cells as a picture, or the picture as cells; both of the same place."""
+        if self.row is None or not self.row.held:
+            return
+        here = self.target
+        if self.as_picture:
+            self._leave_picture()
+            if here is not None:
+                self.go(here)
+        else:
+            self._index, self.as_picture = self.full_index(), True
+            self._fetch(self.row)
+
+    def _leave_picture(self) -> None:
+        if self.as_picture:
+            self.as_picture = False
+            had_focus = self.has_pseudo_class("focus-within")
+            self.picture.display, self.grid.display = False, True
+            if had_focus:
+                self.grid.focus()
+
+    def on_picture_view_wanted(self, event: PictureView.Wanted) -> None:
+        """Other pixels fit."""
+        event.stop()
+        self._ask_picture()
+
+    def on_picture_view_asked(self, event: PictureView.Asked) -> None:
+        """Another picture, another channel, or a key that goes to the screen."""
+        event.stop()
+        picture = self.picture.picture
+        if event.what == "picture":
+            self.toggle_picture()
+        elif picture is None:
+            return
+        elif event.what == "slice":
+            self.step_slice(event.step)
+        elif event.what == "channel":
+            if picture.axes[2] is not None and not (picture.colours and self._colours):
+                self._step([picture.axes[2]], event.step)
+        elif event.what == "colours":
+            self._colours = not self._colours
+            self._ask_picture()
+        else:
+            self.post_message(self.Command(event.what))
 
     # ------------------------------------------------------------------ events
 
@@ -241,6 +352,8 @@ class ValuePane(Vertical):
         event.stop()
         if event.what in ("slice_up", "slice_down"):
             self.step_slice(1 if event.what == "slice_up" else -1)
+        elif event.what == "picture":
+            self.toggle_picture()
         elif self.shown and self.row is not None:
             self.post_message(self.Command(event.what))
 
@@ -251,63 +364,34 @@ class ValuePane(Vertical):
             return  # not composed yet
         row = self.row
         head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
-        self.query_one("#value-foot", Line).show(self._foot())
+        self._describe_numbers(row)
         if row is None:
-            words = self.note or "Press Enter on a variable to see its values."
+            words = self.note or value_words.EMPTY
             head.show(Content.styled(f" {safe(words)}", MUTED))
             axes.show(Content(""))
             self.post_message(TitleChanged("value", "Value"))
             return
-        version = f"  v{row.version}" if row.version is not None else ""
-        head.show(
-            Content.assemble(
-                (f" {self._title(row)} ", "bold"),
-                f"{shape_text(row.shape)}  {row.dtype}  {human_bytes(row.nbytes)}{version}",
-            )
-        )
+        head.show(value_words.head(row))
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
-        self.post_message(TitleChanged("value", f"Value: {self._title(row)}"))
-
-    def _title(self, row: Row) -> str:
-        """`model.layers[0].weights[0] kernel` of a part, else the name."""
-        label = f" {safe(row.label)}" if row.label and row.label != row.name else ""
-        return safe(row.expression) + label
+        self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
 
     def _axes_words(self, row: Row) -> str:
         if self.note:
             return safe(self.note)
-        here = self.target
         if not row.held:
-            made = f"made in {row.place}" if row.place else ""
-            note = row.note or "a symbol; K.eval gives its value"
-            return safe(", ".join(one for one in (note, made) if one))
-        if here is None:
-            return "reading"
-        shown = [
-            f"{word} {axis}"
-            for word, axis in (("rows", here.row_axis), ("cols", here.col_axis))
-            if axis is not None
-        ]
-        words = f"axes {' '.join(shown)}  {text_of(here)}" if shown else "a scalar"
-        more = "  [ ] slice  a axes" if len(here.index) > 2 else ""
-        cell = ", ".join(str(one) for one in self.full_index())
-        if row.evaluated:
-            more += "  of the last run"
-        return f"{words}  at ({cell}){more}" if shown else words
+            return value_words.no_value(row)
+        drawn = self.picture.picture if self.as_picture else None
+        width = (self.query_one("#value-axes", Line).size.width or 80) - 1
+        return value_words.where(row, self.target, drawn, width)
 
-    def _foot(self) -> Content:
-        stats = self.stats or (self.row.stats if self.row else None)
-        if stats is None or self.row is None or not self.row.held:
-            return Content("")
-        if stats.refused:
-            return Content.styled(f" {stats.refused}", MUTED)
-        zeros = f"{100 * stats.zeros / stats.count:.0f}%" if stats.count else "-"
-        mark = "~" if stats.sampled else ""
-        words = (
-            f" {mark}mean {number_text(stats.mean)}  sd {number_text(stats.deviation)}  "
-            f"[{number_text(stats.low)} .. {number_text(stats.high)}]  zeros {zeros}"
-        )
-        if stats.nan or stats.inf:
-            flags = f" NaN {stats.nan}  Inf {stats.inf} !"
-            return Content.assemble((flags, "bold $text-error"), "  n next ", words)
-        return Content(words + "  all finite" * (not stats.sampled))
+    def _describe_numbers(self, row: Row | None) -> None:
+        held = row is not None and row.held
+        stats = (self.stats or row.stats) if row is not None and held else None
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        tall = self.size.height >= TALL and stats is not None and bool(stats.bins)
+        bars = self.query_one("#value-histogram", Line)
+        bars.display = tall
+        bars.show(value_words.histogram_line(stats, glyphs, self.size.width))
+        note = row.note if row is not None and held and row.shape else ""
+        foot = value_words.statistics(stats, glyphs, not tall, note)
+        self.query_one("#value-foot", Line).show(foot)

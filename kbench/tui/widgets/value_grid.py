@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
 from textual import events
 from textual.color import Color
 from textual.content import Content
@@ -14,9 +15,12 @@ from textual.style import Style
 from kbench.tui import keys
 from kbench.tui.lines import LineView
 from kbench.tui.rows import Window
+from kbench.tui.text import one_line
 
-MOST_CELLS = 6000
+ROOM = 48_000  # bytes of cells to ask for at once; a reply of the inspector holds 64 kB
+WIDEST = 24
 GAP = 1
+PATIENCE = 0.06  # seconds until dots stand for cells that are on their way
 HEAT_STEP = 0.055  # share of the warm colour per level; text must stay readable on the last
 
 
@@ -65,7 +69,9 @@ class ValueGrid(LineView):
         self.shading = True
         self._top = 0
         self._left = 0
+        self._width = 4  # of a column: that of the widest text on hand
         self._awaited: View | None = None
+        self._moving = False  # a move of the cursor that is not shown yet
         self._shades: tuple[object, list[Style | None]] | None = None
 
     # ------------------------------------------------------------------ content
@@ -75,15 +81,17 @@ class ValueGrid(LineView):
         if self.window is not None and (window.shape != self.window.shape):
             self.at, self._top, self._left = (0, 0), 0, 0
         self.window = window
-        self._awaited = None
+        widest = max((cell_len(one) for line in window.cells for one in line), default=4)
+        self._width = min(widest, WIDEST)
         rows, cols = self.totals
         self.at = (max(min(self.at[0], rows - 1), 0), max(min(self.at[1], cols - 1), 0))
         self._reveal()
         self.refit()
+        self._moved()
 
     def clear(self) -> None:
         """Nothing to show."""
-        self.window, self._awaited = None, None
+        self.window, self._awaited, self._width = None, None, 4
         self.at, self._top, self._left = (0, 0), 0, 0
         self.refit()
 
@@ -94,11 +102,19 @@ class ValueGrid(LineView):
             return 0, 0
         return self.window.rows[2], self.window.cols[2]
 
+    @property
+    def on_screen(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Start and count of the rows and of the columns on the screen."""
+        rows = self.row_count()
+        cols = min(self._screen_cols(), max(self.totals[1] - self._left, 0))
+        return (self._top, rows), (self._left, cols)
+
     def view(self, name: str) -> View:
-        """What is to be fetched for the present place: two screens either way."""
-        rows, cols = self._screen_rows() * 3, max(self._screen_cols(), 4) * 3
-        cols = min(cols, 80)
-        rows = min(rows, MOST_CELLS // cols)
+        """What is to be fetched for the present place: a screen more either way, if it fits."""
+        shown_rows, shown_cols = self._screen_rows(), max(self._screen_cols(), 4)
+        cells = ROOM // (max(self._width, 8) + 6)  # a text in quotes, and its shade
+        cols = min(shown_cols * 3, max(cells // shown_rows, shown_cols))
+        rows = min(shown_rows * 3, max(cells // cols, shown_rows))
         view = View(name, rows=rows, cols=cols)
         if self.window is not None:
             view = replace(
@@ -109,17 +125,11 @@ class ValueGrid(LineView):
             )
         return replace(
             view,
-            row=max(self._top - self._screen_rows(), 0),
-            col=max(self._left - self._screen_cols(), 0),
+            row=max(self._top - (rows - shown_rows) // 2, 0),
+            col=max(self._left - (cols - shown_cols) // 2, 0),
         )
 
     # ------------------------------------------------------------------ geometry
-
-    @property
-    def _width(self) -> int:
-        """Width of a column: that of the widest text on hand."""
-        cells = self.window.cells if self.window else []
-        return min(max((len(one) for line in cells for one in line), default=4), 24)
 
     @property
     def _label_width(self) -> int:
@@ -145,15 +155,16 @@ class ValueGrid(LineView):
         self._reveal()
         super().on_resize()
 
-    def _reveal(self) -> None:
-        """Bring the cursor on screen and fetch what is missing there."""
+    def _reveal(self) -> bool:
+        """Bring the cursor on screen and fetch what is missing there; whether that was needed."""
         row, col = self.at
         rows, cols = self._screen_rows(), self._screen_cols()
-        self._top = max(min(self._top, row), row - rows + 1, 0)
-        self._left = max(min(self._left, col), col - cols + 1, 0)
+        ends = self.totals[0] - rows, self.totals[1] - cols  # beyond which nothing would stand
+        self._top = max(min(self._top, row, max(ends[0], 0)), row - rows + 1, 0)
+        self._left = max(min(self._left, col, max(ends[1], 0)), col - cols + 1, 0)
         window = self.window
         if window is None:
-            return
+            return False
         bottom = min(self._top + rows, window.rows[2])
         right = min(self._left + cols, window.cols[2])
         inside = (
@@ -162,11 +173,12 @@ class ValueGrid(LineView):
             and window.cols[0] <= self._left
             and right <= window.cols[1]
         )
-        if not inside:
-            view = self.view("")
-            if view != self._awaited:
-                self._awaited = view
-                self.post_message(self.Wanted(view))
+        view = None if inside else self.view("")
+        wanted = view is not None and view != self._awaited
+        self._awaited = view  # what has not come when asked for will not come now
+        if view is not None and wanted:
+            self.post_message(self.Wanted(view))
+        return wanted
 
     # ------------------------------------------------------------------ rows
 
@@ -193,16 +205,26 @@ class ValueGrid(LineView):
         width = self._width
         for col in range(self._left, min(self._left + self._screen_cols(), window.cols[2])):
             text, level = self.cell(row, col)
-            shown = (self.glyphs.missing if text is None else text).rjust(width)[:width]
+            shown = self._fitted(self.glyphs.missing if text is None else text, width)
             style = shades[level] or plain if level is not None else plain
             if text is not None and ("NaN" in text or "Inf" in text):
                 style = Style.parse("bold $text-error")
                 shown = (text + "!").rjust(width) if len(text) < width else shown
             if (row, col) == self.at:
                 style = self.get_visual_style("grid--cursor")
-                shown = f">{shown[1:]}" if shown.startswith(" ") and self.has_focus else shown
+                if self.has_focus and shown.startswith(" "):
+                    shown = f">{shown[1:]}"
+                elif self.has_focus:  # into the gap before it
+                    parts[-1] = (f"{parts[-1][0][:-1]}>", parts[-1][1])
             parts += [(shown, style), (" " * GAP, plain)]
         return Content.assemble(*parts)
+
+    def _fitted(self, text: str, width: int) -> str:
+        """At the right of so many cells, some of which a wide character may take two of."""
+        if text.isascii():
+            return text.rjust(width)[:width]
+        text = one_line(text, width, self.glyphs.ellipsis)
+        return " " * (width - cell_len(text)) + text
 
     def cell(self, row: int, col: int) -> tuple[str | None, int | None]:
         """Text and heat of a cell, None while it is not on hand."""
@@ -213,8 +235,8 @@ class ValueGrid(LineView):
         if not inside:
             return None, None
         line, place = row - window.rows[0], col - window.cols[0]
-        heat = window.heat[line][place] if window.heat else None
-        return window.cells[line][place], heat
+        heat = window.heat[line][place] if window.heat else "-"
+        return window.cells[line][place], None if heat == "-" else int(heat)
 
     def _shade_styles(self) -> list[Style | None]:
         """A background per heat level, between the pane's own colour and the accent."""
@@ -235,25 +257,50 @@ class ValueGrid(LineView):
         """Put the cursor on a cell of the slice."""
         rows, cols = self.totals
         self.at = (max(min(row, rows - 1), 0), max(min(col, cols - 1), 0))
-        self._reveal()
-        self.refresh()
-        self.post_message(self.Moved())
+        self._moving = True
+        if self._reveal():
+            # Mostly it comes before dots could be drawn; drawing twice makes a jump twice as long.
+            self.set_timer(PATIENCE, self._moved)
+        else:
+            self._moved()
+
+    def _moved(self) -> None:
+        """Show where the cursor is now, whether its cells are there or not."""
+        if self._moving:
+            self._moving = False
+            self.refresh()
+            self.post_message(self.Moved())
+
+    def jump_to(self, row: int, col: int) -> None:
+        """Put the cursor on a cell, in the middle of the screen if it was not on the screen."""
+        (top, rows), (left, cols) = self.on_screen
+        if not top <= row < top + rows:
+            self._top = max(min(row - rows // 2, self.totals[0] - rows), 0)
+        if not left <= col < left + cols:
+            self._left = max(min(col - cols // 2, self.totals[1] - cols), 0)
+        self.move_to(row, col)
 
     def action_step(self, rows: int, cols: int) -> None:
         """One cell further."""
         self.move_to(self.at[0] + rows, self.at[1] + cols)
 
     def action_page(self, step: int) -> None:
-        """A screen further."""
-        self.move_to(self.at[0] + step * self._screen_rows(), self.at[1])
+        """A screen further; in a single row sideways."""
+        if self.totals[0] == 1:
+            self.move_to(0, self.at[1] + step * self._screen_cols())
+        else:
+            self.move_to(self.at[0] + step * self._screen_rows(), self.at[1])
 
     def action_line_edge(self, end: int) -> None:
         """First or last column."""
         self.move_to(self.at[0], self.totals[1] - 1 if end else 0)
 
     def action_edge(self, end: int) -> None:
-        """First or last row."""
-        self.move_to(self.totals[0] - 1 if end else 0, self.at[1])
+        """First or last row; in a single row the first or last column."""
+        if self.totals[0] == 1:
+            self.action_line_edge(end)
+        else:
+            self.move_to(self.totals[0] - 1 if end else 0, self.at[1])
 
     def action_shade(self) -> None:
         """Heat shading on or off."""
@@ -264,29 +311,9 @@ class ValueGrid(LineView):
         """The next or previous slice along the last axis that is not shown."""
         self.post_message(self.Asked("slice_up" if step > 0 else "slice_down"))
 
-    def action_axes(self) -> None:
-        """Choose axes."""
-        self.post_message(self.Asked("axes"))
-
-    def action_index(self) -> None:
-        """Type an index."""
-        self.post_message(self.Asked("index"))
-
-    def action_next_nan(self) -> None:
-        """Next NaN or infinity."""
-        self.post_message(self.Asked("next_nan"))
-
-    def action_full(self) -> None:
-        """Full precision."""
-        self.post_message(self.Asked("full"))
-
-    def action_copy(self) -> None:
-        """Copy the cell."""
-        self.post_message(self.Asked("copy"))
-
-    def action_export(self) -> None:
-        """Write to a file."""
-        self.post_message(self.Asked("export"))
+    def action_ask(self, what: str) -> None:
+        """The pane around the grid, or the main screen, knows what to do."""
+        self.post_message(self.Asked(what))
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the clicked cell."""

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from kbench.tui import keys
 from kbench.tui.glyphs import Glyphs, histogram, human_bytes
-from kbench.tui.messages import CopyText, InsertText, TitleChanged
+from kbench.tui.messages import CompareWanted, CopyText, InsertText, TitleChanged, TraceNan
 from kbench.tui.outline import Outline
 from kbench.tui.palette import MUTED
 from kbench.tui.rows import (
@@ -32,8 +32,8 @@ WEIGHT_RANGE = 34  # cells that `[-.123 ▁▂▄█▅▂▂▁ .123]  mean -.0
 NARROW_RANGE = 18  # cells that `[-.17 ▁▄█▃▁ .2] v0` needs
 SNIPPETS = (
     "x = K.placeholder((None, 4), name='x')",
-    "w = K.variable([[1., 2.], [3., 4.], [5., 6.]], name='w')",
-    "K.eval(K.softmax(K.dot(K.ones((2, 3)), w)))",
+    "w = K.variable([[1., 2.], [3., 4.]], name='w')",
+    "K.eval(K.softmax(K.dot(K.ones((3, 2)), w)))",
 )
 
 
@@ -119,6 +119,20 @@ class VariablesTable(Table):
 
         def __init__(self, name: str) -> None:
             self.name = name
+            super().__init__()
+
+    class DeriveWanted(Message):
+        """The user wants to see the gradients of a tensor or a model."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            super().__init__()
+
+    class WatchWanted(Message):
+        """The user wants to see how the value changes."""
+
+        def __init__(self, expression: str) -> None:
+            self.expression = expression
             super().__init__()
 
     def __init__(self) -> None:
@@ -236,7 +250,8 @@ class VariablesTable(Table):
         count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
         extra = f"  /{self._filter}" if wanted else ""
         extra += f"  by {self._sort}" if self._sort != "name" else ""
-        self.post_message(TitleChanged("variables", f"Variables ({count}){extra}"))
+        names = f"{count} name{'s' * (count != '1')}{extra}"
+        self.post_message(TitleChanged("variables", f"Variables ({count}){extra}", names))
 
     def _cells(self, row: Row, depth: int = 0) -> list[Content | str]:
         narrow = self.narrow
@@ -313,6 +328,30 @@ class VariablesTable(Table):
         """Show how the name comes about."""
         if (key := self.current_key) is not None:
             self.post_message(self.GraphWanted(key))
+
+    def action_derive(self) -> None:
+        """Show the gradients of a tensor or a model."""
+        row = self.find(self.current_key or "")
+        if row is not None and row.kind in ("tensor", "model"):
+            self.post_message(self.DeriveWanted(row.name))
+        elif row is not None:
+            words = f"gradients are of a tensor or a model, which {safe(row.name)} is not"
+            self.notify(words, timeout=3, markup=False)
+
+    def action_trace(self) -> None:
+        """Look for what made the first NaN or infinity in it."""
+        if (key := self.current_key) is not None:
+            self.post_message(TraceNan(name=key))
+
+    def action_compare(self) -> None:
+        """Compare its value on several engines or under several settings."""
+        if (row := self.find(self.current_key or "")) is not None:
+            self.post_message(CompareWanted(row.expression))
+
+    def action_watch(self) -> None:
+        """Watch the value."""
+        if (row := self.find(self.current_key or "")) is not None:
+            self.post_message(self.WatchWanted(row.expression))
 
     def action_insert(self) -> None:
         """Put what stands for the row into the prompt."""

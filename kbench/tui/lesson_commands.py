@@ -1,0 +1,323 @@
+"""What can be done on a step of a lesson: the words after a colon, and the keys for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from kbench.tui import lesson_words
+from kbench.tui.blocks import coloured
+from kbench.tui.lesson_state import LessonState
+from kbench.tui.palette import MUTED
+from kbench.tui.screens.dialogs import Choice
+from kbench.tui.screens.pick import Pick
+from kbench.workbench import lesson_pages, lessons
+from kbench.workbench.lessons import BLANK, Lesson, LessonError
+
+if TYPE_CHECKING:
+    from kbench.tui.blocks import Block
+
+CHANGED = "This lesson has changed since you took it, so it begins anew."
+
+
+class LessonCommands(LessonState):
+    """What can be done on a step."""
+
+    def choose(self) -> None:
+        """All lessons and how far each is; the one that is chosen opens."""
+        progress = self._progress()
+        try:
+            shelf = lessons.shelf()
+        except LessonError as error:
+            self.screen.notify(str(error), severity="error", markup=False)
+            return
+        numbers = list(shelf)
+        rows = [lesson_words.lesson_row(one, shelf[one], progress) for one in numbers]
+        left = [
+            at
+            for at, lesson in enumerate(shelf.values())
+            if isinstance(lesson, Lesson) and len(progress.passed(lesson)) < len(lesson.exercises)
+        ]
+
+        def act(at: int | None) -> None:
+            if at is not None:
+                self.screen.background(partial(self._begin, numbers[at]))
+
+        title = "Lessons" if left else "Lessons: all exercises are done"
+        self.screen.app.push_screen(Pick(title, rows, at=left[0] if left else 0), act)
+
+    async def _begin(self, number: int) -> None:
+        try:
+            lesson = lessons.load(number)
+        except LessonError as error:
+            self.screen.notify(str(error), severity="error", markup=False)
+        else:
+            await self.take(lesson)
+
+    async def take(self, lesson: Lesson) -> None:
+        """Open a lesson at the step where it was left."""
+        from kbench.tui.widgets.lesson import LessonPane
+        from kbench.workbench.lesson_coach import Coach
+
+        progress = self._progress()
+        words = [Content.styled(CHANGED, MUTED)] if progress.changed(lesson) else []
+        self.coach = Coach(lesson, {}, progress)
+        self.pages = lesson_pages.pages(lesson)
+        self.backstage.give_up()
+        self._forget()
+        self._ran = set()
+        self.at = lesson_pages.page_of(self.pages, progress.step(lesson))
+        choices = self.screen.choices
+        choices.lesson, choices.folded, choices.zoom = True, False, ""
+        if not self.screen.query(LessonPane):
+            await self.screen.mount(LessonPane())
+        self.backstage.prepare(lesson.number)
+        self._catch_up(self.at)
+        self._show(words, front=True)
+
+    def _catch_up(self, until: int) -> None:
+        """Make what the steps before made, as far as this kernel has not run them."""
+        passed = self._passed()
+        again = []
+        for at in range(until):
+            page = self.pages[at]
+            solved = page.exercise is not None and page.exercise in passed
+            if at in self._ran or not (page.runs_again or solved):
+                continue
+            code = self.lesson.exercise(page.exercise or "").solution if solved else page.code
+            fails = page.step is not None and page.step.may_fail and not solved
+            self.backstage.make(code, "" if fails else f"step {at + 1}")
+            self._ran.add(at)
+            again.append(at + 1)
+        if again:
+            which = f"step {again[0]}" if len(again) == 1 else f"steps {again[0]} to {again[-1]}"
+            words = f"lesson {self.lesson.number}: the code of {which} runs unseen"
+            self.screen.conductor.transcript.note(words)
+
+    def command(self, text: str, draft: str = "") -> None:
+        """Do what a word after a colon, or a key, says."""
+        word, _, rest = text.strip().partition(" ")
+        actions: dict[str, Callable[[], object]] = {
+            "next": self._next, "back": self._back, "check": self._check, "hint": self._hint,
+            "solution": lambda: self._solution(rest.strip() == "sure"), "skip": self._skip,
+            "again": self._again, "play": self._play, "list": self._list, "reset": self._reset,
+            "fold": self._fold, "lessons": self.choose, "leave": self._leave, "help": self._help,
+            "quit": self.screen.action_quit,
+        }  # fmt: skip
+        known = [one for one in actions if one == word] or [
+            one for one in actions if word and one.startswith(word)
+        ]
+        if len(known) != 1:
+            ways = ", ".join(f":{one}" for one in known or actions)
+            self.say([Content(f"no command :{word}; there are {ways}"[:400])])
+        elif self.open:
+            actions[known[0]]()
+        if self.open and not self.prompt.text and not self.playing:
+            draft = draft or self._draft
+            if draft.strip():
+                self.prompt.give(draft)
+
+    def _next(self) -> None:
+        if self.playing:
+            self._again()
+            return
+        page = self.page
+        if page.runs_again and self.at not in self._ran and not self._busy():
+            self.run(page.code)
+        words = self._parting()
+        if self.at + 1 < len(self.pages):
+            self._go(self.at + 1, words)
+        else:
+            self._end()
+
+    def _parting(self) -> list[Content]:
+        """What is said of an exercise as it is left."""
+        name = self.page.exercise
+        if name is None or self.coach is None:
+            return []
+        guess = self.coach.progress.guess(self.lesson, name)
+        if guess and self.page.step is not None and self.page.step.role == "predict":
+            return [Content.styled("your guess was", MUTED), *coloured(guess)]
+        if name in self._passed():
+            return []
+        return [Content.styled(f"{name} is not done; :back returns to it", MUTED)]
+
+    def _back(self) -> None:
+        if self.at == 0:
+            self.say([Content("this is the first step")])
+        else:
+            self._go(self.at - 1)
+
+    def _again(self) -> None:
+        """The code of the step, as the learner left it."""
+        self.playing = False
+        self._give()
+        self.screen.action_pane("prompt")
+        self.tell()
+
+    def _check(self) -> None:
+        page, text = self.page, self.prompt.text.strip()
+        if page.exercise is None:
+            self.say([Content("there is nothing to check on this step; Enter goes on")])
+        elif self.backstage.checking:
+            self.say([Content("it is being checked")])
+        elif lesson_pages.blanks(text):
+            self.takes(text)
+        elif text and text != page.code.strip() and page.answers(text):
+            self.prompt.clear()
+            self.prompt.remember(text)
+            self.run(text, check=True)
+        else:
+            self._judge(page.exercise)
+
+    def _judge(self, exercise: str) -> None:
+        self._tried = False
+        if not self.backstage.judge(self.lesson.number, exercise):
+            self.say([Content("the kernel is starting; check again in a moment")])
+        self.tell()
+
+    def _hint(self) -> None:
+        if self.page.exercise is None or self.coach is None:
+            self.say([Content("there is no exercise on this step, so no hint")])
+        else:
+            self.say([Content(self.coach.hint(self.page.exercise))])
+
+    def _solution(self, sure: bool = False) -> None:
+        name = self.page.exercise
+        if name is None or self.coach is None:
+            self.say([Content("there is no exercise on this step, so no solution")])
+            return
+        if sure or self.coach.progress.may_see_solution(self.lesson, name):
+            self.say(lesson_words.solution(name, self.lesson.exercise(name).solution))
+            return
+
+        def act(answer: str | None) -> None:
+            if answer == "s":
+                self._solution(sure=True)
+
+        question = "The solution is shown after two failed checks. Show it now?"
+        answers = [("s", "show it"), ("t", "try on")]
+        self.screen.app.push_screen(Choice(question, answers), act)
+
+    def _skip(self) -> None:
+        name = self.page.exercise
+        if name is None or self.coach is None:
+            self.say([Content("there is no exercise on this step; :next goes on")])
+            return
+        code = self.coach.skip(name)
+        self.prompt.put("")
+        self.prompt.remember(code)
+        self._skipping = self.run(code)
+
+    def _play(self) -> None:
+        self.playing = True
+        self.prompt.put("")
+        self._draft = ""
+        self.screen.action_pane("prompt")
+        self.say([])
+        self.tell()
+
+    def _list(self) -> None:
+        rows = lesson_words.step_rows(self.pages, self._passed(), self.at)
+
+        def act(at: int | None) -> None:
+            if at is not None and self.open:
+                self._catch_up(at)
+                self._go(at)
+
+        title = f"Steps of lesson {self.lesson.number}"
+        self.screen.app.push_screen(Pick(title, rows, at=self.at), act)
+
+    def _reset(self) -> None:
+        def act(answer: str | None) -> None:
+            if answer == "b" and self.coach is not None:
+                self.coach.progress.reset(self.lesson)
+                self._forget()
+                self._go(0)
+
+        question = f"Forget what was done in lesson {self.lesson.number}? Your names stay."
+        answers = [("b", "begin anew"), ("k", "keep it")]
+        self.screen.app.push_screen(Choice(question, answers), act)
+
+    def _end(self) -> None:
+        """Beyond the last step."""
+        left = len(self.lesson.exercises) - len(self._passed())
+        following = next((one for one in lessons.shelf() if one > self.lesson.number), None)
+        done = (
+            "All exercises are done." if not left else f"Exercises left: {left}; :list shows them."
+        )
+        answers = [("l", "all lessons"), ("s", "stay here")]
+        if following is not None:
+            answers.insert(0, ("n", f"go on to lesson {following}"))
+
+        def act(answer: str | None) -> None:
+            if answer == "n" and following is not None:
+                self.screen.background(partial(self._begin, following))
+            elif answer == "l":
+                self.choose()
+
+        question = f"This is the end of lesson {self.lesson.number}. {done}"
+        self.screen.app.push_screen(Choice(question, answers), act)
+
+    def _fold(self) -> None:
+        self.screen.choices.folded = not self.screen.choices.folded
+        self._lay_out()
+
+    def unfold(self) -> None:
+        """Show all of the lesson."""
+        if self.screen.choices.folded:
+            self._fold()
+
+    def _help(self) -> None:
+        from kbench.tui.screens import overlays
+
+        overlays.show_text(self.screen, "Commands of a lesson", lesson_words.commands())
+
+    def _leave(self) -> None:
+        """Close the lesson."""
+        if self.prompt.as_given:
+            self.prompt.put("")
+        self.coach = None
+        choices = self.screen.choices
+        choices.lesson, choices.tab = False, "variables"
+        self.prompt.given = ""
+        self.screen.relayout()
+        self.screen.action_pane("prompt")
+
+    def takes(self, code: str) -> bool:
+        """Whether what was entered is a command, or code that cannot run yet."""
+        if not self.open:
+            return False
+        *lines, last = code.split("\n")
+        if last.startswith(":"):
+            self.prompt.clear()
+            self.command(last[1:], "\n".join(lines))
+            return True
+        found = lesson_pages.blanks(code)
+        if found:
+            row = found[0][0] + 1
+            begun = len(found) < len(lesson_pages.blanks(self.page.code))
+            which = "has another" if begun else "still has a"
+            words = f"line {row} {which} {BLANK} to fill in; nothing was run"
+            self.say([Content.styled(words, "$text-accent")])
+            self.prompt.select_blank()
+        return bool(found)
+
+    def run(self, code: str, check: bool = False) -> Block:
+        """Run a cell of the learner's; `check`: judge the exercise then, if it answers that."""
+        block = self.screen.conductor.run(code)
+        self._draft = ""
+        if self.open:
+            self.say([])
+        if self.open and self.page.answers(code):
+            if self.page.exercise:
+                self._answers[self.at] = code
+                if self.page.step is not None and self.page.step.role == "predict" and self.coach:
+                    self.coach.progress.record_guess(self.lesson, self.page.exercise, code)
+            self._cells[block] = (self.at, check and self.page.exercise is not None)
+            self._unmet = False
+            self.tell()
+        return block

@@ -1,0 +1,172 @@
+"""The lesson that is open: where the learner is, how things stand, how the pane tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from kbench.tui import geometry, lesson_words
+from kbench.tui.backstage import Backstage
+from kbench.tui.link import Latest
+from kbench.tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from kbench.tui.blocks import Block
+    from kbench.tui.screens.main import MainScreen
+    from kbench.tui.widgets.lesson import LessonPane
+    from kbench.workbench.lesson_coach import Coach
+    from kbench.workbench.lesson_pages import Page
+    from kbench.workbench.lesson_progress import Progress
+    from kbench.workbench.lessons import Lesson
+
+
+class LessonState:
+    """What is open, where the learner is, and how the pane tells it."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self.coach: Coach | None = None
+        self.pages: tuple[Page, ...] = ()
+        self.at = 0
+        self.playing = False
+        self.backstage = Backstage(screen)
+        self._ran: set[int] = set()  # pages whose code the present kernel has run
+        self._cells: dict[Block, tuple[int, bool]] = {}  # their page, and whether to check then
+        self._skipping: Block | None = None
+        self._answers: dict[int, str] = {}
+        self._draft = ""  # what stood in the prompt before a command was typed there
+        self._tried = self._unmet = False
+        self._reads = Latest(screen.background)
+
+    @property
+    def lesson(self) -> Lesson:
+        """The one that is open."""
+        assert self.coach is not None
+        return self.coach.lesson
+
+    @property
+    def open(self) -> bool:
+        """Whether one is."""
+        return self.coach is not None
+
+    @property
+    def page(self) -> Page:
+        """Where the learner is."""
+        return self.pages[self.at]
+
+    @property
+    def pane(self) -> LessonPane:
+        """The widget, mounted with the first lesson."""
+        from kbench.tui.widgets.lesson import LessonPane
+
+        return self.screen.query_one(LessonPane)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The editor."""
+        return self.screen.query_one(Prompt)
+
+    def _progress(self) -> Progress:
+        from kbench.workbench.lesson_progress import Progress
+
+        return Progress(self.screen.bench.progress_file)
+
+    def _passed(self) -> set[str]:
+        return set() if self.coach is None else self.coach.progress.passed(self.lesson)
+
+    def _busy(self) -> bool:
+        own = any(at == self.at for at, _ in self._cells.values())
+        return own or self.backstage.checking
+
+    def _forget(self) -> None:
+        self._cells, self._answers, self._skipping = {}, {}, None
+        self._tried = self._unmet = self.playing = False
+        self._draft = ""
+
+    def _go(self, at: int, words: Sequence[Content] = ()) -> None:
+        self.at = at
+        self.playing = self._tried = self._unmet = False
+        self._draft = ""
+        if self.coach is not None:
+            self.coach.progress.record_step(self.lesson, self.page.first)
+        self._show(words)
+
+    def _give(self) -> None:
+        """The code of the page goes to the prompt, as the learner left it."""
+        code = self.page.code
+        self.prompt.give(self._answers.get(self.at) or code, code)
+
+    def _show(self, words: Sequence[Content] = (), front: bool = False) -> None:
+        """The page: its prose in the pane, its code in the prompt."""
+        self._give()
+        self._reveal(front)
+        self._reads.submit(partial(self._read, list(words)))
+        self.tell()
+        if front or self.screen.focused_pane() != geometry.LESSON:
+            self.screen.action_pane("prompt")
+
+    async def _read(self, words: list[Content]) -> None:
+        pane = self.pane
+        pane.say([])
+        await pane.read(self.page.text)
+        if words:
+            pane.say(words)
+
+    def _reveal(self, front: bool = True) -> None:
+        """Bring the lesson to the front where it shares its place."""
+        layout, choices = self.screen.layout_now, self.screen.choices
+        if front and layout is not None and layout.kind == "compact":
+            choices.side, choices.tab = True, geometry.LESSON
+        elif layout is not None and layout.kind == "compact" and not choices.folded:
+            choices.tab = geometry.LESSON
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.pane.fold(self.screen.choices.folded)
+        self.screen.relayout()
+
+    def say(self, lines: Sequence[Content]) -> None:
+        """Words below the prose, brought into view."""
+        if lines:
+            self.screen.choices.folded = False
+            self._reveal()
+            if not self.screen.shows(geometry.LESSON):  # too small, or another pane has it all
+                self.screen.notify("\n".join(line.plain for line in lines[:4]), markup=False)
+        self._reads.submit(partial(self._say, list(lines)))
+
+    async def _say(self, lines: list[Content]) -> None:
+        self.pane.say(lines)
+
+    def standing(self) -> lesson_words.Standing:
+        """How things stand on this page."""
+        name = self.page.exercise
+        progress = self.coach.progress if self.coach is not None else None
+        return lesson_words.Standing(
+            exercise=name,
+            code=bool(self.page.code),
+            passed=name in self._passed(),
+            failures=progress.failures(self.lesson, name) if progress and name else 0,
+            unmet=self._unmet,
+            tried=self._tried,
+            ran=self.at in self._ran,
+            running=any(at == self.at for at, _ in self._cells.values()),
+            checking=self.backstage.checking,
+            playing=self.playing,
+            last=self.at + 1 == len(self.pages),
+        )
+
+    def tell(self) -> None:
+        """Write title and state anew."""
+        if self.coach is None:
+            return
+        lesson, key = self.lesson, self.screen.bench.key_word
+        place = lesson_words.where(self.at, self.pages, len(self._passed()), len(lesson.exercises))
+        self.pane.tell(f"Lesson {lesson.number}: {lesson.title}", place)
+        ways = [("lesson_next", "next"), ("lesson_back", "back")]
+        if self.page.exercise not in {None, *self._passed()}:
+            ways = [("lesson_check", "check"), ("lesson_hint", "hint"), ("lesson_next", "next")]
+        words, style = lesson_words.state(self.standing())
+        self.pane.state(words, style, [(f"{key(one)} {what}", what) for one, what in ways])
