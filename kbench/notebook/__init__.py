@@ -6,7 +6,10 @@ from typing import Any
 
 from kbench.notebook.lazy import HOMES, widget
 
-__all__ = ["ConfigPanel", "TensorView", "VariableTable", "explorer"]
+__all__ = [  # the keys of HOMES
+    *("CompareView", "ConfigPanel", "GradPanel", "GraphView", "PlanTable", "TensorView"),
+    *("VariableTable", "WatchList", "explore", "explorer", "progress", "show"),
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,13 @@ from IPython.core.error import InputRejected
 from kbench.workbench.lessons import BLANK
 
 
+class BlankLeft(InputRejected):
+    """A cell still has a blank. IPython shows the message alone: where it was found is no help."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{self}; the cell was not run"]
+
+
 class _Refuser(ast.NodeTransformer):
     """Rejects code that uses the blank as a name or an attribute."""
 
@@ -28,7 +35,7 @@ class _Refuser(ast.NodeTransformer):
 
 def _check(node: ast.expr, name: str) -> None:
     if name == BLANK:
-        raise InputRejected(f"line {node.lineno} still has a {BLANK} to fill in")
+        raise BlankLeft(f"line {node.lineno} still has a {BLANK} to fill in")
 
 
 def refuse(shell: Any) -> None:

@@ -15,6 +15,7 @@ import ipywidgets as widgets
 from kbench.engine import config
 from kbench.engine.errors import KbenchError
 from kbench.notebook import views
+from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.markup import element
 from kbench.notebook.twin import WithTwin
 
@@ -40,7 +41,7 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
         self._pull()
         for name, field in self.fields.items():
             field.observe(lambda change, name=name: self._push(name, change.new), "value")
-        self._unsubscribe = config.changed.subscribe(lambda _name: self._pull())
+        self._begin()
 
     @property
     def message(self) -> str:
@@ -49,11 +50,21 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Unbind from the engine and remove the controls."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+        self._rest()
         self._end()
         super().close()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._unsubscribe is None:
+                self._unsubscribe = config.changed.subscribe(lambda _name: self._pull())
+        self._pull()
+
+    def _rest(self) -> None:
+        with self._lock:
+            unsubscribe, self._unsubscribe = self._unsubscribe, None
+        if unsubscribe is not None:
+            unsubscribe()
 
     def _label(self) -> str:
         known = config.snapshot().items()
@@ -108,20 +119,20 @@ def _make_fields() -> dict[str, Any]:
             continuous_update=False,
             style=_WIDE,
         ),
-        "floatx": widgets.Dropdown(
+        "floatx": Dropdown(
             description="floatx",
             options=["float16", "float32", "float64"],
             value="float32",
             tooltip="Default float dtype of what is made from now on",
             style=_WIDE,
         ),
-        "image_data_format": widgets.Dropdown(
+        "image_data_format": Dropdown(
             description="image_data_format",
             options=["channels_last", "channels_first"],
             tooltip="Where images carry their channels unless a call says otherwise",
             style=_WIDE,
         ),
-        "learning_phase": widgets.Dropdown(
+        "learning_phase": Dropdown(
             description="learning_phase",
             options=_PHASES,
             tooltip="Whether layers behave as in training or as in use",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -24,25 +23,11 @@ def install(shell: Any) -> Callable[[], None]:
 def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
     """IPython's handler: show and return the lines of the report."""
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
-    own = users_frames(traceback)
+    own = errors.user_frames(traceback) or traceback
     lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)
     lines = [*lines, *drawn(error)]
     shell._showtraceback(kind, error, lines)
     return lines
-
-
-def users_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback up to where the user's code called into the engine."""
-    frames: list[types.TracebackType] = []
-    while traceback is not None:
-        if frames and engine_errors.is_internal(traceback.tb_frame.f_code.co_filename):
-            break
-        frames.append(traceback)
-        traceback = traceback.tb_next
-    following: types.TracebackType | None = None
-    for one in reversed(frames):
-        following = types.TracebackType(following, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return following
 
 
 def drawn(error: BaseException) -> list[str]:
@@ -51,6 +36,7 @@ def drawn(error: BaseException) -> list[str]:
         detail = errors.detail(error)
     except Exception:  # the report of an error must not replace it
         return []
-    if not any(one["start"] is not None for one in detail.get("operands", ())):
-        return []
-    return ["", *detail["drawing"]]
+    if any(one["start"] is not None for one in detail.get("operands", ())):
+        return ["", *detail["drawing"]]
+    found = detail.get("suggestion")
+    return ["", f"try {found}"] if found and not getattr(error, "suggestion", None) else []

@@ -10,13 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.engine import errors
-from kbench.notebook import blanks, error_report, html
-from kbench.notebook.magics import KbenchMagics
+from kbench.notebook import blanks, error_report, html, progress_bar, showing
+from kbench.notebook.explore_magics import ExploreMagics
+from kbench.notebook.magics import KbenchMagics, fed_values
 
 _KINDS = ("line", "cell")
+_MAGICS = (KbenchMagics, ExploreMagics)
 _FUNCTION = ("kbench.engine.function", "Function")
 _MODEL = ("keras.engine.network", "Network")
-_SHOWN = (_FUNCTION, _MODEL)
+_RUN = ("kbench.engine.trace", "RunRecord")
+_ERROR = ("kbench.engine.errors", "KbenchError")
+_SHOWN = (_FUNCTION, _MODEL, _RUN, _ERROR)
 _ATTRIBUTE = "_kbench_unload"
 _WORKBENCH = "_kbench_channel"
 
@@ -25,52 +29,84 @@ def load_ipython_extension(shell: Any) -> None:
     """Add magics, the HTML of functions, and error reports to a shell."""
     if getattr(shell, _ATTRIBUTE, None) is not None:
         return
-    undo = [_add_magics(shell), _add_formatter(shell)]
-    if getattr(shell, _WORKBENCH, None) is None:
-        undo += [error_report.install(shell), _name_places(shell)]
+    undo: list[Callable[[], None]] = []
     setattr(shell, _ATTRIBUTE, undo)
+    steps: list[Callable[[Any], Callable[[], None]]] = [_add_magics, _add_formatter]
+    if getattr(shell, _WORKBENCH, None) is None:
+        steps += [error_report.install, _name_places]
+        if hasattr(shell, "kernel"):  # in a terminal there is nothing that could be redrawn
+            steps.append(progress_bar.install)
+    try:
+        for step in steps:
+            undo.append(step(shell))
+        fed_values(shell)
+    except BaseException:
+        unload_ipython_extension(shell)
+        raise
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Put everything back as it was before."""
     for action in reversed(getattr(shell, _ATTRIBUTE, None) or []):
         action()
-    setattr(shell, _ATTRIBUTE, None)
+    if hasattr(shell, _ATTRIBUTE):
+        delattr(shell, _ATTRIBUTE)
 
 
 def _add_magics(shell: Any) -> Callable[[], None]:
-    known = shell.magics_manager.magics
-    mine = KbenchMagics.magics
-    before = {kind: {name: known[kind].get(name) for name in mine[kind]} for kind in _KINDS}
-    shell.register_magics(KbenchMagics)
+    manager = shell.magics_manager
+    known = manager.magics
+    names = [(kind, name) for one in _MAGICS for kind in _KINDS for name in one.magics[kind]]
+    before = {pair: known[pair[0]].get(pair[1]) for pair in names}
+    registry = dict(manager.registry)
+    for one in _MAGICS:
+        shell.register_magics(one)
 
     def restore() -> None:
-        for kind, magics in before.items():
-            for name, function in magics.items():
-                if function is None:
-                    known[kind].pop(name, None)
-                else:
-                    known[kind][name] = function
-        KbenchMagics.coach = None
+        for (kind, name), function in before.items():
+            if function is None:
+                known[kind].pop(name, None)
+            else:
+                known[kind][name] = function
+        for one in _MAGICS:
+            if one.__name__ in registry:
+                manager.registry[one.__name__] = registry[one.__name__]
+            else:
+                manager.registry.pop(one.__name__, None)
+        KbenchMagics.coach = KbenchMagics.watches = None
+        if KbenchMagics.fed is not None:
+            KbenchMagics.fed.stop()
+            KbenchMagics.fed = None
         blanks.allow(shell)
 
     return restore
 
 
 def _add_formatter(shell: Any) -> Callable[[], None]:
-    """Functions and Keras models are shown as HTML; tensors bring theirs, made to be shown."""
+    """Functions, models, runs and errors are shown as HTML; tensors bring theirs with them."""
     formatter = shell.display_formatter.mimebundle_formatter
+    deferred, direct = formatter.deferred_printers, formatter.type_printers
+    before = [
+        {key: found for key, found in deferred.items() if key in _SHOWN},
+        {key: found for key, found in direct.items() if _path(key) in _SHOWN},
+    ]
     for name in _SHOWN:
         formatter.for_type_by_name(*name, html.bundle)
 
     def restore() -> None:
+        showing.arrays(shell, False)
         for name in _SHOWN:
-            formatter.deferred_printers.pop(name, None)
-        for kind in list(formatter.type_printers):
-            if (kind.__module__, kind.__name__) in _SHOWN:
-                formatter.pop(kind)
+            deferred.pop(name, None)
+        for kind in [one for one in direct if _path(one) in _SHOWN]:
+            direct.pop(kind)
+        deferred.update(before[0])
+        direct.update(before[1])
 
     return restore
+
+
+def _path(kind: type) -> tuple[str, str]:
+    return kind.__module__, kind.__name__
 
 
 def _name_places(shell: Any) -> Callable[[], None]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kbench.engine import describe, entries
-from kbench.notebook import comparing, model_view
+from kbench.engine import describe, entries, windows
+from kbench.engine.trace import RunRecord
+from kbench.notebook import collection, comparing, error_view, graph_rows, model_view, views
 from kbench.notebook.markup import (
     Html,
     details,
@@ -22,20 +23,36 @@ from kbench.notebook.markup import (
     page,
     table,
 )
-from kbench.workbench import keras_models, summary
+from kbench.workbench import errors, keras_models, summary
 
 EDGE = 5
-GRAPH_ROWS = 12
 OPEN_CELLS = 40
 
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
     """What IPython shows of a value: a line of text with the corners of a small table, and HTML."""
-    return {"text/plain": summary.text(value), "text/html": show(value)}
+    return {"text/plain": text(value), "text/html": show(value)}
+
+
+def text(value: Any) -> str:
+    """The summary of a value; an error or a recorded run has one of its own."""
+    try:
+        if error_view.is_error(value):
+            return errors.printable_lines(f"{type(value).__name__}: {value}")
+        if type(value) is RunRecord:
+            return f"run of {describe.printable(value.function)}  {_duration(value)}"
+        if collection.is_collection(value):
+            return collection.text(value)
+    except Exception:  # what it holds may do anything
+        return summary.type_name(value)
+    return summary.text(value)
 
 
 def show(value: Any) -> str:
-    """HTML of a tensor, variable, function or array; of anything else only its type."""
+    """HTML of anything of kbench's, of arrays, Keras models, errors, and of lists of such.
+
+    Of anything else only its type.
+    """
     return _guarded(_show, value)
 
 
@@ -50,6 +67,20 @@ def _show(value: Any) -> str:
         row = keras_models.facts(value)
         head = _head(row["type"], row["label"], model_view.spec(row) or "")
         return page(head, model_view.parts(value))
+    if error_view.is_error(value):
+        head = element("p", error_view.head(value), class_="kb-head")
+        return page(head, error_view.parts(value))
+    if type(value) is RunRecord:
+        return page(
+            _head("run", value.function, _duration(value)), [run_table(describe.run(value))]
+        )
+    if collection.is_collection(value):
+        return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
+    return _numbers(value)
+
+
+def _numbers(value: Any) -> str:
+    """An array or a sparse matrix; else the type alone."""
     array = describe.held_array(value)
     matrix = entries.held_matrix(value)
     if matrix is not None:
@@ -80,8 +111,8 @@ def _message(error: Exception) -> str:
 
 def _head(kind: str, name: str, spec: str) -> Html:
     """The line that stands on top: what it is, what it is called, its dtype and shape."""
-    parts = [element("b", kind), escape(" "), element("code", name), escape(" "), escape(spec)]
-    return element("p", join(parts), class_="kb-head")
+    pieces = [element("b", kind), element("code", name) if name else "", escape(spec)]
+    return element("p", Html(" ".join(one for one in pieces if one)), class_="kb-head")
 
 
 # ------------------------------------------------------------------ tensors
@@ -105,7 +136,7 @@ def _tensor(value: Any) -> str:
     if array is not None:
         parts += _array_parts(array, row["name"].removesuffix(":0"))
     if row["inputs"]:
-        parts.append(_graph(value))
+        parts.append(graph_rows.graph(value))
     return page(_head(row["kind"], row["name"], row["spec"]), parts)
 
 
@@ -141,26 +172,6 @@ def _state(row: Mapping[str, Any]) -> str:
     return f"{verb} [{shape}]{text}"
 
 
-def _graph(value: Any) -> Html:
-    """What the tensor is made from, nearest operations first to be kept."""
-    graph = describe.graph(value, GRAPH_ROWS)
-    rows = [
-        (
-            f"{row['id']}",
-            row["op"],
-            row["name"],
-            row["spec"],
-            " ".join("-" if one is None else str(one) for one in row["inputs"]),
-            row["place"] or "",
-        )
-        for row in graph["rows"]
-    ]
-    cut = f", the nearest {len(rows)} shown" if graph["cut"] else ""
-    caption = f"{graph['total']} nodes{cut}; inputs by number"
-    content = table(caption, ("node", "op", "name", "spec", "inputs", "made at"), rows)
-    return details("graph", element("div", content, class_="kb-text"))
-
-
 # ------------------------------------------------------------------ arrays
 
 
@@ -175,13 +186,13 @@ class Shown(Protocol):
     def col_axis(self) -> int | None: ...
 
 
-def array_view(array: Any, name: str = "array", shown: Shown | None = None) -> str:
+def array_view(array: Any, name: str = "", shown: Shown | None = None) -> str:
     """HTML of an array: statistics and the edges of one slice."""
 
     def build() -> str:
         shape, dtype = tuple(array.shape), str(array.dtype)
         known = [("size", describe.size(int(array.nbytes)))]
-        parts = [facts(known), *_array_parts(array, name, shown)]
+        parts = [facts(known), *_array_parts(array, name or "array", shown)]
         return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
 
     return _guarded(build)
@@ -191,7 +202,7 @@ def _array_parts(array: Any, name: str, shown: Shown | None = None) -> list[Html
     row = describe.array(array)
     if row.get("refused"):
         return [element("p", row["refused"])]
-    parts = [facts(_statistics(row)), _alerts(row)]
+    parts = [facts(_statistics(row)), views.alerts(row)]
     if array.size:
         parts.append(_values(array, name, row, shown))
     else:
@@ -215,26 +226,15 @@ def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _alerts(row: Mapping[str, Any]) -> Html:
-    """NaN and infinities in words, with how many and where the first one is."""
-    found = []
-    for word, first in (("nan", "first_nan"), ("inf", "first_inf")):
-        if row[word]:
-            name = {"nan": "NaN", "inf": "Inf"}[word]
-            place = f", first at {row[first]}" if row[first] is not None else ""
-            found.append(element("p", f"{name}: {row[word]}{place}", class_="kb-bad"))
-    return join(found)
-
-
 def _values(array: Any, name: str, row: Mapping[str, Any], shown: Shown | None) -> Html:
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
     limits = (row["min"], row["max"]) if row["finite"] else None
 
     def cut(rows: tuple[int, int], cols: tuple[int, int]) -> dict[str, Any]:
         if shown is None:
-            return describe.window(array, None, rows, cols, limits=limits)
+            return windows.window(array, None, rows, cols, limits=limits)
         axes = (shown.row_axis, shown.col_axis)
-        return describe.window(array, shown.index, rows, cols, *axes, limits=limits)
+        return windows.window(array, shown.index, rows, cols, *axes, limits=limits)
 
     corner = cut((0, 1), (0, 1))
     rows, cols = _edges(corner["rows"][2]), _edges(corner["cols"][2])
@@ -324,6 +324,11 @@ def _names(tensors: Sequence[Any]) -> Html:
     return _inputs(row) or escape("none")
 
 
+def _duration(record: RunRecord) -> str:
+    count = len(record.steps)
+    return f"{count} step{'' if count == 1 else 's'}, {record.seconds * 1e3:.3g} ms"
+
+
 def run_table(rows: Mapping[str, Any]) -> Html:
     """The steps of a recorded run: what, in which form, how long, how fast."""
     lines = [
@@ -339,7 +344,9 @@ def run_table(rows: Mapping[str, Any]) -> Html:
         )
         for row in rows["rows"][:40]
     ]
-    cut = f", the first {len(lines)} shown" if len(rows["rows"]) > len(lines) else ""
-    caption = f"{len(rows['rows'])} steps{cut}, {rows['seconds'] * 1e3:.3g} ms in all"
+    count = len(rows["rows"])
+    cut = f", the first {len(lines)} shown" if count > len(lines) else ""
+    steps = f"{count} step{'' if count == 1 else 's'}"
+    caption = f"{steps}{cut}, {rows['seconds'] * 1e3:.3g} ms in all"
     heads = ("step", "op", "form", "time", "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")

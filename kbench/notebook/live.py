@@ -1,14 +1,17 @@
 """When a widget redraws: on an engine event or after a cell, at most every 100 ms, only while live.
 
-Nothing is polled. A widget that was never shown, was closed or is switched off does no work.
+Nothing is polled. A widget that was never shown, was closed or is switched off does no work. What
+happens here may happen on any thread: a front end's messages come on a thread beside the program.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kbench.engine.signal import Signal
@@ -16,6 +19,9 @@ from kbench.workbench.namespace import View
 
 INTERVAL = 0.1
 ROW_LIMIT = 500
+_ROUTE = "_reply_subshell_for"  # of a comm of ipykernel 7.4 and later
+_log = logging.getLogger("kbench")
+Undo = Callable[[], None]
 
 
 class Throttle:
@@ -41,6 +47,22 @@ class Throttle:
                 self._due.daemon = True
                 self._due.start()
 
+    def press(self) -> None:
+        """Run the action here and at once; soon, if it runs or has just run: for a user's moves.
+
+        So a quick row of moves is not drawn one by one, however long a drawing takes.
+        """
+        with self._lock:
+            rested = time.monotonic() >= self._last + self._interval
+            at_once = self._due is None and rested and self._running.acquire(blocking=False)
+        if not at_once:
+            self.ask()
+            return
+        try:
+            self._act()
+        finally:
+            self._running.release()
+
     def stop(self) -> None:
         """Forget a run that is due."""
         with self._lock:
@@ -49,45 +71,87 @@ class Throttle:
                 self._due = None
 
     def _run(self) -> None:
-        with self._lock:
-            self._due = None
-            self._last = time.monotonic()
         with self._running:
+            with self._lock:
+                self._due = None
+            self._act()
+
+    def _act(self) -> None:
+        try:
             self._action()
+        except Exception:  # the next change must be shown all the same
+            _log.exception("a widget could not be drawn")
+        finally:
+            self._last = time.monotonic()
 
 
 class Live:
-    """The subscriptions of one widget: made when it is shown, dropped when it is hidden."""
+    """The subscriptions of one widget: made when it is shown, dropped when it is hidden.
 
-    def __init__(self, refresh: Callable[[], None], sources: Sequence[Signal]) -> None:
-        self._refresh = refresh
-        self._throttle = Throttle(refresh)
+    `also` are further things to begin with; each gives what ends it.
+    """
+
+    def __init__(
+        self,
+        refresh: Callable[[], None],
+        sources: Sequence[Signal],
+        also: Sequence[Callable[[], Undo]] = (),
+    ) -> None:
+        self.throttle = Throttle(refresh)
+        self._lock = threading.Lock()
         self._sources = tuple(sources)
-        self._subscriptions: list[Callable[[], None]] = []
+        self._also = tuple(also)
+        self._ends: list[Undo] = []
         self.wanted: Callable[[Any], bool] = lambda payload: True
 
     @property
     def running(self) -> bool:
         """Whether events lead to redraws."""
-        return bool(self._subscriptions)
+        return bool(self._ends)
 
     def start(self) -> None:
         """Follow the sources and the end of every cell, beginning with one redraw."""
-        if not self.running:
-            self._subscriptions = [one.subscribe(self._event) for one in self._sources]
-            self._subscriptions.append(after_cells(self._throttle.ask))
-            self._refresh()
+        with self._lock:
+            if self.running:
+                return
+            self._ends = [one.subscribe(self._event) for one in self._sources]
+            self._ends.append(after_cells(self.throttle.ask))
+            self._ends += [begin() for begin in self._also]
+        self.throttle.press()
 
     def stop(self) -> None:
         """Follow nothing any more."""
-        subscriptions, self._subscriptions = self._subscriptions, []
-        for unsubscribe in subscriptions:
-            unsubscribe()
-        self._throttle.stop()
+        with self._lock:
+            ends, self._ends = self._ends, []
+        for end in ends:
+            end()
+        self.throttle.stop()
 
     def _event(self, payload: Any) -> None:
         if self.wanted(payload):
-            self._throttle.ask()
+            self.throttle.ask()
+
+
+class Setting:
+    """Whether this thread is bringing controls in line, so that it does not hear of it itself."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    def __bool__(self) -> bool:
+        return bool(getattr(self._here, "depth", 0))
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Within the block, what controls tell this thread is no user's doing."""
+        self._here.depth = getattr(self._here, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._here.depth -= 1
+
+
+# ------------------------------------------------------------------ the shell and its names
 
 
 def shell() -> Any:
@@ -96,14 +160,20 @@ def shell() -> Any:
     return module.get_ipython() if module is not None else None
 
 
-def names(namespace: dict[str, Any] | None = None) -> View:
-    """A view of a namespace, by default the user's: of the running shell, else the main module."""
+def named(namespace: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A namespace, by default the user's (of the running shell, else the main module's), and which
+    of its names the shell has put there itself."""
     running = shell()
     if namespace is not None:
-        return View(namespace)
+        return namespace, None
     if running is not None:
-        return View(running.user_ns, running.user_ns_hidden)
-    return View(vars(sys.modules["__main__"]))
+        return running.user_ns, running.user_ns_hidden
+    return vars(sys.modules["__main__"]), None
+
+
+def names(namespace: dict[str, Any] | None = None) -> View:
+    """A view of a namespace, by default the user's."""
+    return View(*named(namespace))
 
 
 def rows(view: View, pattern: str | None = None) -> list[dict[str, Any]]:
@@ -116,14 +186,60 @@ def rows(view: View, pattern: str | None = None) -> list[dict[str, Any]]:
     return found[:ROW_LIMIT]
 
 
-def after_cells(action: Callable[[], None]) -> Callable[[], None]:
+def after_cells(action: Callable[[], None]) -> Undo:
     """Call `action` after every cell until the returned function is called."""
+    return on_cells("post_run_cell", action)
+
+
+def on_cells(event: str, action: Callable[[], None]) -> Undo:
+    """Call `action` on an event of the shell until the returned function is called."""
     running = shell()
     if running is None:
         return lambda: None
 
-    def after(*_arguments: Any) -> None:
+    def act(*_arguments: Any) -> None:
         action()
 
-    running.events.register("post_run_cell", after)
-    return lambda: running.events.unregister("post_run_cell", after)
+    running.events.register(event, act)
+    return lambda: running.events.unregister(event, act)
+
+
+def in_cell() -> bool:
+    """Whether the caller runs within a cell of the kernel, as far as the kernel tells."""
+    kernel = getattr(shell(), "kernel", None)
+    if kernel is None or threading.current_thread() is not threading.main_thread():
+        return False
+    return bool(kernel.get_parent().get("header", {}).get("msg_type") == "execute_request")
+
+
+def between_cells(action: Callable[[], None]) -> None:
+    """Run `action` on the program's own thread when no cell runs; without a kernel at once.
+
+    Nobody waits for it.
+    """
+    loop = getattr(getattr(shell(), "kernel", None), "io_loop", None)
+    if loop is None:
+        action()
+    else:
+        loop.add_callback(action)
+
+
+# ------------------------------------------------------------------ messages of a front end
+
+
+def hear_beside(widget: Any) -> None:
+    """Have what a front end says to a widget and its parts heard where the front end asks for.
+
+    JupyterLab asks for a thread beside the program, so that widgets answer while a cell runs.
+    ipykernel from 7.4 on sends it to the thread that spoke to the front end last, which is the
+    program's as soon as a cell has made the widget, and so would let it wait for the cell's end.
+    """
+    comm = getattr(widget, "comm", None)
+    if comm is not None and callable(getattr(comm, _ROUTE, None)):
+        setattr(comm, _ROUTE, _as_asked)
+    for part in getattr(widget, "children", ()):
+        hear_beside(part)
+
+
+def _as_asked(_data: Any, subshell: Any) -> Any:
+    return subshell

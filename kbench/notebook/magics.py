@@ -1,31 +1,39 @@
 """`%load_ext kbench`: magics, HTML of tensors and functions. `%unload_ext kbench` undoes it.
 
-%kb                          engine, settings and what was made
+%kb [arrays on|off]          version and settings; whether NumPy arrays are shown as tensors are
 %vars [glob]                 the table of names
 %config_k [floatx=float64]   the settings, or set some of them
+%watch [expression | -d n]   watch an expression, all of them, or one no longer
 %plan f                      the steps of the last recorded call of a function
 %%profile                    run the cell and show every step that ran
+%nan f                       what made the first NaN or infinity in a tensor or a last call
+%%ab epsilon=1e-7,1e-3       the cell's value under several settings, or on engine=kbench,numpy
 %lesson n  %check  %hint  %solution [--sure]  %skip
+%explore and %plot stand in `explore_magics.py`.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
 
-from kbench.engine import config, describe, trace
+from kbench.engine import beside, config, describe, trace
 from kbench.engine.errors import KbenchError
-from kbench.notebook import blanks, html, views
+from kbench.notebook import blanks, html, showing, views
 from kbench.notebook.live import names, rows
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
-from kbench.workbench import summary
+from kbench.workbench import nan_verbs, nan_words, summary, versus
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lessons import LessonError, load
+from kbench.workbench.protocol import ProtocolError
+from kbench.workbench.recorder import Recorder
+from kbench.workbench.watch_lines import WatchLines, words
 
 
 class Shown:
@@ -43,6 +51,8 @@ class KbenchMagics(Magics):
     """The magics of kbench; each returns or shows text and HTML and changes nothing else."""
 
     coach: Coach | None = None
+    fed: Recorder | None = None  # where there is no workbench
+    watches: WatchLines | None = None
 
     @property
     def _running(self) -> Any:
@@ -51,9 +61,14 @@ class KbenchMagics(Magics):
 
     @line_magic
     def kb(self, line: str) -> Shown:
-        """Version, settings, and how many names the session holds."""
+        """Version, settings, how many names there are; `%kb arrays on` shows arrays as tensors."""
+        if line.strip():
+            if line.split() not in (["arrays", "on"], ["arrays", "off"]):
+                raise UsageError(f"%kb takes nothing, or arrays on or off, got {line.strip()!r}")
+            showing.arrays(self._running, line.split()[1] == "on")
+        shown = "as tensors are" if showing.are_arrays(self._running) else "by NumPy"
         facts = [("version", __version__), *_settings(), ("names", str(len(names().names())))]
-        return _pairs("kbench", facts)
+        return _pairs("kbench", [*facts, ("arrays shown", shown)])
 
     @line_magic
     def vars(self, line: str) -> Shown:
@@ -63,12 +78,13 @@ class KbenchMagics(Magics):
         values = view.values()
         width = max((len(row["name"]) for row in found), default=0)
         texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in found]
-        return Shown("\n".join(texts) or "no names yet", views.names_table(found))
+        none = f"no name fits {line.strip()!r}" if line.strip() else "no names yet"
+        return Shown("\n".join(texts) or none, views.names_table(found))
 
     @line_magic
     def config_k(self, line: str) -> Any:
         """Without arguments the settings; `%config_k floatx=float64 epsilon=1e-5` sets some."""
-        pairs = [_assignment(word) for word in line.split()]
+        pairs = [_assignment(word) for word in re.sub(r"\s*=\s*", "=", line).split()]
         before = config.snapshot()
         done: list[str] = []
         try:
@@ -80,6 +96,27 @@ class KbenchMagics(Magics):
                 config.assign(name, before[name])
             raise UsageError(f"nothing was changed: {error.reason}") from None
         return _panel() if not pairs else _pairs("kbench settings", _settings())
+
+    @line_magic
+    def watch(self, line: str) -> Any:
+        """`%watch K.mean(w)` watches an expression, `%watch -d 2` no longer; alone: all of them."""
+        if KbenchMagics.watches is None:
+            shell = self._running
+            KbenchMagics.watches = WatchLines(lambda: shell.user_ns)
+        board, text = KbenchMagics.watches, line.strip()
+        try:
+            if text.startswith("-d"):
+                number = text[2:].strip()
+                if not number.isdigit():
+                    raise ValueError(f"%watch -d wants the number of a watch, got {number!r}")
+                print(f"watched no longer: {board.remove(int(number))}")
+                return None
+            if text:
+                print(board.add(text))
+                return None
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        return _watched(board)
 
     @line_magic
     def plan(self, line: str) -> Shown:
@@ -95,14 +132,56 @@ class KbenchMagics(Magics):
     @cell_magic
     def profile(self, line: str, cell: str) -> None:
         """Run the cell, then show the steps of every evaluation in it."""
+        if line.strip():
+            raise UsageError(f"%%profile takes nothing but the cell below, got {line.strip()!r}")
         with trace.record() as records:
-            self._running.run_cell(cell).raise_error()
+            ran = self._running.run_cell(cell)
         if not records:
             print("nothing was evaluated in this cell")
         for record in records[:20]:
             display(_run(describe.run(record)))
         if len(records) > 20:
             print(f"{len(records)} evaluations, the first 20 shown")
+        if not ran.success:
+            raise UsageError("the cell was not run to its end; its error stands above")
+
+    @line_magic
+    def nan(self, line: str) -> Shown:
+        """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
+        text, space = line.strip(), self._running.user_ns
+        if not text:
+            raise UsageError("%nan wants a tensor, a K.function or a Keras model")
+        try:
+            with beside.looking():
+                value = space[text] if text in space else nan_verbs.evaluated(text, space)
+                data = nan_verbs.traced(value, fed_values(self._running), space)
+        except (ProtocolError, KbenchError) as error:
+            raise UsageError(f"%nan {text}: {error.reason}") from None
+        lines = nan_words.lines({**data, "name": text})
+        told = "\n".join(lines)
+        return Shown(told, views.styled(element("pre", views.lines(told, 8_000))))
+
+    @cell_magic
+    def ab(self, line: str, cell: str) -> Any:
+        """The value of the cell's last line under each variant, side by side.
+
+        The cell runs once for each with names of its own; nothing is stored.
+        """
+        from kbench.comparison import compare
+
+        try:
+            engines, settings = versus.parse(line)
+            function = versus.function(cell, self._running.user_ns)
+        except versus.NotUnderstood as error:
+            raise UsageError(f"%%ab: {error}") from None
+        find = versus.feeds(fed_values(self._running))
+        trace.keepers.append(find)
+        try:
+            return compare(function, engines, settings=settings or None)
+        except KbenchError as error:
+            raise UsageError(f"%%ab: {error.reason}") from None
+        finally:
+            trace.keepers.remove(find)
 
     @line_magic
     def lesson(self, line: str) -> None:
@@ -159,6 +238,18 @@ def _told(action: Any, line: str, *arguments: Any) -> Any:
         raise UsageError(str(error)) from None
 
 
+def fed_values(shell: Any) -> Recorder:
+    """What keeps the values that were fed last in a shell: the workbench's, or one of its own."""
+    channel = getattr(shell, "_kbench_channel", None)
+    if channel is not None:
+        found: Recorder = channel.inspector.recorder
+        return found
+    if KbenchMagics.fed is None:
+        KbenchMagics.fed = Recorder()
+        KbenchMagics.fed.keep_feeds()
+    return KbenchMagics.fed
+
+
 def _settings() -> list[tuple[str, str]]:
     return [(name, views.setting(name, value)) for name, value in config.snapshot().items()]
 
@@ -171,6 +262,20 @@ def _assignment(word: str) -> tuple[str, Any]:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return name, text
+
+
+def watch_news() -> list[str]:
+    """Lines of the watches whose value is another than when they were last told."""
+    return [] if KbenchMagics.watches is None else KbenchMagics.watches.news()
+
+
+def _watched(board: WatchLines) -> Shown:
+    """All watches as lines and as a table."""
+    found = board.rows()
+    texts = board.texts(found)
+    rows = [(row["expression"], row["before"], words(row)) for row in found]
+    content = element("div", table("watches", ("watch", "before", "now"), rows), class_="kb-text")
+    return Shown("\n".join(texts) or "no watches; %watch K.mean(w) adds one", views.styled(content))
 
 
 def _panel() -> Any:
@@ -192,7 +297,8 @@ def _run(rows: dict[str, Any]) -> Shown:
     for row in rows["rows"][:40]:
         speed = f"{row['gb_per_s']:.3g} GB/s" if row["gb_per_s"] else ""
         time = f"{row['seconds'] * 1e3:.3g} ms"
-        lines.append(f"  {row['op']:<24} {row['form']:<8} {time:>10}  {speed}")
+        moved = describe.size(row["bytes"])
+        lines.append(f"  {row['op']:<24} {row['form']:<8} {time:>10} {moved:>8}  {speed}".rstrip())
     if len(rows["rows"]) > 40:
         lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")

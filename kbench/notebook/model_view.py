@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.engine import describe
+from kbench.notebook.allowance import Allowance
 from kbench.notebook.markup import LIMIT, Html, details, element, escape, facts, histogram, table
 from kbench.notebook.style import STYLE
 from kbench.workbench import keras_models
@@ -78,8 +79,10 @@ def _layers(shown: Sequence[Part], total: int) -> Html:
 
 def _weights(shown: Sequence[Part], total: int) -> Html:
     rows = []
+    allowance = Allowance()
     for one in shown:
-        row = describe.array(describe.held_array(one.value))
+        array = describe.held_array(one.value)
+        row = describe.array(array) if allowance.take(array) else {}
         name = describe.printable(one.value.name).removesuffix(":0")
         learns = "yes" if one.weight is not None and one.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""
@@ -89,6 +92,8 @@ def _weights(shown: Sequence[Part], total: int) -> Html:
 
 
 def _range(row: Mapping[str, Any]) -> Html:
+    if not row:
+        return escape("not read")
     if "refused" in row:
         return escape(row["refused"])
     return histogram(row["histogram"], row["min"], row["max"]) if row["finite"] else Html("")

@@ -22,13 +22,16 @@ _RULES = (
     ".kb{color:var(--jp-content-font-color1,var(--kb-text));line-height:1.45;"
     "font-size:var(--jp-code-font-size,13px);max-width:100%;overflow-x:auto}",
     ".kb p{margin:.2em 0}",
+    ".kb pre{margin:.2em 0;padding:0;border:0;background:none;color:inherit;font-size:inherit;"
+    "white-space:pre}",
     ".kb .kb-head b{color:var(--kb-name)}",
-    ".kb p>code,.kb dd>code,.kb td,.kb th,.kb .kb-bars{font-family:var(--jp-code-font-family,"
+    ".kb pre,.kb .kb-head>code,.kb p>code,.kb dd>code,.kb td,.kb th,.kb .kb-bars{"
+    "font-family:var(--jp-code-font-family,"
     "ui-monospace,Menlo,Consolas,monospace);font-size:inherit;background:none;padding:0;color:inherit}",
     ".kb dl{display:flex;flex-wrap:wrap;gap:.1em 1.4em;margin:0 0 .3em}",
     ".kb dl>div{display:flex;gap:.5em}",
     ".kb dl>div>dt,.kb dl>div>dd{float:none;width:auto;min-width:0;margin:0;padding:0}",
-    ".kb dl>div>dt{font-weight:400;color:var(--jp-content-font-color2,var(--kb-soft))}",
+    ".kb dl>div>dt{flex:none;font-weight:400;color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb .kb-bars{letter-spacing:0;white-space:pre;border-bottom:1px solid var(--kb-edge)}",
     ".kb .kb-bad{color:var(--kb-bad);font-weight:600}",
     ".kb .kb-good{font-weight:600}",
@@ -46,6 +49,8 @@ _RULES = (
         f".kb .kb-h{level}{{background:rgb(var(--kb-heat)/{share})}}"
         for level, share in enumerate(_STEPS, 1)
     ),
+    # The titles of ipywidgets' tabs are fainter than anyone should have to read.
+    ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
     "@media (forced-colors:active){.kb td,.kb th{border-color:CanvasText}.kb .kb-bad{"
     "text-decoration:underline}}",
     "@media print{.kb{overflow:visible;color:#000}.kb details>*{display:revert}}",

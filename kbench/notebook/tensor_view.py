@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import ipywidgets as widgets
@@ -10,13 +11,15 @@ import numpy as np
 from kbench.engine import config, describe, variables
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import html, views
-from kbench.notebook.live import Live
-from kbench.notebook.markup import element
+from kbench.notebook.dropdown import Dropdown
+from kbench.notebook.live import Live, Setting, hear_beside
+from kbench.notebook.markup import element, join
 from kbench.notebook.slicing import Slice, first, parse
 from kbench.notebook.twin import WithTwin
-from kbench.workbench import summary
+from kbench.workbench import errors, summary
 
-MODES = ("numbers", "heat map", "image")
+_WRAPPED = {"flex_flow": "row wrap"}
+MODES = ("numbers", "heat map", "image", "histogram")
 
 
 class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
@@ -25,14 +28,14 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
     Arguments:
         value: what to look at. A symbolic tensor is not evaluated; use `K.eval(x)` for its value.
         name: what to call it.
-        mode: "numbers", "heat map" or "image" (rows, columns and channels as the
-            `image_data_format` setting says).
+        mode: "numbers", "heat map", "image" (rows, columns and channels as the
+            `image_data_format` setting says) or "histogram" (of the slice on view).
     """
 
     def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
         super().__init__()
-        self.live = Live(self._follow, [variables.changed, config.changed])
-        self.live.wanted = lambda payload: payload is value or payload == "image_data_format"
+        self.live = Live(self.refresh, [variables.changed, config.changed])
+        self.live.wanted = lambda payload: payload is self._value or payload == "image_data_format"
         self._value = value
         self._name = name or str(getattr(value, "name", "array"))
         try:
@@ -40,16 +43,20 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         except ArgumentError:
             super().close()
             raise
-        self._setting = False
+        self._lock = threading.RLock()
+        self._setting = Setting()
         self._picture: Any = None
         self._png = b""
         self.slice = first(self._array.shape)
-        self._make_controls(mode)
         self._body = widgets.HTML()
         self._message = widgets.HTML()
-        self.children = (self._controls, self._message, self._body)
-        self._observe()
+        self.mode = widgets.ToggleButtons(
+            options=MODES, value=mode, tooltips=[f"Show as {one}" for one in MODES]
+        )
+        self.mode.observe(lambda _change: self._choose(self.slice), "value")
+        self._make_controls()
         self.refresh()
+        hear_beside(self)
 
     @property
     def picture(self) -> bytes:
@@ -64,21 +71,36 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             self._say(error.reason)
             self._show_slice()
 
+    def replace(self, value: Any, name: str) -> bool:
+        """Look at another value of the same shape in the same way; False when it has another."""
+        if _array_of(value).shape != self._array.shape:
+            return False
+        with self._lock:
+            self._value, self._name = value, name
+        self.live.throttle.press()
+        return True
+
+    def shows(self, value: Any, name: str) -> bool:
+        """Whether it looks at this value, or can go on in the same slice with what has its name.
+
+        Raises:
+            ArgumentError: the value is symbolic.
+        """
+        return value is self._value or (name == self._name and self.replace(value, name))
+
     def refresh(self) -> None:
-        """Draw the chosen slice again."""
-        self._redrawn()
-        mode = self.mode.value
-        self._png = b""
-        if mode == "numbers":
-            self._body.value = self._numbers()
-            return
-        try:
-            self._png = self._draw(mode)
-            alternative = f"{mode} of {self._name}{self.slice}"
-            self._body.value = views.picture(self._png, alternative)
-        except ArgumentError as error:
-            self._body.value = ""
-            self._say(error.reason)
+        """Read the value again and draw the chosen slice."""
+        with self._lock:
+            self._array = _array_of(self._value)
+            mode = self.mode.value
+            self._png = b""
+            if mode == "numbers":
+                shown = self._numbers()
+            else:
+                shown = self._drawn(mode)
+            if self._body.value != shown:
+                self._body.value = shown
+                self._redrawn()
 
     def close(self) -> None:
         """Stop following and remove the view."""
@@ -91,18 +113,35 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
     def _numbers(self) -> str:
         return html.array_view(self._array, self._name, self.slice)
 
+    def _drawn(self, mode: str) -> str:
+        """The picture with what it cannot show in words below it."""
+        from kbench.notebook.heatmap import thinning  # matplotlib: on first need only
+
+        try:
+            self._png = self._draw(mode)
+        except ArgumentError as error:
+            self._say(error.reason)
+            return ""
+        picture = views.picture(self._png, f"{mode} of {self._name}{self.slice}")
+        notes = views.alerts(describe.array(self._array))
+        if mode == "image" and (words := thinning(self._pixels())):
+            notes = join([element("p", words), notes])
+        return picture + (views.styled(notes) if notes else "")
+
     def _draw(self, mode: str) -> bytes:
         if describe.array(self._array).get("refused") or not self._array.size:
             raise ArgumentError("there are no numbers to draw")
         if self._picture is None:
-            from kbench.notebook.heatmap import Picture  # matplotlib: on first need only
+            from kbench.notebook.heatmap import Picture
 
             self._picture = Picture()
-        if mode == "heat map":
-            labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
-            drawn: bytes = self._picture.heat(self.slice.of(self._array), labels)
+        if mode == "image":
+            drawn: bytes = self._picture.image(self._pixels())
+        elif mode == "histogram":
+            drawn = self._picture.histogram(self.slice.of(self._array), str(self.slice))
         else:
-            drawn = self._picture.image(self._pixels())
+            labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
+            drawn = self._picture.heat(self.slice.of(self._array), labels)
         return drawn
 
     def _pixels(self) -> np.ndarray:
@@ -124,14 +163,14 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     # -------------------------------------------------------------- controls
 
-    def _make_controls(self, mode: str) -> None:
+    def _make_controls(self) -> None:
         shape = self._array.shape
         axes = [(_axis_label(axis, size), axis) for axis, size in enumerate(shape)]
         choices = [("none", None), *axes]
-        self.rows = widgets.Dropdown(
+        self.rows = Dropdown(
             options=choices, description="rows", tooltip="Axis that runs down the page"
         )
-        self.cols = widgets.Dropdown(
+        self.cols = Dropdown(
             options=choices, description="columns", tooltip="Axis that runs across the page"
         )
         self.steppers = [
@@ -149,23 +188,17 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             tooltip="The slice as text, such as 0, :, :, 3; press Enter",
             continuous_update=False,
         )
-        self.mode = widgets.ToggleButtons(
-            options=MODES, value=mode, tooltips=[f"Show as {one}" for one in MODES]
-        )
-        self._controls = widgets.VBox(
-            [
-                self.mode,
-                widgets.HBox([self.rows, self.cols, self.index]),
-                widgets.HBox(self.steppers, layout={"flex_flow": "row wrap"}),
-            ]
-        )
         self._show_slice()
+        self._observe()
+        axes_row = widgets.HBox([self.rows, self.cols, self.index], layout=_WRAPPED)
+        steppers_row = widgets.HBox(self.steppers, layout=_WRAPPED)
+        controls = widgets.VBox([self.mode, axes_row, steppers_row])
+        self.children = (controls, self._message, self._body)
 
     def _observe(self) -> None:
         self.rows.observe(lambda _change: self._axes_chosen("row"), "value")
         self.cols.observe(lambda _change: self._axes_chosen("col"), "value")
         self.index.observe(lambda change: self._typed(change.new), "value")
-        self.mode.observe(lambda _change: self._choose(self.slice), "value")
         for stepper in self.steppers:
             stepper.observe(lambda _change: self._stepped(), "value")
 
@@ -195,33 +228,26 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         self.slice = chosen
         self._say("")
         self._show_slice()
-        self.refresh()
+        self.live.throttle.press()
 
     def _show_slice(self) -> None:
         """Bring every control in line with the slice, without hearing of it."""
-        self._setting = True
-        try:
+        with self._setting():
             self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
             self.index.value = str(self.slice)
             for axis, stepper in enumerate(self.steppers):
                 stepper.value = self.slice.index[axis]
                 stepper.disabled = axis in (self.slice.row_axis, self.slice.col_axis)
-        finally:
-            self._setting = False
 
     def _say(self, text: str) -> None:
         said = element("p", views.long(text), class_="kb-bad", role="status")
         self._message.value = views.styled(said) if text else ""
 
-    # -------------------------------------------------------------- following
-
-    def _follow(self) -> None:
-        """Read the value again after a change; its shape cannot have changed."""
-        self._array = _array_of(self._value)
-        self.refresh()
-
     def _begin(self) -> None:
         self.live.start()
+
+    def _rest(self) -> None:
+        self.live.stop()
 
     def _label(self) -> str:
         return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
@@ -237,7 +263,13 @@ def _array_of(value: Any) -> np.ndarray:
             f"{value.kind} {value.name!r} has no value of its own; look at K.eval of it"
         )
     array = describe.held_array(value)
-    return np.asarray(value) if array is None else array
+    if array is not None:
+        return array
+    try:
+        return np.asarray(value)
+    except Exception as error:  # whatever an object of the user's raises
+        words = f"{summary.type_name(value)} is no array: {errors.safe_text(error)}"
+        raise ArgumentError(words) from None
 
 
 def _axis_label(axis: int | None, size: int | None = None) -> str:

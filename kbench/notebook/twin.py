@@ -13,7 +13,7 @@ from typing import Any
 
 from IPython.display import display
 
-from kbench.notebook.live import Throttle, shell
+from kbench.notebook.live import Throttle, hear_beside, shell
 from kbench.notebook.markup import element, escape, page
 
 _INTERVAL = 1.0
@@ -28,11 +28,13 @@ _HIDE = (
 class WithTwin:
     """Mixin of the widgets: shows the widget, and its picture below it.
 
-    A widget says what it is in `_label`, draws itself in `_portrait`, begins to work in `_begin`,
-    and calls `_redrawn` whenever its picture would look different.
+    A widget says what it is in `_label`, draws itself in `_portrait`, works from `_begin` to
+    `_rest`, and calls `_redrawn` whenever its picture would look different. It rests when the front
+    end has no view of it left: the output was cleared, or the notebook closed.
     """
 
     _handle: Any = None
+    _view_count: int | None
     _throttle: Throttle | None = None
     _whole: WithTwin | None = None  # the widget that this one is a part of
 
@@ -44,6 +46,28 @@ class WithTwin:
 
     def _begin(self) -> None:
         """Called when the widget is shown."""
+
+    def __repr__(self) -> str:
+        """What it shows, in words."""
+        try:
+            return f"{type(self).__name__}: {self._label()}"
+        except Exception:  # it is not made yet, or closed
+            return type(self).__name__
+
+    def _rest(self) -> None:
+        """Called when nobody sees the widget any more."""
+
+    def _count_views(self) -> None:
+        """Have the front end tell how many views there are, and work while there is any."""
+        if self._view_count is None:
+            self._view_count = 0
+            self.observe(self._viewed, "_view_count")  # type: ignore[attr-defined]
+
+    def _viewed(self, change: Any) -> None:
+        if not change.new:
+            self._rest()
+        elif not change.old:
+            self._begin()
 
     def _redrawn(self) -> None:
         if self._throttle is not None:
@@ -58,11 +82,11 @@ class WithTwin:
             self._throttle = None
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
+        if not hasattr(shell(), "kernel"):  # a terminal: there is only text, and nothing to follow
+            display({"text/plain": self._label()}, raw=True)
+            return
         bundle = self._repr_mimebundle_()
         if bundle is None:
-            return
-        if not hasattr(shell(), "kernel"):  # a terminal: there is only text
-            display({"text/plain": self._label()}, raw=True)
             return
         live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
         display({**live, "text/plain": type(self).__name__}, raw=True)
@@ -70,6 +94,8 @@ class WithTwin:
         self._throttle = Throttle(self._update, _INTERVAL)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        hear_beside(self)
+        self._count_views()
         self._begin()
         bundle: dict[str, Any] | None = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if bundle is not None:

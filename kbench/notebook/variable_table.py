@@ -8,9 +8,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine import variables
-from kbench.notebook import views
-from kbench.notebook.live import Live, names, rows
-from kbench.notebook.twin import WithTwin
+from kbench.notebook import html, views
+from kbench.notebook.dropdown import Dropdown
+from kbench.notebook.live import names, rows
+from kbench.notebook.part import NONE, Part, labelled
+from kbench.workbench.protocol import ProtocolError
 
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["name"],
@@ -19,7 +21,7 @@ _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class VariableTable(WithTwin, widgets.VBox):  # type: ignore[misc]
+class VariableTable(Part):
     """The names of a namespace (by default the user's), always up to date.
 
     Arguments:
@@ -27,7 +29,10 @@ class VariableTable(WithTwin, widgets.VBox):  # type: ignore[misc]
         pattern: glob that names must match; the field above the table changes it.
     """
 
+    asks = False
+
     def __init__(self, namespace: dict[str, Any] | None = None, pattern: str = "*") -> None:
+        super().__init__(namespace, [variables.changed])
         self._view = names(namespace)
         self.filter = widgets.Text(
             value=pattern,
@@ -35,37 +40,52 @@ class VariableTable(WithTwin, widgets.VBox):  # type: ignore[misc]
             tooltip="Names to show; * stands for anything",
             continuous_update=False,
         )
-        self.sort = widgets.Dropdown(
+        self.sort = Dropdown(
             options=list(_SORTS), description="sort by", tooltip="Order of the rows"
         )
-        self._table = widgets.HTML()
-        super().__init__([widgets.HBox([self.filter, self.sort]), self._table])
-        self.live = Live(self.refresh, [variables.changed])
+        self.chosen = Dropdown(
+            options=[(NONE, None)],
+            description="details of",
+            tooltip="The name whose details are shown below the table",
+        )
+        self._details = widgets.HTML()
+        controls = [self.filter, self.sort, self.chosen]
+        row = widgets.HBox(controls, layout={"flex_flow": "row wrap"})
+        self.children = (row, self._body, self._details)
         for control in (self.filter, self.sort):
-            control.observe(lambda _change: self.refresh(), "value")
-
-    @property
-    def html(self) -> str:
-        """What the table shows at present."""
-        return str(self._table.value)
+            self._heard(control, lambda _value: self.live.throttle.press())
+        self._heard(self.chosen, self._chosen)
 
     def refresh(self) -> None:
         """Read the names again; statistics are taken only of what has changed."""
-        self._table.value = views.names_table(self._rows())
-        self._redrawn()
+        with self._lock:
+            found = self._rows()
+            options = [(NONE, None), *labelled(row["key"] for row in found)]
+            self._offer(self.chosen, options, self.chosen.value)
+            self._draw(views.names_table(found))
+            self._detail()
 
-    def close(self) -> None:
-        """Stop following and remove the table."""
-        self.live.stop()
-        self._end()
-        super().close()
+    def choose(self, name: str) -> None:
+        """Show the details of a name."""
+        self._offer(self.chosen, self.chosen.options, name)
+        if self.live.running:
+            self._detail()
+
+    def _chosen(self, name: str | None) -> None:
+        self._detail()
+        if name is not None:
+            self.picked.emit(name)
+
+    def _detail(self) -> None:
+        name = self.chosen.value
+        try:
+            self._details.value = "" if name is None else html.show(self._view.get(name))
+        except ProtocolError:  # deleted meanwhile
+            self._details.value = ""
 
     def _rows(self) -> list[dict[str, Any]]:
         found = rows(self._view, self.filter.value.strip() or None)
         return sorted(found, key=_SORTS[self.sort.value])
-
-    def _begin(self) -> None:
-        self.live.start()
 
     def _label(self) -> str:
         found = self._rows()

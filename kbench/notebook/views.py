@@ -48,8 +48,44 @@ def setting(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def lines(text: str, limit: int) -> Html:
+    """Lines of code, escaped one by one; what is over the limit is cut, and says so."""
+    shown = text if len(text) <= limit else f"{text[:limit]}\n# more is not shown"
+    return Html("\n".join(escape(one, MESSAGE_LIMIT) for one in shown.split("\n")))
+
+
+def alerts(row: Mapping[str, Any]) -> Html:
+    """NaN and infinities in words, with how many and where the first one is."""
+    found = []
+    for word, name in (("nan", "NaN"), ("inf", "Inf")):
+        if row.get(word):
+            first = row.get(f"first_{word}")
+            place = f", first at {first}" if first is not None else ""
+            found.append(element("p", f"{name}: {row[word]}{place}", class_="kb-bad"))
+    return join(found)
+
+
 def _title(text: str) -> Html:
     return element("p", element("b", text), class_="kb-head")
+
+
+def listing(
+    title: str,
+    heads: Sequence[object],
+    rows: Sequence[Sequence[object]],
+    note: str = "",
+    after: Html | None = None,
+) -> str:
+    """A table under its title; of a long one as many rows as there is room for, and says so."""
+    shown = list(rows[:ROW_LIMIT])
+    last = join([element("p", long(note), class_="kb-note"), after or Html("")])
+    while True:
+        cut = "" if len(shown) == len(rows) else f", the first {len(shown)} of {len(rows)}"
+        content = element("div", table(f"{title}{cut}", heads, shown), class_="kb-text")
+        text = styled(join([content, last if note or after else Html("")]))
+        if len(text.encode()) <= LIMIT or len(shown) <= 1:
+            return text
+        shown = shown[: max(len(shown) * 3 // 4, 1)]
 
 
 # ------------------------------------------------------------------ names

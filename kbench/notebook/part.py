@@ -1,0 +1,137 @@
+"""What the widgets on a namespace have in common: its hub, one lock, and the name on view."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine import describe
+from kbench.engine.signal import Signal
+from kbench.notebook import hub, views
+from kbench.notebook.live import Live, Setting, Undo
+from kbench.notebook.markup import element
+from kbench.notebook.twin import WithTwin
+from kbench.workbench.protocol import ProtocolError
+
+NONE = "-"
+CLOSED = "closed"
+Option = tuple[str, Any]
+
+
+class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
+    """A widget on the names of a namespace; `refresh` draws it, on whatever thread.
+
+    `asks`: whether it asks the hub, which then knows what is fed from now on.
+
+    `picked` tells a name that the user has chosen here; `choose` takes one chosen elsewhere.
+    """
+
+    asks = True
+
+    def __init__(
+        self,
+        namespace: dict[str, Any] | None,
+        sources: Sequence[Signal],
+        also: Sequence[Callable[[], Undo]] = (),
+    ) -> None:
+        super().__init__()
+        self.picked = Signal("widget.picked")
+        self._hub: hub.Hub | None = hub.opened(namespace) if self.asks else None
+        self._lock = threading.RLock()
+        self._setting = Setting()
+        self._body = widgets.HTML()
+        self.live = Live(self._refresh_open, sources, also)
+
+    @property
+    def hub(self) -> hub.Hub:
+        """What answers; none once the widget is closed."""
+        if self._hub is None:
+            raise ProtocolError(CLOSED, "this widget is closed")
+        return self._hub
+
+    @property
+    def html(self) -> str:
+        """What the widget shows below its controls at present."""
+        return str(self._body.value)
+
+    def refresh(self) -> None:
+        """Ask for what is shown, and draw it."""
+        raise NotImplementedError
+
+    def _refresh_open(self) -> None:
+        """As `refresh`; a widget that is closed meanwhile has nothing to say."""
+        try:
+            self.refresh()
+        except ProtocolError as error:
+            if error.kind != CLOSED:
+                raise
+
+    def choose(self, name: str) -> None:
+        """Show `name`, which was chosen elsewhere, if it is something to show here."""
+
+    def close(self) -> None:
+        """Stop following and remove the widget."""
+        self.live.stop()
+        self._end()
+        kept, self._hub = self._hub, None
+        if kept is not None:
+            hub.closed(kept)
+        super().close()
+
+    def _begin(self) -> None:
+        if self._hub is not None or not self.asks:  # else it is closed
+            self.live.start()
+
+    def _rest(self) -> None:
+        self.live.stop()
+
+    def _show(self) -> None:
+        """Draw what is known now; of two threads the later one has the last word."""
+        with self._lock:
+            self._draw(self._portrait())
+
+    def _draw(self, markup: str) -> None:
+        """Show something else; the same again is not sent."""
+        if self._body.value != markup:
+            self._body.value = markup
+            self._redrawn()
+
+    def _offer(self, control: Any, options: Iterable[Option], value: Any) -> None:
+        """Give a control new choices and one of them as its value, unheard."""
+        with self._lock, self._setting():  # a choice and its value go together
+            found = list(options) or [(NONE, None)]
+            values = [one for _, one in found]
+            if list(control.options) != found:
+                control.options = found
+            wanted = value if value in values else values[0]
+            if control.value != wanted:
+                control.value = wanted
+
+    def _heard(self, control: Any, action: Callable[[Any], None], trait: str = "value") -> None:
+        """Call `action` with what a user has set a control to."""
+
+        def hear(change: Any) -> None:
+            if not self._setting:
+                action(change.new)
+
+        control.observe(hear, trait)
+
+
+def labelled(names: Iterable[str]) -> list[Option]:
+    """Names as choices, safe to show."""
+    return [(describe.printable(name), name) for name in names]
+
+
+def button(words: str, tooltip: str, action: Callable[[], None]) -> Any:
+    """A button that says what it does."""
+    made = widgets.Button(description=words, tooltip=tooltip, layout={"width": "auto"})
+    made.on_click(lambda _button: action())
+    return made
+
+
+def sentence(words: str, style: str = "kb-note") -> str:
+    """A line in place of a picture, told to those who do not see it."""
+    return views.styled(element("p", views.long(words), class_=style, role="status"))

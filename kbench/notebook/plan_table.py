@@ -1,0 +1,169 @@
+"""Steps of recorded calls: what ran, in which form, how long, how fast; recorded while shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine import describe, trace
+from kbench.notebook import html, views
+from kbench.notebook.dropdown import Dropdown
+from kbench.notebook.markup import LIMIT, element, join
+from kbench.notebook.part import Part, sentence
+from kbench.workbench.protocol import ProtocolError
+
+EMPTY = "no run yet: while this is shown, call a K.function or K.eval"
+NEWEST = ("the newest", None)
+SORTS = ("step", "time")
+_SOURCE = 4_000  # characters of a source on show
+Row = Mapping[str, Any]
+
+
+class PlanTable(Part):
+    """The steps of the last call, of the last of one function, or of one of the last calls.
+
+    Arguments:
+        function: the name of a K.function, or '' for whatever runs.
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(self, function: str = "", namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace, [trace.ran], [self._record])
+        self._function = function
+        self._run: dict[str, Any] = {}
+        self._problem = ""
+        self._make_controls()
+        self._show()
+
+    def _make_controls(self) -> None:
+        self.run = Dropdown(
+            description="run", options=[NEWEST], tooltip="Which of the last calls is shown"
+        )
+        self.sort = Dropdown(
+            description="sort by", options=list(SORTS), tooltip="Order of the steps"
+        )
+        self.step = Dropdown(
+            description="source of",
+            options=[("-", None)],
+            tooltip="The step whose generated source is shown",
+        )
+        self._source = widgets.HTML()
+        self._heard(self.run, lambda _number: self.live.throttle.press())
+        self._heard(self.sort, lambda _order: self._show())
+        self._heard(self.step, lambda _step: self._show_source())
+        controls = widgets.HBox([self.run, self.sort, self.step], layout={"flex_flow": "row wrap"})
+        self.children = (controls, self._body, self._source)
+
+    def choose(self, name: str) -> None:
+        """Show the last call of a function of this name."""
+        try:
+            value = self.hub.view.get(name)
+        except ProtocolError:
+            return
+        if describe.is_function(value) and name != self._function:
+            self._function = name
+            self._offer(self.run, self.run.options, None)
+            if self.live.running:
+                self.live.throttle.ask()
+
+    def _record(self) -> Any:
+        return self.hub.record()
+
+    def refresh(self) -> None:
+        """Read the run on show again."""
+        wanted: dict[str, Any] = {}
+        if self.run.value is not None:
+            wanted = {"run": self.run.value}
+        elif self._function:
+            wanted = {"function": self._named()}
+        data = self.hub.ask("plan", **wanted)
+        if data["run"] is None and wanted:  # so many others ran since that it is not kept
+            data = self.hub.ask("plan")
+        with self._lock:
+            self._run = data["run"] or {}
+            runs = [(_run_words(one), one["run"]) for one in reversed(data["runs"])]
+            self._offer(self.run, [NEWEST, *runs], self.run.value)
+            steps = [
+                (f"{row['step']}  {row['op']}", row["step"])
+                for row in self._run.get("rows", ())
+                if row["source"]
+            ]
+            self._offer(self.step, [("-", None), *steps], self.step.value)
+        self._show()
+        self._show_source()
+
+    def _named(self) -> str:
+        """What runs of the chosen function are called."""
+        try:
+            value = self.hub.view.get(self._function)
+        except ProtocolError:
+            return self._function
+        return str(value.name) if describe.is_function(value) else self._function
+
+    # -------------------------------------------------------------- drawing
+
+    def _portrait(self) -> str:
+        with self._lock:
+            run = self._run
+        if not run:
+            return sentence(EMPTY)
+        rows = run["rows"]
+        if self.sort.value == "time":
+            rows = sorted(rows, key=lambda row: -float(row["seconds"]))
+        while True:
+            head = element("p", join([element("b", _title(run))]), class_="kb-head")
+            shown = html.run_table({**run, "rows": rows})
+            cut = _cut(len(rows), len(run["rows"]) + run["cut"])
+            notes = [element("p", views.long(one)) for one in (*_notes(run), cut) if one]
+            text = views.styled(join([head, shown, *notes]))
+            if len(text.encode()) <= LIMIT or len(rows) <= 1:
+                return text
+            rows = rows[: max(len(rows) * 3 // 4, 1)]
+
+    def _show_source(self) -> None:
+        step = self.step.value
+        row = next((one for one in self._run.get("rows", ()) if one["step"] == step), None)
+        source = str(row["source"] or "") if row is not None else ""
+        if not source:
+            self._source.value = ""
+            return
+        code = views.lines(source, _SOURCE)
+        self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
+
+    def _label(self) -> str:
+        if not self._run:
+            return EMPTY
+        rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]
+        return "\n".join([_title(self._run), *rows])
+
+
+def _time(row: Row, key: str = "seconds") -> str:
+    """As the table of steps writes it."""
+    return f"{float(row[key]) * 1e3:.3g} ms"
+
+
+def _title(run: Row) -> str:
+    forms = ", ".join(f"{count} {form}" for form, count in run["forms"].items())
+    name = run["called"] or run["function"]
+    return f"{name}  {_time(run)}  ({forms})"
+
+
+def _notes(run: Row) -> list[str]:
+    """What is known of the whole run."""
+    made = [f"{run[word]} {word}" for word in ("compiled", "loaded") if run[word]]
+    kernels = ", ".join(made) or "none new"
+    if made:
+        kernels += f" in {_time(run, 'kernel_seconds')}"
+    if run["pending"]:
+        kernels += f", {run['pending']} still compiling"
+    return [f"at most {describe.size(run['peak_bytes'])} in use; kernels: {kernels}"]
+
+
+def _cut(shown: int, total: int) -> str:
+    return "" if shown == total else f"{shown} of {total} steps; a terminal's plan shows more"
+
+
+def _run_words(run: Row) -> str:
+    return f"{run['run']}  {run['function']}  {_time(run)}"
