@@ -2,17 +2,21 @@
 
 Each library works in a process of its own and only one works at a time. Values are compared with
 a float64 reference before anything is timed; a library that disagrees is reported and not timed.
-The first call is timed apart. Then rounds go from library to library, each round beginning with
-another one, so that fast and slow phases of the machine meet all of them; medians and the middle
-half of all calls are reported, and the ratio to the fastest peer (below 1: kbench is faster).
+The first call is timed apart. Then rounds go from library to library; medians and the middle half
+of all calls are reported, the ratio to the fastest peer (below 1: kbench is faster), and whether
+it reaches the goal. Results over 32 MiB are measured twice: with the allocator as it is, and in
+processes that keep freed memory.
 
-    kbench bench --only softmax --json out.json --markdown out.md
+    kbench bench --only softmax,conv.3x3 --json out.json --markdown out.md
+    kbench bench --quick
+    kbench bench --threads 1,2 --peers ""
+    kbench bench --fresh            first calls, with and without a cache of kernels
+    kbench bench --memory           of the training steps
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -20,236 +24,289 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any
 
-import numpy as np
+from figures import KEPT
+from first import measure_first
 from fresh import FRESH, measure_fresh
-from libraries import NUMPY
-from tables import markdown
+from libraries import MODULES
+from measuring import SEED, measure
+from memory import measure_memory
+from process import KEPT as KEEPING
+from process import Process
+from tables import first_line, line, markdown
 from workloads import WORKLOADS, Workload
 
-HERE = Path(__file__).resolve().parent
-PEERS = ("numpy", "torch", "jax")
-SEED = 20261120
-
-
-class Process:
-    """A library at work in a process of its own; it is asked one thing at a time."""
-
-    def __init__(self, python: str, name: str, threads: int, environment: dict[str, str]) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            [python, str(HERE / "worker.py"), name, str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment, "OMP_NUM_THREADS": str(threads)},
-            text=True,
-        )
-        self.hello = self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            return {"error": f"{self.name} ended with code {self._process.wait()}"}
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Ask for one thing and wait for the answer; trouble comes back as `error`."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return {"error": f"{self.name} has ended"}
-        return self._answer()
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-
-
-def _reference(workload: Workload) -> np.ndarray:
-    arrays = workload.inputs(np.random.default_rng(SEED))
-    with np.errstate(all="ignore"):
-        result = workload.formula(NUMPY, *(one.astype(np.float64) for one in arrays))
-    return np.asarray(result)
-
-
-def _disagreement(result: np.ndarray, reference: np.ndarray, tolerance: float) -> str | None:
-    if result.shape != reference.shape:
-        return f"shape {result.shape}, expected {reference.shape}"
-    scale = float(np.max(np.abs(reference))) or 1.0
-    worst = float(np.max(np.abs(result - reference))) / scale
-    return None if worst <= tolerance else f"off by {worst:.2g}, allowed {tolerance:.2g}"
-
-
-def measure(
-    one: Workload, processes: list[Process], rounds: int, seconds: float
-) -> dict[str, dict[str, Any]]:
-    """Rows by library: first call, median, quartiles; or why there is no time."""
-    rows: dict[str, dict[str, Any]] = {}
-    reference = _reference(one)
-    for process in processes:
-        rows[process.name] = _checked(
-            process, one, reference, "prepare", workload=one.name, seed=SEED
-        )
-    able = [one for one in processes if "error" not in rows[one.name]]
-    for process in able:
-        process.ask("warm", seconds=max(seconds, 0.3))
-    times: dict[str, list[float]] = {one.name: [] for one in able}
-    for number in range(rounds):
-        shift = number % max(len(able), 1)
-        for process in able[shift:] + able[:shift]:
-            answer = process.ask("round", seconds=seconds)
-            times[process.name] += answer.get("times", [])
-    for process in able:
-        # The form that was timed may be another one than that of the first call.
-        checked = _checked(process, one, reference, "last")
-        rows[process.name].update({**_spread(times[process.name]), **checked})
-    return rows
-
-
-def _checked(
-    process: Process, one: Workload, reference: np.ndarray, do: str, **arguments: Any
-) -> dict[str, Any]:
-    """Ask for something that leaves a value; the answer, or `error` when the value is wrong."""
-    with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "result.npy")
-        answer = process.ask(do, result=result, **arguments)
-        if "error" not in answer:
-            wrong = _disagreement(np.load(result), reference, one.tolerance)
-            answer = {**answer, "error": wrong} if wrong else answer
-    return answer
-
-
-def _spread(times: list[float]) -> dict[str, Any]:
-    if len(times) < 2:
-        return {"error": "no times"}
-    low, _, high = quantiles(times, n=4)
-    return {
-        "median": median(times),
-        "low": low,
-        "high": high,
-        "best": min(times),
-        "calls": len(times),
-    }
+PEERS = ("numpy", "torch", "jax", "tf-keras", "tf-xla")
+QUICK = {"rounds": 3, "seconds": 0.03}
+USUAL = {"rounds": 5, "seconds": 0.12}
 
 
 def _cpu_name() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        for text in Path("/proc/cpuinfo").read_text().splitlines():
+            if text.startswith("model name"):
+                return text.partition(":")[2].strip()
     except OSError:
         pass
     return platform.processor() or platform.machine()
 
 
 def _available(python: str, name: str) -> bool:
-    module = "torch" if name == "torch-compile" else name
-    if python == sys.executable:
-        return importlib.util.find_spec(module) is not None
+    module = MODULES.get(name, name)
     script = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
     return subprocess.call([python, "-c", script]) == 0
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="kbench bench", description=(__doc__ or "").split("\n")[0]
+        prog="kbench bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", default="", help="workloads whose name contains this text")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parser.add_argument("--only", default="", help="names that contain one of these, by commas")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to compare with")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.25, help="of each library's round")
+    parser.add_argument("--threads", default=str(cores), help="a number, or several by commas")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float, help="of each library's round")
+    parser.add_argument("--quick", action="store_true", help="fewer workloads, one allocator")
+    parser.add_argument("--fresh", action="store_true", help="first calls, instead of the table")
+    parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
+    parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables")
     parser.add_argument("--list", action="store_true", help="list the workloads")
     options = parser.parse_args(arguments)
-    if options.threads < 1 or options.rounds < 1 or options.seconds <= 0:
+    usual = QUICK if options.quick else USUAL
+    options.rounds = usual["rounds"] if options.rounds is None else options.rounds
+    options.seconds = usual["seconds"] if options.seconds is None else options.seconds
+    try:
+        options.threads = [int(one) for one in options.threads.split(",")]
+    except ValueError:
+        parser.error("--threads takes numbers")
+    if min(options.threads) < 1 or options.rounds < 1 or options.seconds <= 0:
         parser.error("--threads, --rounds and --seconds must be positive")
     return options
 
 
-def _run_workloads(chosen: list[Workload], options: argparse.Namespace) -> dict[str, Any]:
-    """Every chosen workload; kbench's process is another one for each compile mode."""
+def _peers(options: argparse.Namespace) -> list[str]:
     names = [name for name in options.peers.split(",") if name]
     found = [name for name in names if name == "numpy" or _available(options.peer_python, name)]
     for name in sorted(set(names) - set(found)):
         print(f"{name} is not installed; left out", file=sys.stderr)
-    results: dict[str, Any] = {"versions": {}, "rows": {}}
-    for mode in sorted({one.jit for one in chosen}):
-        processes = [Process(sys.executable, "kbench", options.threads, {"KBENCH_JIT": mode})]
-        processes += [
-            Process(
-                sys.executable if name == "numpy" else options.peer_python,
-                name,
-                options.threads,
-                {},
-            )
-            for name in found
-        ]
-        for process in processes:
-            results["versions"][process.name] = process.hello.get("version")
+    return found
+
+
+class Turns:
+    """While others measure on this machine too, a file's lock says whose turn it is. A turn spans
+    as many workloads as fit into so many seconds."""
+
+    LENGTH = 50.0
+
+    def __init__(self, lock: str | None) -> None:
+        self._lock, self._since = lock, 0.0
+        self._file: Any = None
+
+    def __enter__(self) -> None:
+        if self._lock is None or self._file is not None:
+            return
+        import fcntl
+
+        self._file = open(self._lock, "a")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._since = time.monotonic()
+
+    def __exit__(self, *error: Any) -> None:
+        if self._file is not None and (error[0] or time.monotonic() > self._since + self.LENGTH):
+            self.close()
+            time.sleep(0.1)  # who waits goes first
+
+    def close(self) -> None:
+        """The end of the turn."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class Team:
+    """The processes of one run, each started when it is first needed."""
+
+    def __init__(self, options: argparse.Namespace, names: list[str], threads: int) -> None:
+        self._options, self._threads = options, threads
+        self.names = names
+        self.versions: dict[str, str] = {}
+        self._started: dict[tuple[str, ...], Process] = {}
+
+    def start(self, name: str, label: str = "", **environment: str) -> Process:
+        """The process of this library, label and environment."""
+        key = (name, label, *environment.values())
+        if key not in self._started:
+            ours = name in ("kbench", "reference", "numpy")
+            python = sys.executable if ours else self._options.peer_python
+            process = Process(python, name, self._threads, environment, label)
             if "error" in process.hello:
                 print(f"{process.name}: {process.hello['error']}", file=sys.stderr)
-        for workload in (one for one in chosen if one.jit == mode):
-            print(f"{workload.name} ...", file=sys.stderr, flush=True)
-            rows = measure(workload, processes, options.rounds, options.seconds)
-            results["rows"][workload.name] = rows
-        for process in processes:
+            elif not label and name != "reference":
+                self.versions[name] = process.hello["version"]
+            self._started[key] = process
+        return self._started[key]
+
+    def reference(self) -> Process:
+        """What gives the values that all others are compared with."""
+        return self.start("reference", KBENCH_JIT="off")
+
+    def contestants(self, mode: str) -> list[Process]:
+        """kbench in this mode of compilation, and the peers."""
+        own = self.start("kbench", KBENCH_JIT=mode)
+        return [own, *(self.start(name) for name in self.names)]
+
+    def keeping(self) -> list[Process]:
+        """The peers once more, in processes that keep freed memory; not for a quick look."""
+        if self._options.quick:
+            return []
+        return [self.start(name, name + KEPT, **KEEPING) for name in self.names]
+
+    def limits(self) -> dict[str, float]:
+        """The machine's own: the best copy, and the best product of any library."""
+        found = {"copy": self.start("numpy").ask("copy_limit", seconds=1.0).get("rate", 0.0)}
+        one, best = WORKLOADS["dot.2048"], float("inf")
+        for process in [self.start(name) for name in self.names] or [self.start("numpy")]:
+            process.ask("prepare", workload=one.name, seed=SEED)
+            times = process.ask("round", seconds=0.5).get("times", [])
+            process.ask("forget")
+            best = min([best, *times])
+        return {**found, "gemm": one.flops / best}
+
+    def close(self) -> None:
+        """End all of them."""
+        for process in self._started.values():
             process.close()
-    return results
+
+
+def _measured(one: Workload, team: Team, options: argparse.Namespace) -> dict[str, Any]:
+    contestants, kept = team.contestants(one.jit), team.keeping()
+    return measure(one, team.reference(), contestants, kept, options.rounds, options.seconds)
+
+
+def _run(
+    chosen: list[Workload], options: argparse.Namespace, names: list[str], threads: int
+) -> Iterator[dict[str, Any]]:
+    """Every chosen workload with so many threads: what there is, after each of them."""
+    team, turns = Team(options, names, threads), Turns(options.lock)
+    result: dict[str, Any] = {"rows": {}, "limits": {}, "versions": team.versions}
+    try:
+        for mode in {one.jit for one in chosen}:
+            team.contestants(mode)
+        team.keeping()
+        with turns:
+            result["limits"] = team.limits()
+        for one in chosen:
+            with turns:
+                result["rows"][one.name] = _measured(one, team, options)
+            print(line(one.name, result["rows"][one.name]), file=sys.stderr, flush=True)
+            yield result
+    except KeyboardInterrupt:
+        print("interrupted: this is what there is", file=sys.stderr)
+    finally:
+        turns.close()
+        team.close()
+
+
+def _chosen(names: Any, only: str) -> list[str]:
+    parts = [one for one in only.split(",") if one] or [""]
+    return [name for name in names if any(one in name for one in parts)]
+
+
+def _first(chosen: list[Workload], options: argparse.Namespace) -> dict[str, Any]:
+    """First calls; the kernels of all of them share one new folder."""
+    found = {}
+    turns = Turns(options.lock)
+    with tempfile.TemporaryDirectory() as cache:
+        for one in chosen:
+            with turns:
+                found[one.name] = measure_first(one, options.threads[-1], cache)
+            print(first_line(one.name, found[one.name]), file=sys.stderr, flush=True)
+    turns.close()
+    return found
+
+
+def _memory(chosen: list[Workload], options: argparse.Namespace) -> dict[str, Any]:
+    """Memory of the training steps, each library in a process for each of them."""
+    names = ["kbench", *(name for name in _peers(options) if name != "numpy")]
+    found: dict[str, Any] = {}
+    turns = Turns(options.lock)
+    for one in chosen:
+        found[one.name] = {}
+        for name in names:
+            team = Team(options, [], options.threads[-1])
+            with turns:
+                process = team.start(name, KBENCH_JIT="auto")
+                found[one.name][name] = measure_memory(one, process, name == "kbench")
+                team.close()
+    turns.close()
+    return found
+
+
+def _report(options: argparse.Namespace, names: list[str], fresh: list[str]) -> dict[str, Any]:
+    chosen = [WORKLOADS[name] for name in names]
+    start = time.monotonic()
+    report: dict[str, Any] = {
+        "machine": {"cpu": _cpu_name(), "python": platform.python_version()},
+        "when": time.strftime("%Y-%m-%d %H:%M"),
+        "load_before": os.getloadavg(),
+        "threads": options.threads[-1],
+        "runs": {},
+        "first": {},
+        "memory": {},
+    }
+    if options.memory:
+        chosen = [one for one in chosen if one.mode == "train"]
+        report["memory"] = _memory(chosen, options)
+    elif options.fresh:
+        report["first"] = _first(chosen, options)
+    elif chosen:
+        found = _peers(options)
+        for threads in options.threads:
+            for result in _run(chosen, options, found, threads):
+                report["runs"][str(threads)] = result
+                _write(options.json, json.dumps({**report, **result}, indent=1))
+    last = report["runs"].get(str(options.threads[-1]), {})
+    report.update({key: last.get(key, {}) for key in ("rows", "versions", "limits")})
+    report.update(fresh=measure_fresh(fresh, options.rounds))
+    report.update(load_after=os.getloadavg(), seconds=time.monotonic() - start)
+    return report
+
+
+def _write(file: str | None, text: str) -> None:
+    if file:
+        Path(file).write_text(text + "\n", encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when kbench's values are wrong."""
     options = _options(arguments)
-    chosen = [one for name, one in WORKLOADS.items() if options.only in name]
-    fresh = [name for name in FRESH if options.only in name]
+    chosen = _chosen(WORKLOADS, options.only)
+    if options.quick:
+        chosen = [name for name in chosen if not WORKLOADS[name].long]
+    fresh = _chosen(FRESH, options.only) if options.only or options.fresh else []
     if options.list:
-        for one in chosen:
-            print(f"{one.name:<26}{one.note}")
-        for name in fresh:
-            print(f"{name:<26}{FRESH[name].note}")
+        for name in chosen:
+            print(f"{name:<28}{WORKLOADS[name].note}")
+        for name in fresh or FRESH:
+            print(f"{name:<28}{FRESH[name].note}")
         return 0
     if not chosen and not fresh:
         print(f"no workload's name contains {options.only!r}", file=sys.stderr)
         return 2
-    report = {
-        "machine": {
-            "cpu": _cpu_name(),
-            "threads": options.threads,
-            "python": platform.python_version(),
-        },
-        "when": time.strftime("%Y-%m-%d %H:%M"),
-        "load_before": os.getloadavg(),
-        **(_run_workloads(chosen, options) if chosen else {"versions": {}, "rows": {}}),
-        "fresh": measure_fresh(fresh, options.rounds),
-    }
-    report["load_after"] = os.getloadavg()
+    report = _report(options, chosen, fresh)
     text = markdown(report)
     print(text)
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
-    if options.markdown:
-        Path(options.markdown).write_text(text + "\n")
+    _write(options.json, json.dumps(report, indent=1))
+    _write(options.markdown, text)
     wrong = [name for name, rows in report["rows"].items() if "error" in rows["kbench"]]
     for name in wrong:
         print(f"{name}: {report['rows'][name]['kbench']['error']}", file=sys.stderr)

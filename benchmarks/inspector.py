@@ -10,6 +10,7 @@ from an interrupt to the end of a running `K.function`.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from kbench.workbench import events
+from kbench.workbench import events, protocol
 from kbench.workbench.journal import Journal
 from kbench.workbench.session import KernelSession
 
@@ -28,6 +29,10 @@ SMALL = """
 import numpy as np
 for number in range(100):
     globals()[f"weights_{number}"] = K.variable(np.random.rand(64, 64), name=f"weights_{number}")
+"""
+MANY = """
+for number in range(1000):
+    globals()[f"many_{number}"] = K.variable(np.random.rand(8, 8), name=f"many_{number}")
 """
 LARGE = """
 large = K.variable(np.random.rand(16_000_000).astype("float32"))
@@ -52,6 +57,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.done: dict[int, threading.Event] = {}
         self.session = KernelSession(Journal.create(folder))
+        self.changes: list[int] = []  # bytes of what the kernel told of changed names
         self.session.events.subscribe(self._heard)
         began = time.perf_counter()
         self.session.start()
@@ -62,6 +68,17 @@ class Bench:
     def _heard(self, event: Any) -> None:
         if isinstance(event, events.CellDone):
             self.done.setdefault(event.cell, threading.Event()).set()
+        elif isinstance(event, events.Changed):
+            data = dataclasses.asdict(event)
+            self.changes.append(protocol.size(protocol.push("changed", data)))
+
+    def change(self, code: str) -> float:
+        """Bytes of the change that a cell is followed by."""
+        self.changes.clear()
+        self.run(code)
+        while not self.changes:
+            time.sleep(0.01)
+        return float(self.changes[0])
 
     def send(self, code: str) -> threading.Event:
         cell = self.session.execute(code)
@@ -105,6 +122,7 @@ def measure(folder: Path) -> dict[str, dict[str, float]]:
             lambda: bench.ask("window", name="weights_7", rows=[0, 40], cols=[0, 12])
         )
         rows["changes"] = timed(lambda: bench.ask("changes", since=0))
+        rows["a change of one name, bytes"] = {"median": bench.change("one = 1")}
         ended = bench.send(ROLLING)
         time.sleep(0.3)
         rows["summary while Python runs"] = timed(lambda: bench.ask("summary"), 30)
@@ -113,6 +131,11 @@ def measure(folder: Path) -> dict[str, dict[str, float]]:
         time.sleep(1.0)
         rows["summary while a function runs"] = timed(lambda: bench.ask("summary"), 30)
         rows["interrupt of a function"] = {"median": bench.stop(ended) * 1000}
+        bench.run(MANY)
+        rows["summary, 1,000 variables"] = timed(lambda: bench.ask("summary"), 30)
+        code = "for number in range(1000): globals()[f'many_{number}'].store(np.zeros((8, 8)))"
+        rows["a change of 1,000 names, bytes"] = {"median": bench.change(code)}
+        bench.run("for number in range(1000): del globals()[f'many_{number}']")
         bench.run(LARGE)
         first = time.perf_counter()
         bench.ask("summary")

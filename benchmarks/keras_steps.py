@@ -112,8 +112,8 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
     plain, clock = BoundPlan._run_plain, time.perf_counter
     forms: dict[str, dict[str, float]] = {}
 
-    def watch(self: BoundPlan, values: Any, buffers: Any) -> None:
-        for one, run in zip(self.chosen, self._steps, strict=True):
+    def watch(self: BoundPlan, steps: Any, values: Any, buffers: Any) -> None:
+        for one, run in zip(self.chosen, steps, strict=False):
             begun = clock()
             run(values, buffers)
             spent = clock() - begun

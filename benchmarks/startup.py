@@ -82,6 +82,28 @@ class Terminal:
         self.seen = b""
         os.write(self.primary, text.encode())
 
+    def held_up(self) -> float:
+        """Milliseconds for which the workbench's main thread was ready but had no core, so far.
+
+        Other programs take these, not the workbench; 0 where the system does not tell.
+        """
+        try:
+            told = Path(f"/proc/{self.process.pid}/schedstat").read_text(encoding="ascii")
+        except OSError:
+            return 0.0
+        return int(told.split()[1]) / 1e6
+
+    def memory(self) -> dict[str, dict[str, float]]:
+        """RSS and PSS in MB of the workbench and of its kernel, the newest of its processes."""
+        table = {}
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        kernels = children.read_text(encoding="ascii").split()
+        for name, pid in (("workbench", self.process.pid), ("kernel", kernels[-1])):
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+            sizes = dict(line.split()[:2] for line in text.splitlines()[1:])
+            table[name] = {key: int(sizes[f"{key}:"]) / 1024 for key in ("Rss", "Pss")}
+        return table
+
     def close(self) -> None:
         """Leave the workbench with ctrl+Q and wait for it."""
         os.write(self.primary, b"\x11")

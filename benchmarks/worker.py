@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 _BATCH_SECONDS = 2e-4  # calls shorter than this are timed many at a time
+_STEPS = 3  # of a training step, whose losses are compared
 
 
 class Worker:
@@ -28,54 +29,118 @@ class Worker:
         start = time.perf_counter()
         self.library = LIBRARIES[name](threads)
         self.import_seconds = time.perf_counter() - start
+        self.threads = threads
         self.call: Any = None
+        self.value: Any = None
         self.batch = 1
 
-    def prepare(self, workload: str, seed: int, result: str) -> dict[str, Any]:
-        """Build a workload, time its first call, and leave its value in the file `result`."""
+    def forget(self) -> dict[str, Any]:
+        """Let the last workload's arrays go."""
+        self.call = self.value = None
+        gc.collect()
+        return {}
+
+    def prepare(self, workload: str, seed: int, result: str | None = None) -> dict[str, Any]:
+        """Build a workload, time its first call, and leave its value in the folder `result`."""
         from workloads import WORKLOADS
 
-        self.call = None
-        gc.collect()
+        self.forget()
         one = WORKLOADS[workload]
-        arrays = one.inputs(self.np.random.default_rng(seed))
-        start = time.perf_counter()
-        make = self.library.evaluate if one.mode == "eval" else self.library.function
-        self.call = make(one.formula, arrays)
-        value = self.call()
-        first = time.perf_counter() - start
-        self.np.save(result, self.library.array(value))
-        return {"first": first}
+        random = self.np.random.default_rng(seed)
+        arrays = one.inputs(random)
+        if one.mode == "train":
+            assert one.weights is not None
+            weights = one.weights(random)
+            start = time.perf_counter()
+            self.call, reset = self.library.train(one.formula, arrays, weights)
+            self.value = lambda: self._losses(reset)
+        else:
+            make = {"eval": self.library.evaluate, "exchange": self.library.exchange}
+            start = time.perf_counter()
+            self.call = make.get(one.mode, self.library.function)(one.formula, arrays)
+            self.value = self.call
+        first = self.call()
+        seconds = time.perf_counter() - start
+        if result is not None:
+            # A step of training has moved the weights, so its value is made anew.
+            self._save(self.value() if one.mode == "train" else first, result)
+        return {"first": seconds}
+
+    def _losses(self, reset: Any) -> list[Any]:
+        reset()
+        return [self.library.array(self.call()) for _ in range(_STEPS)]
+
+    def _save(self, value: Any, folder: str) -> None:
+        several = value if isinstance(value, (list, tuple)) else [value]
+        for number, one in enumerate(several):
+            array = self.np.asarray(self.library.array(one))
+            self.np.save(os.path.join(folder, f"{number:03d}.npy"), array)
 
     def warm(self, seconds: float) -> dict[str, Any]:
         """Call until background compilation and caches have settled; choose the batch size."""
+        self.call()
+        self.library.settle()
         end = time.perf_counter() + seconds
         best = float("inf")
-        while time.perf_counter() < end:
+        while best == float("inf") or time.perf_counter() < end:
             start = time.perf_counter()
             self.call()
             best = min(best, time.perf_counter() - start)
         self.batch = max(1, int(_BATCH_SECONDS / best))
-        return {"batch": self.batch}
+        return {"best": best}
 
     def last(self, result: str) -> dict[str, Any]:
-        """Leave the value of one more call in the file `result`: is it still right?"""
-        self.np.save(result, self.library.array(self.call()))
+        """Leave the value of one more call in the folder `result`: is it still right?"""
+        self._save(self.value(), result)
         return {}
 
-    def round(self, seconds: float) -> dict[str, Any]:
-        """Seconds per call, measured for about `seconds`, at least three times."""
+    def round(self, seconds: float, least: int = 1) -> dict[str, Any]:
+        """Seconds per call, measured for about `seconds`, but `least` times."""
         call, batch, times = self.call, self.batch, []
         gc.collect()
         gc.disable()
         end = time.perf_counter() + seconds
-        while len(times) < 3 or time.perf_counter() < end:
+        while len(times) < least or time.perf_counter() < end:
             start = time.perf_counter()
             for _ in range(batch):
                 call()
             times.append((time.perf_counter() - start) / batch)
         gc.enable()
         return {"times": times}
+
+    def calls(self, count: int) -> dict[str, Any]:
+        """So many calls, for what they leave behind."""
+        for _ in range(count):
+            self.call()
+        return {}
+
+    def memory(self, reset: bool) -> dict[str, Any]:
+        """Bytes of memory in use, and the most since the last reset, where Linux tells."""
+        gc.collect()
+        with open("/proc/self/status") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        found = {name: int(lines[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")}
+        if reset:
+            with open("/proc/self/clear_refs", "w") as control:
+                control.write("5")
+        return {"now": found["VmRSS"], "peak": found["VmHWM"]}
+
+    def copy_limit(self, seconds: float) -> dict[str, Any]:
+        """Bytes read and written per second by the best copy of an array that no cache holds."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        source = self.np.ones(32 << 20, self.np.float32)
+        target = self.np.ones_like(source)
+        ones = self.np.array_split(source, self.threads)
+        others = self.np.array_split(target, self.threads)
+        best = float("inf")
+        with ThreadPoolExecutor(self.threads) as pool:
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                start = time.perf_counter()
+                list(pool.map(self.np.copyto, others, ones))
+                best = min(best, time.perf_counter() - start)
+        return {"rate": 2 * source.nbytes / best}
 
 
 def main() -> None:

@@ -1,0 +1,34 @@
+"""Matrix products, single and in batches."""
+
+from __future__ import annotations
+
+from workloads.base import Workload, at_most, normal
+
+
+def _dot(side: int) -> Workload:
+    return Workload(
+        f"dot.{side}",
+        f"{side}x{side} by {side}x{side}",
+        normal((side, side), (side, side)),
+        lambda F, x, y: F.dot(x, y),
+        flops=2 * side**3,
+        tolerance=5e-6,
+        goals=at_most(1.05),
+        small=normal((5, 6), (6, 7)),
+        long=side in (128, 512),
+    )
+
+
+WORKLOADS = [
+    *map(_dot, (64, 128, 256, 512, 1024, 2048)),
+    Workload(
+        "dot.batch",
+        "batch_dot, 64 of 256x256 by 256x256",
+        normal((64, 256, 256), (64, 256, 256)),
+        lambda F, x, y: F.batch_dot(x, y),
+        flops=2 * 64 * 256**3,
+        tolerance=5e-6,
+        goals=at_most(1.05),
+        small=normal((3, 4, 5), (3, 5, 2)),
+    ),
+]
