@@ -54,8 +54,9 @@ def settings_as_before() -> Iterator[None]:
     """Put back every setting that a test changes."""
     from kbench.engine import config
 
-    before = config.snapshot()
+    before, exact = config.snapshot(), config._values["exact"]
     yield
+    config._values["exact"] = exact
     for name, value in before.items():
         if config.snapshot()[name] != value:
             config.assign(name, value)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config, keras_file
+from kbench.engine import config, folders, keras_file
 
 # ------------------------------------------------------------------ setters
 
@@ -242,10 +242,10 @@ VARIABLES: list[tuple[str, str, Callable[[], Any], Any]] = [
     ("KBENCH_JIT", "WAIT", config.jit_mode, "wait"),
     ("KBENCH_JIT", "nonsense", config.jit_mode, "auto"),
     ("KBENCH_JIT", "", config.jit_mode, "auto"),
-    ("KBENCH_CACHE_DIR", "/some/where", config.cache_dir, Path("/some/where")),
-    ("KBENCH_STATE_DIR", "/some/where", config.state_dir, Path("/some/where")),
-    ("KERAS_HOME", "/some/where", config.keras_home, Path("/some/where")),
-    ("KERAS_HOME", "", config.keras_home, Path.home() / ".keras"),
+    ("KBENCH_CACHE_DIR", "/some/where", folders.cache_dir, Path("/some/where")),
+    ("KBENCH_STATE_DIR", "/some/where", folders.state_dir, Path("/some/where")),
+    ("KERAS_HOME", "/some/where", folders.keras_home, Path("/some/where")),
+    ("KERAS_HOME", "", folders.keras_home, Path.home() / ".keras"),
 ]
 
 
@@ -299,3 +299,16 @@ def test_a_listener_that_fails_harms_nobody() -> None:
         for one in forget:
             one()
     assert (K.epsilon(), heard) == (0.0625, ["epsilon"])
+
+
+def test_exact_is_read_from_the_environment_until_it_is_set(monkeypatch: Any) -> None:
+    monkeypatch.setitem(config._values, "exact", None)
+    assert not K.exact()
+    monkeypatch.setenv("KBENCH_EXACT", "1")
+    assert K.exact()
+    before = config.epoch()
+    K.set_exact(False)
+    assert not K.exact() and config.epoch() == before + 1
+    K.set_exact(np.bool_(True))
+    monkeypatch.delenv("KBENCH_EXACT")
+    assert K.exact() is True

@@ -13,6 +13,7 @@ from kbench.engine import config
 from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, library, stats
 from kbench.engine.kernels.background import service
 from kbench.engine.kernels.conv_drive import Tiles
+from kbench.engine.plan.buffers import pool
 
 __all__ = ["compiled_at_once"]
 
@@ -337,8 +338,40 @@ def test_the_library_knows_them():
 def test_what_suits():
     assert conv.suits("forward", (3, 3, 64, 64), 8 * 56 * 56)
     assert not conv.suits("forward", (3, 3, 4, 4), 16)  # too little work
-    assert not conv.suits("to_kernel", (1, 1, 64, 64), 8 * 56 * 56)  # one matrix product
+    assert conv.suits("to_kernel", (1, 1, 64, 64), 8 * 56 * 56)
     assert not conv.suits("forward", (3, 3, 64, 1), 8 * 56 * 56)  # one column of results
     assert conv.suits("to_input", (3, 3, 64, 1), 8 * 56 * 56)
     assert not conv.suits("to_input", (3, 3, 2, 32), 8 * 56 * 56)
     assert conv.suits("to_kernel", (3, 3, 2, 32), 8 * 56 * 56)
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
+    arrays = operands((9, 30), (3, 3), (7, 28), 2, 5, 64, dtype)
+    results = []
+    for size in (0, 1 << 40):
+        monkeypatch.setattr(conv_run, "PAST_BYTES", size)
+        conv_run._planned.cache_clear()
+        out = pool.take(arrays[2].shape, dtype)
+        out.fill(7)
+        conv.find_forward(dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
+        results.append(out)
+    conv_run._planned.cache_clear()
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_depthwise_results_written_past_the_caches_are_the_same(dtype, way, monkeypatch):
+    x, kernel, g = operands((9, 40), (3, 3), (9, 40), 2, 48, 1, dtype, deep=True)
+    results = []
+    for size in (0, 1 << 40):
+        monkeypatch.setattr(depthwise.conv_drive, "PAST_BYTES", size)
+        depthwise._planned.cache_clear()
+        out = pool.take(x.shape, dtype)
+        out.fill(7)
+        first = x if way == "forward" else g
+        FIND_DEPTHWISE[way](dtype)(out, first, kernel, (1, 1), (1, 1), (1, 1))
+        results.append(out)
+    depthwise._planned.cache_clear()
+    np.testing.assert_array_equal(*results)

@@ -86,7 +86,7 @@ def test_every_sample_is_taken_by_some_dtype(name: str) -> None:
         ("sum", "any", "same, bool int32", "yes", ("numpy", "fused")),
         ("argmax", "any", "int64", "no", ("numpy", "library")),
         ("softmax", "any", "floats same, others float32", "yes", ("numpy", "library")),
-        ("dot", "any", "same, bool int32", "yes", ("blas",)),
+        ("dot", "any", "same, bool int32", "yes", ("blas", "library")),
         ("conv2d", "floats", "same", "yes", ("blas", "library")),
         ("reshape", "any", "same", "yes", ("view",)),
         ("random_normal", "floats", "same", "", ("numpy", "library")),

@@ -296,10 +296,10 @@ def test_the_engines_live_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.ones((100, 300), "float32")
     compiled = K.function([x], [y])
     plain = engines.load("numpy").function([x], [y])
-    assert forms(lambda: compiled([array])) >= {"fused", "library"}
+    assert forms(lambda: compiled([array])) == {"fused"}
     assert forms(lambda: plain([array])) == {"numpy"}
     np.testing.assert_allclose(compiled([array])[0], plain([array])[0], 1e-6)
-    assert forms(lambda: compiled([array])) >= {"fused", "library"}
+    assert forms(lambda: compiled([array])) == {"fused"}
     assert plain.name == "function" and repr(plain).endswith("on numpy")
     fixed = K.exp(K.constant(np.ones((200, 200))))
     variable = K.variable(np.ones((200, 200)))
@@ -364,6 +364,7 @@ def test_the_page_about_engines_holds(run_python: Any) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0] == "3.0" and lines[1] == "comparison of 2 engines, float64[300, 300]"
-    assert lines[-1] == "True (300, 300)"
+    assert lines[lines.index("True (300, 300)") + 1].startswith("comparison of 2 ")
+    assert lines[-1].startswith("epsilon=0.001 ") and lines[-1].endswith("[150, 0]")
     named = re.search(r"by itself \((.*?)\)", text, re.DOTALL).group(1)
     assert set(re.findall(r"\w+", named)) <= set(engines.WRITTEN_BY_KERAS)

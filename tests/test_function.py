@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import cancel, trace
+from kbench.engine import cancel, config, trace
 
 
 def value(x: Any) -> Any:
@@ -245,6 +246,15 @@ def test_nested_branches() -> None:
     assert [one.item() for one in compiled([5])] == [2, 5]
 
 
+def test_a_phase_that_is_fed_again_is_fed_to_the_flag_that_graphs_know() -> None:
+    flag = K.learning_phase()
+    run = K.function([flag], [K.in_train_phase(K.constant(1.0), K.constant(2.0))])
+    config.assign("learning_phase", 1)
+    config.assign("learning_phase", None)
+    assert K.learning_phase() is flag
+    assert [float(run([phase])[0]) for phase in (0, 1)] == [2.0, 1.0]
+
+
 def test_the_learning_phase_is_fed_or_zero() -> None:
     x = K.placeholder((2,))
     y = K.in_train_phase(x * 2, x + 1)
@@ -286,7 +296,12 @@ def test_one_function_from_many_threads() -> None:
 def test_several_functions_lose_no_update() -> None:
     v = K.variable(0.0)
     functions = [K.function([], [], updates=[K.update_add(v, 1.0)]) for _ in range(4)]
-    run_threads(4, lambda index: [functions[index]([]) for _ in range(100)])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns in the middle of a call
+    try:
+        run_threads(4, lambda index: [functions[index]([]) for _ in range(100)])
+    finally:
+        sys.setswitchinterval(before)
     assert value(v) == 400.0
 
 

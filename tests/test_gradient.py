@@ -170,3 +170,41 @@ def test_stop_gradient_takes_lists() -> None:
     stopped = K.stop_gradient([a, b])
     assert isinstance(stopped, list)
     assert K.gradients(stopped[0] + stopped[1] * b, [a, b])[0] is None
+
+
+def _root_or_zero(s: Any) -> Any:
+    return K.switch(s > 0, lambda: K.sqrt(s), lambda: s * 0)
+
+
+def _nested(s: Any) -> Any:
+    inner = lambda: K.switch(s > 2, lambda: K.log(s - 2), lambda: s * s)  # noqa: E731
+    return K.switch(s > 0, inner, lambda: K.sqrt(-s))
+
+
+@pytest.mark.parametrize(
+    ("build", "slopes"),
+    [
+        (_root_or_zero, {0.0: (0, 0), 4.0: (0.25, -1 / 32)}),
+        (_nested, {1.0: (2, 2), 2.0: (4, 2), 4.0: (0.5, -0.25), -4.0: (-0.25, -1 / 32)}),
+        (lambda s: _root_or_zero(s) * s + _nested(s), {0.25: (1.25, 3.5)}),
+        (lambda s: K.switch(K.constant(0) > 1, K.log(s), s * s * s), {0.0: (0, 0), 2.0: (12, 12)}),
+    ],
+)
+def test_the_side_of_a_switch_that_is_not_taken_does_no_harm(
+    build: Callable[[Any], Any], slopes: dict[float, tuple[float, float]]
+) -> None:
+    s = K.placeholder((), dtype="float64")
+    (first,) = K.gradients(build(s), s)
+    (second,) = K.gradients(first, s)
+    run = K.function([s], [first, second])
+    for at, wanted in slopes.items():
+        np.testing.assert_allclose(run([at]), wanted, 1e-12)
+
+
+def test_a_variable_that_only_the_other_side_reads_has_no_slope() -> None:
+    s, w = K.placeholder(()), K.variable(0.0)
+    y = K.switch(s > 0, lambda: K.sqrt(w) + s, lambda: s)
+    assert K.function([s], K.gradients(y, [w]))([-1.0]) == [0.0]
+    inside = w * 1.0
+    y = K.switch(s > 0, lambda: K.sqrt(inside), lambda: s)
+    assert K.function([s], K.gradients(y, [inside]))([-1.0]) == [0.0]

@@ -167,6 +167,7 @@ OTHERS: dict[str, Callable[[], dict[str, Any]]] = {
     "set_floatx": lambda: {"floatx": "float32"},
     "set_image_data_format": lambda: {"data_format": "channels_last"},
     "set_num_threads": lambda: {"count": 2},
+    "set_exact": lambda: {"value": False},
     "normalize_data_format": lambda: {"value": None},
     "cast_to_floatx": lambda: {"x": [1.0]},
     "is_keras_tensor": lambda: {"x": two()},

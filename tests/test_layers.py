@@ -118,10 +118,12 @@ def _names(tree: ast.AST) -> set[str]:
     return found
 
 
-# Beside config: threads sets how idle threads wait, the command line asks what the terminal is,
-# the launch of a kernel hands the environment on, a screenshot has its kernel compile at once.
+# Beside config: threads sets how idle threads wait, what Numba is told makes another kernel, the
+# command line asks what the terminal is, the launch of a kernel hands the environment on, a
+# screenshot has its kernel compile at once.
 ENVIRONMENT = {
     "engine/config.py",
+    "engine/kernels/store.py",
     "engine/threads.py",
     "cli_base.py",
     "cli_plain.py",

@@ -122,6 +122,17 @@ def test_a_state_that_broadcasting_widens() -> None:
     assert_allclose(values[2], K.get_value(x).prod(0).sum(0, keepdims=True))
 
 
+def test_a_state_that_changes_shape_has_values_and_no_gradient() -> None:
+    """Found out only when sizes are known; the same with and without compiled loops."""
+    x, first = K.placeholder(ndim=2), K.placeholder(ndim=1)
+    joined = K.foldl(lambda state, entry: K.concatenate([state, entry]), x, initializer=first)
+    arrays = [np.ones((3, 2)), np.zeros(1)]
+    assert_array_equal(K.function([x, first], [joined])(arrays)[0], [0, 1, 1, 1, 1, 1, 1])
+    slopes = K.function([x, first], K.gradients(K.sum(K.square(joined)), [x, first]))
+    with pytest.raises(K.ShapeError, match=r"float32\[1\] at first and float32\[3\] later"):
+        slopes(arrays)
+
+
 def test_constants_nested_inputs_and_time_major() -> None:
     a, c = K.variable(np.ones((3, 2, 4))), K.variable(np.full((2, 4), 3.0))
 
@@ -251,7 +262,9 @@ def test_what_nobody_reads_is_left_out() -> None:
     assert len(loops_of(last, outputs, slope)) == 2, "one forwards, one backwards"
 
 
-def test_a_loop_can_be_stopped() -> None:
+def test_a_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is interpreted; compiled ones are stopped by test_scan."""
+    monkeypatch.setenv("KBENCH_JIT", "off")
     last = K.rnn(
         lambda e, s: (e + s[0], [e + s[0]]), K.zeros((1, 2_000_000, 1)), [K.zeros((1, 1))]
     )[0]

@@ -12,9 +12,10 @@ from kernel_helpers import compiled_at_once
 
 from kbench import backend as K
 from kbench.engine import cancel
-from kbench.engine.kernels import pooling
+from kbench.engine.kernels import pool_windows, pooling
 from kbench.engine.op import REGISTRY
 from kbench.engine.ops import image, poolnumpy
+from kbench.engine.plan.buffers import pool
 from kbench.engine.spec import Spec
 
 __all__ = ["compiled_at_once"]
@@ -43,7 +44,8 @@ def kernel_of(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
 def check_kernel(name: str, *arrays: np.ndarray, **attrs: Any) -> np.ndarray:
     """Both forms agree; gives the NumPy form's result."""
     wanted: np.ndarray = REGISTRY[name].numpy(None, *arrays, **attrs)
-    out = np.full(wanted.shape, 7, wanted.dtype)
+    out = pool.take(wanted.shape, wanted.dtype)
+    out.fill(7)
     kernel_of(name, *arrays, **attrs)(out, *arrays, None)
     tolerance = TOLERANCE[wanted.dtype.name]
     np.testing.assert_allclose(out, wanted, tolerance, tolerance, err_msg=f"{name} {attrs}")
@@ -359,3 +361,27 @@ def test_huge_windows_strides_and_factors_end_soon(
         larger = K.resize_images(none, huge, 1, None, how)
         assert K.eval(larger).shape == (1, 0, 3, 1)
         assert K.eval(K.gradients(K.sum(larger), [none])[0]).shape == (1, 0, 3, 1)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("past", [0, 1 << 40])
+def test_windows_whose_lanes_are_channels(
+    dtype: str, past: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole vectors of channels and the rest; borders, overlaps, cells in no window; NaN."""
+    monkeypatch.setattr(pool_windows, "PAST_BYTES", past)
+    random = np.random.default_rng(4)
+    windows = [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 2), (2, 3)), ((2, 2), (3, 3))]
+    for channels, (window, strides) in itertools.product((16, 23, 64, 113), windows):
+        for padding in ("valid", "same"):
+            sizes = (2, *random.integers(3, 12, 2), channels)
+            x = pool.take(sizes, dtype)
+            x[...] = np.round(2 * random.standard_normal(sizes))
+            x.flat[random.integers(0, x.size, 3)] = np.nan, np.inf, -np.inf
+            attrs = {"first": 1, "window": window, "strides": strides, "padding": padding}
+            check_all(x, random, attrs)
+    for channels, window in itertools.product((23, 64), ((2, 2), (3, 4))):
+        x = pool.take((3, 12, 8, channels), dtype)
+        x[...] = np.round(2 * random.standard_normal(x.shape))
+        attrs = {"first": 1, "window": window, "strides": window, "padding": "valid"}
+        check_all(x, random, attrs)  # each cell lies in one window

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from kbench import backend as K
-from kbench.engine import describe, entries
+from kbench.engine import describe, entries, windows
 from kbench.notebook import html
 from kbench.workbench import namespace, summary
 from kbench.workbench.inspector import Inspector
@@ -47,9 +47,9 @@ def test_matrices_of_the_user_are_shown_too(form: str) -> None:
     with pytest.raises(ProtocolError, match="sparse"):
         view.array("m")
     if form in ("csr", "csc", "coo"):
-        window = describe.window(view.cells("m"), None, (1, 2), (0, 9))
+        window = windows.window(view.cells("m"), None, (1, 2), (0, 9))
         assert window["cells"] == [["0"] * 4, ["3", "0", "0.5", "0"]]
-        assert describe.window(view.cells("m"), [0, 3], row_axis=0, col_axis=None)["heat"]
+        assert windows.window(view.cells("m"), [0, 3], row_axis=0, col_axis=None)["heat"]
 
 
 def test_a_recorded_run_knows_their_bytes() -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import keras_loaded
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 
@@ -20,16 +22,20 @@ from kbench.workbench import lesson_author, lessons
 from kbench.workbench.lesson_checks import Unmet, judge
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Exercise, Lesson, LessonError
+from kbench.workbench.lessons import Exercise, Lesson, LessonError, Verdict
 
 LESSONS = lessons.catalogue()
 NAMES = [lesson.name for lesson in LESSONS]
+pytestmark = keras_loaded.OWN_WARNINGS
 
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A state folder of its own and the default settings, before and after."""
     monkeypatch.setenv("KBENCH_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))  # Keras writes its file there
+    monkeypatch.setenv("KERAS_BACKEND", "")  # put back, whatever a lesson chooses
+    monkeypatch.delenv("KERAS_BACKEND")
     yield
     for name, value in (("epsilon", 1e-7), ("floatx", "float32")):
         config.assign(name, value)
@@ -44,6 +50,8 @@ def test_lessons_are_numbered_from_one() -> None:
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
 def test_author_rules(lesson: Lesson) -> None:
+    if any("import keras" in step.text for step in lesson.steps):
+        keras_loaded.load()  # what Python warns of in its modules is not the lesson's business
     assert lesson_author.faults(lesson) == []
 
 
@@ -52,8 +60,17 @@ def test_notebook_is_valid(lesson: Lesson) -> None:
     nbformat.validate(nbformat.read(lesson.path, as_version=4))
 
 
+QUICK = (1, 4)  # the lessons that run in every notebook test; the others are slow together
+RUNS = [
+    pytest.param(one, id=one.name, marks=() if one.number in QUICK else pytest.mark.slow)
+    for one in LESSONS
+]
+SECONDS = 20  # of processor time, which tells of the lesson and not of what else the machine does
+CLOCK = "import time\nprint(time.process_time())"
+
+
 @pytest.mark.parametrize("solved", [True, False], ids=["solutions", "starters"])
-@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+@pytest.mark.parametrize("lesson", RUNS)
 def test_in_a_notebook(lesson: Lesson, solved: bool, tmp_path: Path) -> None:
     book = nbformat.read(lesson.path, as_version=4)
     checked = {}
@@ -64,7 +81,9 @@ def test_in_a_notebook(lesson: Lesson, solved: bool, tmp_path: Path) -> None:
             cell.metadata["tags"] = []
         if facts["role"] == "check":
             checked[facts["of"]] = cell
-    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
+    book.cells.append(nbformat.v4.new_code_cell(CLOCK))
+    NotebookClient(book, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+    assert float(book.cells[-1].outputs[-1]["text"]) < SECONDS
     assert sorted(checked) == sorted(lesson.exercises)
     for name, cell in checked.items():
         text = cell.outputs[-1]["data"]["text/plain"]
@@ -95,19 +114,44 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('f').returns(lambda x, w: x @ w * 2)", "values: `f` is "),
         ("expect('f').returns(lambda w: w)", "takes other inputs than the exercise asks for"),
         ("expect('x').returns(lambda x: x)", "it should be made by K.function"),
+        ("expect('f').changes('w', lambda x, w: w + 9)", "is right (after one call of `f`, on"),
         ("expect('n').shape(1)", "is a number; it should be a tensor"),
         ("expect('n').equals(4)", "is not what comes out"),
         ("expect('n').equals(3.0)", "is not what comes out"),
         ("expect('w').holds([[1., 2.], [3., 5.]])", "is 4 at index (1, 1) where 5 is right"),
+        ("expect('g').kind('function')", "kind: `g` is a Python function; it should be a function"),
+        ("expect('y').gradient('w', lambda x, w: x @ w * 2)", "gradient: `y` is "),
+        ("expect('y').gradient('v', lambda x, v: x @ v)", "does not depend on `v`"),
         ("require(False, 'no')", "values: no"),
-        ("expect('y').close(lambda x, w: x / 0 @ [w])", "values: running it raised"),
+        ("expect('y').close(lambda x, w: x / 0 @ [w])", "values: Running it raised"),
+        ("expect('v').shape(2)", "`v` has 2 axes, (2, 2); it should have 1"),
+        ("expect('b').shape(2, 2)", "`b` has 1 axis, (2,); it should have 2"),
+        ("expect('none').kind('variable')", "`none` is None; it should be a variable"),
+        ("expect('none').equals(3)", "`none` is not what comes out"),
+        ("expect('none').holds(3.0)", "`none` is None, not numbers"),
+        ("expect('b').holds([True, True])", "is False at index (1,) where True is right"),
+        ("expect('pair').equals((3, 4))", "`pair` is a list; it should be a tuple"),
+        ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
+        ("expect('open').equals((3, 4))", "`open` is not what comes out"),
+        ("expect('open').equals((3, 4, 5))", "`open` is not what comes out"),
     ],
 )
 def test_first_unmet_demand(check: str, message: str) -> None:
     x = K.placeholder((None, 2), name="x")
     w = K.variable([[1.0, 2.0], [3.0, 4.0]])
-    y = K.dot(x, w)
-    assert message in outcome(check, x=x, w=w, y=y, f=K.function([x], [y]), n=3)
+    v, y = K.ones_like(w), K.dot(x, w)
+    names = {"x": x, "w": w, "v": K.variable(K.eval(v)), "y": y, "n": 3, "g": lambda: None}
+    names |= {"none": None, "pair": [3, 4], "kinds": ("a", str), "open": (None, 4)}
+    names["b"] = K.variable([True, False], dtype="bool")
+    assert message in outcome(check, f=K.function([x], [y]), **names)
+
+
+def test_a_long_error_is_told_by_its_first_line() -> None:
+    x, wrong = K.placeholder((None, 2)), K.placeholder((None, 3))
+    message = outcome(
+        "expect('y').close(lambda x: x)", x=x, y=K.sum(x, axis=1) + K.sum(wrong, axis=1)
+    )
+    assert message.startswith("values: Running it raised ") and "\n" not in message
 
 
 def test_met_demands() -> None:
@@ -115,16 +159,36 @@ def test_met_demands() -> None:
     w = K.variable([[1.0, 2.0], [3.0, 4.0]])
     y, total = K.dot(x, w), K.variable(0.0)
     names = {"x": x, "w": w, "y": y, "total": total, "f": K.function([x], [y])}
+    names["cube"] = x**3
     names["step"] = K.function([x], [], updates=[K.update_add(total, K.sum(x))])
     for check in (
         "expect('y').kind('tensor').shape(None, 2).dtype('float32').close(lambda x, w: x @ w)",
         "expect('f').kind('function').returns(lambda x, w: x @ w)",
         "expect('step').changes('total', lambda x, total: total + x.sum())",
         "expect('w').holds([[1., 2.], [3., 4.]])",
+        "expect('y').close(lambda x, w: x @ w).gradient('w', lambda x, w: x @ w)",
+        "expect('cube').gradient('x', lambda x: x**3)",
     ):
         assert outcome(check, **names) == "", check
     assert K.get_value(w).tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert K.get_value(total) == 0.0
+
+
+def test_a_check_leaves_variables_and_last_values_as_they_were() -> None:
+    x, total = K.placeholder((None, 2)), K.variable(1.0)
+    hidden = K.variable([0.0, 0.0])
+    updates = [K.update_add(total, K.sum(x)), K.update_add(hidden, x[0])]
+    step = K.function([x], [K.sum(x)], updates=updates)
+    step([np.ones((3, 2))])
+    names = {"x": x, "total": total, "steps": [step]}
+    names["step"] = step
+    before = (total.version, hidden.version, x.last, step.outputs[0].last)
+    right = "expect('step').changes('total', lambda x, total: total + x.sum())"
+    assert outcome(right, **names) == ""
+    assert outcome("expect('total').holds(7.0)", **names) == ""
+    assert outcome(right.replace(" + x.sum()", ""), **names) != ""
+    assert (total.version, hidden.version, x.last, step.outputs[0].last) == before
+    assert K.get_value(total) == 7.0 and K.get_value(hidden).tolist() == [1.0, 1.0]
 
 
 def test_answer_written_in_by_hand_does_not_pass() -> None:
@@ -161,6 +225,11 @@ def test_coach_walks_through_a_lesson() -> None:
     assert coach.check("guess-shape").message.endswith("5 left in this lesson.")
     assert coach.skip() == lesson.exercises["set-value"].solution
     assert coach.current == "feed"
+    for name in ("feed", "affine", "kinds"):
+        coach.skip(name)
+    last = Verdict(True, "", "")
+    assert coach.take("counter", last).message.endswith("That was the last one of this lesson.")
+    assert coach.take("counter", last).message.endswith("All of this lesson is done.")
     assert "[x] guess-shape" in Coach(lessons.load(2), {}).overview()
     with pytest.raises(LessonError, match="no exercise 'nope'; it has: set-value"):
         coach.check("nope")
@@ -225,7 +294,7 @@ def test_unknown_lesson_lists_the_known() -> None:
         ('{"cells": []}', "exercise = 3", "is broken"),
         ('{"cells": []}', "", "does not begin with a heading"),
         (
-            '{"cells": [{"cell_type": "markdown", "source": "# 1. T", "metadata": {}}]}',
+            '{"cells": [{"cell_type": "markdown", "source": "# T", "metadata": {"kbench": {}}}]}',
             '[exercise.a]\nhints=[]\nsolution=""\ncheck=""',
             "shows the exercises",
         ),
@@ -237,6 +306,25 @@ def test_broken_lessons_say_so(notebook: str, sidecar: str, message: str, tmp_pa
     path.with_suffix(".toml").write_text(sidecar, encoding="utf-8")
     with pytest.raises(LessonError, match=message):
         lessons.read(path)
+
+
+def test_a_notebook_that_was_worked_in_is_the_same_lesson(tmp_path: Path) -> None:
+    first = LESSONS[0]
+    path = tmp_path / first.path.name
+    path.with_suffix(".toml").write_bytes(first.path.with_suffix(".toml").read_bytes())
+    book = nbformat.read(first.path, as_version=4)
+    at = next(i for i, cell in enumerate(book.cells) if cell.metadata["kbench"]["role"] == "check")
+    answer = book.cells[at - 1]
+    answer.update(source="means = 3", execution_count=7)
+    answer.outputs.append(nbformat.v4.new_output("stream", text="3"))
+    book.cells.insert(at, nbformat.v4.new_code_cell("%hint"))
+    book.cells.insert(at, nbformat.v4.new_markdown_cell("My note."))
+    book.cells.insert(at, nbformat.from_dict({**answer, "id": "copied", "source": "means = 4"}))
+    nbformat.write(book, path)
+    worked = lessons.read(path)
+    assert worked.key == first.key
+    assert [step.name for step in worked.steps] == [step.name for step in first.steps]
+    assert worked.starter(answer.metadata["kbench"]["id"]) == "means = 3"
 
 
 def test_missing_sidecar_is_named(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 from kernel_helpers import compiled_at_once
 from test_conv_kernels import expected, inputs_of, operands, run_found
 
+from kbench import backend as K
 from kbench.engine import config
 from kbench.engine.kernels import conv, stats, winograd
+from kbench.engine.kernels import taken as forms
 
 __all__ = ["compiled_at_once"]
 
@@ -145,3 +147,27 @@ def test_a_call_can_be_stopped():
 
     with pytest.raises(Stopped):
         conv.find_forward("float32", 2)(np.empty_like(arrays[2]), *arrays[:2], *ONES, check)
+
+
+def test_a_plan_says_which_form_ran(monkeypatch):
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    x, kernel = K.placeholder((4, 24, 24, 16)), K.variable(np.ones((3, 3, 16, 16)) / 9)
+    y = K.conv2d(x, kernel, padding="same")
+    step = K.function([x], [y, *K.gradients(K.sum(y * y), [x, kernel])])
+    arrays = [np.ones((4, 24, 24, 16), "float32")]
+    for exact, form in ((False, "winograd"), (True, "library")):
+        K.set_exact(exact)
+        step(arrays)
+        found = [one for one in step.bound(arrays).chosen if one.label.startswith("conv")]
+        assert [one.form() for one in found] == [form] * 3
+
+
+def test_what_others_have_noted_counts_for_no_step(monkeypatch):
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    monkeypatch.setenv("KBENCH_LEAST", "1")
+    x = K.placeholder((2, 8, 8, 4))
+    step = K.function([x], [K.pool2d(x, (2, 2))])
+    arrays = [np.ones((2, 8, 8, 4), "float32")]
+    forms.note("winograd")
+    step(arrays)
+    assert [one.form() for one in step.bound(arrays).chosen] == ["library"]

@@ -36,6 +36,7 @@ _NO_ARGUMENT = "takes no argument: Python itself refuses any"
 _ANY_ANSWER = "answers for whatever it is given"
 CANNOT_BE_WRONG: dict[str, str] = {
     "epsilon": _NO_ARGUMENT,
+    "exact": _NO_ARGUMENT,
     "floatx": _NO_ARGUMENT,
     "image_data_format": _NO_ARGUMENT,
     "num_threads": _NO_ARGUMENT,

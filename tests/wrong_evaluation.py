@@ -55,6 +55,8 @@ EVALUATE = [
     Wrong("function", lambda: doubled()([["a", "b", "c"]]), FeedError, ("<U1",)),
     Wrong("function", lambda: doubled()(np.ones((2, 3))), FeedError, ("one list of values",)),
     Wrong("function", lambda: K.function([3], [v(2)]), ArgumentError, ("got 3",)),
+    Wrong("function", lambda: K.function([], [v(2), None]), ArgumentError, ("outputs[1] is None",)),
+    Wrong("function", lambda: K.function([], [Wrong]), ArgumentError, ("outputs[0] is type",)),
     Wrong("function", lambda: K.function([x(2)], [v(2)], mode="fast"), ArgumentError, ("'mode'",)),
     Wrong("function", lambda: K.function(x(2), [v(2)]), TypeError, ("list or tuple",)),
     Wrong(

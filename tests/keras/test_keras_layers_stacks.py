@@ -141,6 +141,7 @@ def test_random_stacks(stack):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @given(stacks)
 @settings(max_examples=600, suppress_health_check=list(HealthCheck))
 def test_many_random_stacks(stack):
@@ -164,6 +165,8 @@ def opened(model: Any) -> Any:
     *spatial, channels = K.int_shape(model.input)[1:]
     start = tensor = layers.Input((*(None for _ in spatial), channels))
     for layer in model.layers:
+        if isinstance(layer, layers.PReLU) and None in K.int_shape(tensor)[1:]:
+            return None  # it has a slope for each place
         config = layer.get_config()
         config.pop("batch_input_shape", None)
         try:
@@ -206,6 +209,7 @@ def test_random_stacks_of_unknown_sizes(stack):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @given(spatial_stacks)
 @settings(max_examples=600, suppress_health_check=list(HealthCheck))
 def test_many_random_stacks_of_unknown_sizes(stack):

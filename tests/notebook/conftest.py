@@ -1,9 +1,10 @@
-"""Settings and graph as they were, after every test of the notebook side."""
+"""Settings and graph as they were, and no widget left, after every test of the notebook side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ipywidgets
 import pytest
 
 from kbench import backend as K
@@ -12,7 +13,9 @@ from kbench.engine import config
 
 @pytest.fixture(autouse=True)
 def default_settings() -> Iterator[None]:
+    K.clear_session()  # names count anew, whatever other tests have made
     yield
+    ipywidgets.Widget.close_all()
     for name, value in (
         ("epsilon", 1e-7), ("floatx", "float32"), ("image_data_format", "channels_last")
     ):  # fmt: skip

@@ -45,13 +45,38 @@ def run(shell: Any, code: str) -> str:
     "code, words",
     [
         ("%kb", ["kbench", "epsilon", "1e-07", "channels_last"]),
+        ("%kb arrays on\n%kb", ["arrays shown", "as tensors are"]),
+        ("%kb arrays on\n%kb arrays off", ["by NumPy"]),
+        ("%kb arrays maybe", ["arrays on or off, got 'arrays maybe'"]),
         ("w = K.variable([1., 2.])\n%vars", ["w  variable", "float32[2]"]),
         ("w = K.variable([1.]); v = 3\n%vars w*", ["w  variable"]),
-        ("%vars nothing*", ["no names yet"]),
+        ("%vars nothing*", ["no name fits 'nothing*'"]),
         ("%config_k floatx=float64 epsilon=1e-5", ["float64", "1e-05"]),
         ("%config_k epsilon=abc", ["nothing was changed: epsilon must be a number"]),
         ("%config_k nonsense=1", ["unknown setting 'nonsense'"]),
         ("%config_k floatx", ["wants name=value"]),
+        ("%config_k floatx = float64", ["float64"]),
+        ("w = K.variable([1., 2.])\n%watch K.sum(w)", ["K.sum(w)  3"]),
+        ("n = 1\n%watch n + 41\nn = 2\n%watch", ["1  n + 41  42 -> 43"]),
+        ("%watch nope\n%watch -d 1\n%watch", ["NameError", "no longer: nope", "no watches;"]),
+        ("%watch a = 1", ["refused: one expression is needed"]),
+        ("%watch -d 9", ["there is no watch 9"]),
+        ("%watch -d x", ["%watch -d wants the number of a watch, got 'x'"]),
+        ("%%profile x\n1", ["%%profile takes nothing but the cell below, got 'x'"]),
+        ("%lesson 1 2", ["%lesson wants a number, got '1 2'"]),
+        ("%watch", ["no watches; %watch K.mean(w) adds one"]),
+        (
+            "x = K.placeholder((2,)); f = K.function([x], [K.log(x)]); f([[0.0, 1.0]])\n%nan f",
+            ["an infinity made by log at In [", "log of 0 is -Inf", "first at [0]: -Inf"],
+        ),
+        ("%nan K.log(K.constant(-1.0))", ["NaN made by log", "log of a negative number is NaN"]),
+        ("%nan K.exp(K.constant(1.0))", ["no NaN and no infinity"]),
+        ("%nan 3", ["a tensor, a K.function or a Keras model is needed"]),
+        ("%nan", ["%nan wants a tensor"]),
+        ("%%ab epsilon=0,1\nb = K.ones((1,)) * 2\nb + K.epsilon()", ["2 variants", "[0]", "0.333"]),
+        ("%%ab engine=kbench,numpy\nK.ones((2,))", ["2 engines", "none"]),
+        ("%%ab speed=1\n1", ["there is no setting of this name"]),
+        ("%%ab epsilon=1\nb = 1", ["the last line must be an expression"]),
         ("%plan w", ["wants the name of a K.function"]),
         ("%plan", ["wants the name of a K.function"]),
         ("f = K.function([], [K.variable(1.) + 1])\n%plan f", ["no call of f was recorded"]),
@@ -86,7 +111,15 @@ def test_profile_shows_every_step(shell: Any) -> None:
     shown = run(shell, "%%profile\nf([np.ones(5)])\nf([np.ones(6)])")
     assert shown.count(" ms\n") >= 2 and "sum" in shown
     assert "nothing was evaluated" in run(shell, "%%profile\n1 + 1")
-    assert "ZeroDivisionError" in run(shell, "%%profile\n1 / 0")
+    shown = run(shell, "%%profile\n1 / 0")
+    assert shown.count("Traceback") == 1 and "UsageError: the cell was not run" in shown
+
+
+def test_trace_keeps_its_columns(shell: Any) -> None:
+    run(shell, "x = K.placeholder((2,)); f = K.function([x], [K.log(x / x)]); f([[0.0, 1.0]])")
+    markup = shell.run_line_magic("nan", "f")._repr_mimebundle_()["text/html"]
+    told = markup[markup.index("<pre>") : markup.index("</pre>")]
+    assert "\n\nresult   float32[2]  NaN 1" in told and "\ninput 1  float32[2]" in told
 
 
 def test_panel_is_shown(shell: Any) -> None:
@@ -106,11 +139,40 @@ def test_panel_is_shown(shell: Any) -> None:
         ("K.variable([1.0], name='w')", "variable"),
         ("K.placeholder((2,))", "until it is fed"),
         ("K.function([], [K.variable(1.0)])", "outputs"),
+        ("with K.record() as runs: K.eval(K.variable(1.0) + 1)\nruns[0]", "1 step"),
+        (
+            "try: K.dot(K.zeros((2, 3)), 'a')\nexcept Exception as error: found = error\nfound",
+            "dot",
+        ),
     ],
 )
 def test_displays(shell: Any, expression: str, word: str) -> None:
     bundle, _ = shell.display_formatter.format(shell.run_cell(expression).result)
     assert set(bundle) == {"text/plain", "text/html"} and word in bundle["text/html"]
+
+
+def test_arrays_on_request_and_as_before(shell: Any) -> None:
+    def shown() -> set[str]:
+        return set(shell.display_formatter.format(shell.user_ns["np"].ones(3))[0])
+
+    own = lambda value, **_: {"text/plain": "own", "text/latex": "own"}  # noqa: E731
+    printers = shell.display_formatter.mimebundle_formatter.type_printers
+    for before, kinds in ((None, {"text/plain"}), (own, {"text/plain", "text/latex"})):
+        if before is not None:
+            printers[type(shell.user_ns["np"].ones(3))] = before
+        for end in ("%kb arrays off", "%unload_ext kbench"):
+            run(shell, "%load_ext kbench\n%kb arrays on\n%kb arrays on")
+            assert shown() == {"text/plain", "text/html"}
+            run(shell, end)
+            assert shown() == kinds
+    printers.clear()
+
+
+def test_show_displays_at_once(shell: Any) -> None:
+    code = "from kbench.notebook import show\nfor n in range(2): show(np.ones(n), K.zeros((2,)))"
+    with capture_output() as captured:
+        assert shell.run_cell(code).success
+    assert [set(one.data) for one in captured.outputs] == [{"text/plain", "text/html"}] * 4
 
 
 def test_errors_show_the_users_frames_and_the_operands(shell: Any) -> None:
@@ -168,6 +230,7 @@ def test_a_cell_with_blanks_is_not_run_in_a_lesson(shell: Any, code: str) -> Non
     run(shell, "x = 0\n%lesson 1\n%lesson 2")
     shown = run(shell, code)
     assert "still has a ___ to fill in" in shown and shell.user_ns["x"] == 0
+    assert "Traceback" not in shown
     assert len(shell.ast_transformers) == 1
     shell.run_line_magic("unload_ext", "kbench")
     assert shell.ast_transformers == []

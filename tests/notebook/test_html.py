@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench import backend as K
-from kbench.engine import describe
-from kbench.notebook import html, style, views
+from kbench.engine import describe, errors
+from kbench.engine.trace import RunRecord
+from kbench.notebook import graph_rows, html, show, style, views
 from kbench.notebook.live import rows
 from kbench.notebook.style import STYLE
 from kbench.workbench.namespace import View
@@ -23,7 +24,7 @@ from kbench.workbench.namespace import View
 LIMIT = 12_000
 VOID = {"br", "hr", "img", "meta"}
 ALLOWED = {
-    "div", "style", "p", "b", "code", "span", "dl", "dt", "dd", "details", "summary",
+    "div", "style", "p", "b", "code", "span", "pre", "dl", "dt", "dd", "details", "summary",
     "table", "caption", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
 ATTRIBUTES = {"class", "role", "aria-label", "scope", "open"}
@@ -86,6 +87,22 @@ def text_of(value: Any) -> str:
     return "".join(read(html.show(value)).text)
 
 
+def raised(action: Any) -> Exception:
+    """The error that an action ends in."""
+    try:
+        action()
+    except Exception as error:
+        return error
+    raise AssertionError("no error")
+
+
+def recorded() -> list[Any]:
+    """The records of one small evaluation."""
+    with K.record() as runs:
+        K.eval(K.constant(1.0) + K.variable(2.0))
+    return list(runs)
+
+
 @pytest.fixture(autouse=True)
 def fresh_graph() -> None:
     K.clear_session()
@@ -113,6 +130,23 @@ def test_style_is_small_and_scoped() -> None:
         (lambda: np.array([1j]), ["no statistics for dtype complex128"]),
         (lambda: np.array(["a"], dtype=object), ["no statistics for dtype object"]),
         (lambda: object(), ["object"]),
+        (
+            lambda: raised(lambda: K.dot(K.zeros((2, 3)), K.zeros((2, 3)))),
+            ["ShapeError", "dot", "float32[2, 3]", "2 operands", "try", "transpose"],
+        ),
+        (lambda: recorded()[0], ["run", "eval", "1 step", "form", "GB/s"]),
+        (lambda: recorded(), ["list", "1 entry", "[0]"]),
+        (
+            lambda: K.gradients(K.sum(K.variable([1.0], name="w") ** 2), [K.variable(1.0)]),
+            ["[0]", "None"],
+        ),
+        (
+            lambda: {"w": K.variable([1.0, 2.0]), 3: None, (1,): np.ones(9)},
+            ["dict", "['w']", "variable", "1, 2", "[3]", "[<tuple>]", "float64[9]"],
+        ),
+        (lambda: [np.zeros((3, 3))] * 99, ["the first", "of 99 entries", "all zero"]),
+        (lambda: [np.ones(4_000_000, np.int8)] * 3, ["all 1", "int8[4000000] 3.8 MB"]),
+        (lambda: (), ["tuple", "0 entries"]),
     ],
 )
 def test_says_what_there_is_to_say(make: Any, words: list[str]) -> None:
@@ -171,7 +205,7 @@ def test_any_name(name: str) -> None:
     key = f"n{name}"
     shown = "".join(read(views.names_table(rows(View({key: np.ones(3)})))).text)
     assert describe.printable(key) in shown
-    assert all(one.isprintable() for one in shown)
+    assert all(one.isprintable() for one in shown.replace("\u00a0", " "))  # of empty bins
 
 
 @settings(max_examples=30, deadline=None)
@@ -194,6 +228,107 @@ class Broken:
     __str__ = __len__ = __repr__  # type: ignore[assignment]
 
 
+class Liar(np.ndarray):
+    """An array that tells nothing true of itself and raises when it is asked for more."""
+
+    shape = property(lambda self: Broken())  # type: ignore[assignment]
+    dtype = size = ndim = nbytes = shape  # type: ignore[assignment]
+    __repr__ = __str__ = __len__ = __array__ = Broken.__repr__  # type: ignore[assignment]
+
+
+class Sly(list):  # type: ignore[type-arg]
+    """A list that raises when it is looked into."""
+
+    __iter__ = __len__ = __getitem__ = __repr__ = Broken.__repr__  # type: ignore[assignment]
+
+
+HOLDER = np.empty(3, object)
+HOLDER[0], HOLDER[1] = Broken, type("<b>bad</b>", (), {})()
+WEIRD = [
+    Broken(),
+    Broken,
+    np.zeros(3).view(Liar),
+    Sly([1]),
+    [Broken(), Sly([1])],
+    {Broken: Broken()},
+    type("<b>bad</b>", (), {})(),
+    errors.ShapeError("<b>no</b>" * 200, function="<i>", suggestion="<u>" * 99),
+    errors.ShapeError(Broken()),  # type: ignore[arg-type]
+    RunRecord("<b>" * 99, float("nan"), -1, [None]),  # type: ignore[list-item]
+    np.zeros(2, [("<b>", "f4"), ("b", "i8")]),
+    np.ma.masked_all((2, 2)),
+    np.array(["<b>x</b>", "\u202e"]),
+    np.array(b"<b>"),
+    np.datetime64("2020-01-01"),
+    HOLDER,
+]
+
+
+@pytest.mark.parametrize("value", WEIRD, ids=range(len(WEIRD)))
+def test_anything_can_be_shown(value: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = html.bundle(value)
+    read(bundle["text/html"])
+    assert bundle["text/plain"].replace("\n", "").isprintable()
+    show(value)
+    assert capsys.readouterr().out == bundle["text/plain"] + "\n"
+
+
+CONTENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
+    | st.integers(0, len(WEIRD) - 1).map(lambda at: WEIRD[at]),
+    lambda inner: st.lists(inner, max_size=8)
+    | st.dictionaries(st.text(max_size=20) | st.integers(), inner, max_size=8),
+    max_leaves=30,
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CONTENTS, max_size=6))
+def test_any_collection(value: Any) -> None:
+    bundle = html.bundle(value)
+    assert "not shown" not in "".join(read(bundle["text/html"]).text)
+    json.dumps(bundle)
+
+
+def test_show_without_values_tells_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    show()
+    assert "floatx  float32" in capsys.readouterr().out
+
+
+class Plain(HTMLParser):
+    """What a site leaves that strips styles, classes and every other attribute."""
+
+    BLOCKS = {"p", "dt", "dd", "tr", "caption", "summary", "td", "th", "pre"}
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+        self.silent = False
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.silent = tag == "style"
+        if tag in self.BLOCKS:
+            self.words.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.silent = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.silent:
+            self.words[-1:] = ["".join([*self.words[-1:], data])]
+
+
+def test_legible_when_stripped() -> None:
+    reader = Plain()
+    reader.feed(html.show(K.variable([[1.0, np.nan], [0.0, 4.0]], name="w")))
+    words = reader.words
+    assert words[0] == "variable w:0 float32[2, 2]"
+    assert words[words.index("size") + 1] == "16 B"
+    assert words[words.index("mean") + 1] == "1.667"
+    assert "NaN: 1, first at [0, 1]" in words
+    assert words[-3:] == ["1", "0", "4"]
+
+
 def test_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     read(html.show(Broken()))
 
@@ -208,7 +343,21 @@ def test_long_chains_are_cut() -> None:
     x = K.placeholder((2,), name="n" * 200)
     for _ in range(3000):
         x = x + 1
-    assert "the nearest 12 shown" in text_of(x)
+    assert "6001 nodes, the nearest 12 shown" in text_of(x)
+
+
+def test_graphs_are_not_walked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = y = K.placeholder((2,), name="x")
+    for _ in range(100):
+        y = K.relu(y)
+    last = y * x
+    assert "102 nodes, the nearest 12 shown" in text_of(last)
+    monkeypatch.setattr(graph_rows, "WALKED", 50)
+    monkeypatch.setattr(describe, "graph", None)
+    reader = read(html.show(last))
+    assert "more than 50 nodes, the nearest 12 shown" in "".join(reader.text)
+    lines = [tag for tag, _ in reader.tags].count("tr") - 1
+    assert lines == 12 and reader.text.count("relu") == 10
 
 
 def test_bundle_goes_through_json() -> None:

@@ -24,8 +24,17 @@ def words(value: object) -> str:
 def test_a_model_is_a_table_of_layers_and_weights() -> None:
     model = keras_loaded.residual()
     text = words(model)
-    for one in ("residual", "float32[?, 3]", "7 layers", "norm", "BatchNormalization", "187",
-                "first, second", "weights", "first/kernel"):
+    for one in (
+        "residual",
+        "float32[?, 3]",
+        "7 layers",
+        "norm",
+        "BatchNormalization",
+        "187",
+        "first, second",
+        "weights",
+        "first/kernel",
+    ):
         assert one in text, one
     bundle = html.bundle(model)
     assert bundle["text/plain"].startswith("residual  float32[?, 3]  Model step 0")

@@ -15,8 +15,9 @@ from nbclient import NotebookClient
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.engine import config, variables
+from kbench.engine import config, trace, variables
 from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer, live
+from kbench.notebook.dropdown import Dropdown
 
 
 @pytest.fixture
@@ -214,13 +215,16 @@ def test_only_the_open_tab_works() -> None:
     assert whole.table.live.running
     whole.selected_index = 1
     assert not whole.table.live.running and whole.view is not None and whole.view.live.running
-    assert whole.chosen.options == ("a", "w")
+    assert [name for name, _ in whole.chosen.options] == ["a", "w"]
     whole.chosen.value = "w"
     assert "w[:, :]" in whole.view._body.value
-    whole.selected_index = 2
-    assert not whole.view.live.running
+    for at, part in enumerate(whole._parts):
+        whole.selected_index = at
+        assert [one.live.running for one in whole._parts] == [one is part for one in whole._parts]
+    whole.selected_index = len(whole._parts)
+    assert not any(one.live.running for one in whole._parts) and not whole.view.live.running
     whole.close()
-    assert not variables.changed
+    assert not variables.changed and not config.changed and not trace.keepers
 
 
 def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:
@@ -228,12 +232,23 @@ def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:
     for code in (
         "%load_ext kbench\nfrom kbench import backend as K\nimport time\n"
         "from kbench.notebook import explorer, TensorView, VariableTable",
-        "%config_k",
-        "explorer()",
-        "w = K.variable([1.0, 2.0])\nVariableTable(pattern='w')",
-        "TensorView(w, 'w')",
+        "panel = %config_k\npanel",
+        "whole = explorer()\nwhole",
+        "w = K.variable([1.0, 2.0])\ntable = VariableTable(pattern='w')\ntable",
+        "view = TensorView(w, 'w')\nview",
+        "sent = {}\n"
+        "def hear(part):\n"
+        "    send = part._handle.update\n"
+        "    def update(data, raw):\n"
+        "        send(data, raw=raw)\n"
+        "        sent[part] = data['text/html']\n"
+        "    part._handle.update = update\n"
+        "for part in (panel, whole, table, view): hear(part)\n"
         "K.set_epsilon(0.25)\nK.set_value(w, [7.5, 8.5])",
-        "time.sleep(1.5)",
+        "end = time.monotonic() + 60\n"
+        "def told(part, word): return word in sent.get(part, '')\n"
+        "while time.monotonic() < end and not (told(panel, '0.25') and told(whole, '0.25')\n"
+        "    and told(table, '7.5') and told(view, '7.5')): time.sleep(0.05)",
     ):
         book.cells.append(nbformat.v4.new_code_cell(code))
     NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
@@ -250,3 +265,21 @@ def test_widgets_are_names_of_the_package() -> None:
     assert "explorer" not in kbench.__all__
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = kbench.nonsense
+
+
+def test_a_dropdown_shows_the_choice_of_none() -> None:
+    made = Dropdown(options=[("nothing", None), ("one", 1)])
+    for value, index in ((None, 0), (1, 1), (None, 0)):
+        made.value = value
+        assert (made.index, made.value) == (index, value)
+    for index, value in ((1, 1), (0, None)):
+        made.index = index
+        assert (made.index, made.value, made.label) == (index, value, made.options[index][0])
+    made.options = [("two", 2), ("nothing", None)]
+    assert (made.index, made.value) == (0, 2)
+    made.value = None
+    assert (made.index, made.label) == (1, "nothing")
+    made.options = [("two", 2)]
+    made.index = None
+    assert made.value is None
+    made.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)

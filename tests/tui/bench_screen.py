@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from fake_session import FakeSession
 from textual.pilot import Pilot
 
+import kbench as K
 from kbench.tui import assist
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.link import Opened
@@ -55,6 +57,23 @@ async def settle(pilot: Pilot[int], rounds: int = 3) -> None:
         before = now
         if rounds <= 0:
             return
+
+
+async def until(app: Any, pilot: Pilot[int], words: str, patience: float = 60.0) -> str:
+    """The screen once it shows some words, which a thread of the kernel may have to find."""
+    deadline = time.monotonic() + patience
+    while words not in text_of(app) and time.monotonic() < deadline:
+        await pilot.pause(0.02)
+    assert words in text_of(app), text_of(app)
+    await settle(pilot)
+    return text_of(app)
+
+
+def session_with(**names: Any) -> FakeSession:
+    """A fake session in which K and these names are known."""
+    session = FakeSession()
+    session.names.update(K=K, **names)
+    return session
 
 
 async def submit(pilot: Pilot[int], code: str) -> None:

@@ -21,10 +21,28 @@ DETAIL = {
     "suggestion": "K.dot(x, w) -> float32[32, 10]",
     "source": ["K.dot(w, x)"],
     "operands": [
-        {"role": "x", "spec": "float32[784, 10]", "kind": "variable", "name": "w",
-         "place": "In [1]", "axis": -1, "line": 0, "start": 6, "end": 7},
-        {"role": "y", "spec": "float32[32, 784]", "kind": "placeholder", "name": "x",
-         "place": "In [2]", "axis": -2, "line": 0, "start": 9, "end": 10},
+        {
+            "role": "x",
+            "spec": "float32[784, 10]",
+            "kind": "variable",
+            "name": "w",
+            "place": "In [1]",
+            "axis": -1,
+            "line": 0,
+            "start": 6,
+            "end": 7,
+        },
+        {
+            "role": "y",
+            "spec": "float32[32, 784]",
+            "kind": "placeholder",
+            "name": "x",
+            "place": "In [2]",
+            "axis": -2,
+            "line": 0,
+            "start": 9,
+            "end": 10,
+        },
     ],
 }
 
@@ -63,8 +81,8 @@ class FakeSession(Session):
     def ready(self, timeout: float | None = None) -> bool:
         return self.started.wait(timeout)
 
-    def execute(self, code: str) -> int:
-        cell = self._new_cell(code)
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        cell = self._new_cell(code, replay_of, unseen)
         if self.started.is_set() and not self.dead and self.running() is None:
             self._run(cell)
         return cell.ident
@@ -110,7 +128,7 @@ class FakeSession(Session):
         waiting = self.queued()
         for cell in again:
             cell.status = "past"
-            self._new_cell(cell.code, cell.ident)
+            self._new_cell(*cell.again)
         for cell in waiting:  # behind the cells that run again
             self.cells[cell.ident] = self.cells.pop(cell.ident)
         self.come_up()
@@ -118,6 +136,7 @@ class FakeSession(Session):
     def shutdown(self) -> None:
         self.log.append(("shutdown", None))
         self.inspector.close()
+        self.journal.end()
 
     # ------------------------------------------------------------------ playing a kernel
 
@@ -126,6 +145,8 @@ class FakeSession(Session):
         if message["push"] == "changed":
             changed = events.Changed(data["names"], data["config"], data["epoch"], data["refused"])
             self._emit(changed)
+        else:
+            self._emit(events.Told(message["push"], data))
 
     def _run(self, cell: Cell) -> None:
         cell.status = "running"

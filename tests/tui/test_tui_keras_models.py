@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_loaded
+import numpy as np
 import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
@@ -149,7 +150,7 @@ async def test_ranges_on_the_screen_follow_training() -> None:
 async def test_only_what_is_on_the_screen_is_asked_for() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         await submit(pilot, "large")
-        await press(pilot, "f3", "g", "right", "right")
+        await press(pilot, "f3", "home", "right", "right")
         assert 302 < len(keys(app)) < 302 + 64  # the weights of layers on the screen
         session.asked.clear()
         await submit(pilot, "fit")  # of the other model
@@ -180,11 +181,11 @@ async def test_what_is_inserted_is_an_expression() -> None:
         assert app.query_one("#prompt").text == "model.layers[1].weights[0]"
 
 
-async def test_an_export_names_the_weight() -> None:
-    async with workbench((120, 40)) as (app, pilot, session):
+async def test_a_weight_is_written_to_a_file_of_its_name(tmp_path: Path) -> None:
+    async with workbench((120, 40)) as (_, pilot, session):
         await press(pilot, "right", "right", "down", "down", "down", "enter", "e", "enter")
-        assert any("(model.layers[1].weights[0], 'kernel.npy')" in cell.code
-                   for cell in session.cells.values())
+        kernel = K.get_value(session.names["model"].layers[1].weights[0])
+        np.testing.assert_array_equal(np.load(tmp_path / "kernel.npy"), kernel)
 
 
 async def test_a_symbol_shows_its_graph() -> None:
@@ -193,8 +194,8 @@ async def test_a_symbol_shows_its_graph() -> None:
         await submit(pilot, "1 + 1")
         await press(pilot, "f3", "G", "enter")
         drawn = text_of(app)
-        assert app.screen.focused.id == "graph"
-        assert "● relu" in drawn and "● x" in drawn and "with " in drawn
+        assert app.screen.focused.id == "value-graph"
+        assert "●  relu" in drawn and "●  x" in drawn and "with " in drawn
 
 
 # ------------------------------------------------------------------ progress

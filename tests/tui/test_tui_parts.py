@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from textual.color import Color
 from textual.content import Content
 
-from kbench.tui import geometry, remembered, rows
-from kbench.tui.blocks import Block, StreamPart, break_code
+from kbench.tui import geometry, lesson_words, remembered, rows
+from kbench.tui.blocks import Block, StreamPart
 from kbench.tui.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
 from kbench.tui.slices import Target, parse, text_of
 from kbench.tui.table import Column, column_widths
-from kbench.tui.text import OutputDecoder, fold, one_line, overwrite, safe
+from kbench.tui.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
 from kbench.tui.widgets.value_grid import HEAT_STEP
 
@@ -26,6 +26,8 @@ CHOICES = st.builds(
     tab=st.sampled_from(geometry.SIDE_PANES),
     zoom=st.sampled_from(("", *geometry.FOCUS_ORDER)),
     banner=st.integers(0, 3),
+    lesson=st.booleans(),
+    folded=st.booleans(),
 )
 
 
@@ -62,11 +64,65 @@ def test_breakpoints(size: tuple[int, int], kind: str) -> None:
 
 
 def test_a_dragged_border_stands_where_it_was_dropped() -> None:
-    for kind, width, x in (("two", 120, 80), ("three", 200, 110)):
-        choices = geometry.Choices(shares={kind: geometry.share_at(kind, width, 40, x, 5)})
-        layout = geometry.arrange(width, 40, choices, 1)
-        assert abs(layout.regions["transcript"].right - 1 - x) <= 1
-        assert geometry.border_at(layout, layout.regions["transcript"].right - 1, 5) == kind
+    for border, size, x, y in (
+        ("compact", (80, 24), 75, 12),
+        ("two", (120, 40), 80, 5),
+        ("two variables", (120, 40), 100, 25),
+        ("three", (200, 50), 130, 5),
+        ("three left", (200, 50), 50, 5),
+        ("three watch", (200, 50), 20, 20),
+        ("three value", (200, 50), 190, 30),
+        ("compact lesson", (80, 24), 75, 12),
+        ("two lesson", (120, 40), 30, 20),
+        ("three lesson", (200, 50), 100, 25),
+    ):
+        lesson = border.endswith("lesson")
+        choices = geometry.Choices(lesson=lesson, tab="lesson" if lesson else "variables")
+        layout = geometry.arrange(*size, choices, 1)
+        choices.move(border, geometry.share_at(border, layout, choices, x, y))
+        moved = geometry.arrange(*size, choices, 1)
+        near = [
+            geometry.border_at(moved, x + right, y + down)
+            for right in (-1, 0, 1)
+            for down in (-1, 0, 1)
+        ]
+        assert border in near, border
+
+
+@pytest.mark.parametrize(
+    ("size", "pane", "border"),
+    [
+        ((80, 24), "prompt", "compact"),
+        ((120, 40), "variables", "two variables"),
+        ((120, 40), "value", "two variables"),
+        ((120, 40), "prompt", ""),
+        ((200, 50), "settings", "three watch"),
+        ((200, 50), "value", "three value"),
+        ((200, 50), "plan", "three value"),
+        ((200, 50), "transcript", ""),
+        ((40, 10), "prompt", ""),
+    ],
+)
+def test_the_border_that_a_pane_moves(size: tuple[int, int], pane: str, border: str) -> None:
+    layout = geometry.arrange(*size, geometry.Choices(), 1)
+    assert geometry.border_of(layout, pane) == border
+
+
+@pytest.mark.parametrize(
+    ("size", "pane", "border"),
+    [
+        ((80, 24), "prompt", "compact lesson"),
+        ((120, 40), "lesson", "two lesson"),
+        ((120, 40), "variables", "two variables"),
+        ((200, 50), "transcript", "three lesson"),
+        ((40, 10), "lesson", ""),
+    ],
+)
+def test_the_border_that_a_pane_moves_beside_a_lesson(
+    size: tuple[int, int], pane: str, border: str
+) -> None:
+    layout = geometry.arrange(*size, geometry.Choices(lesson=True, tab="lesson"), 1)
+    assert geometry.border_of(layout, pane) == border
 
 
 @settings(deadline=None)
@@ -121,7 +177,7 @@ def test_folding_loses_nothing(text: str, width: int) -> None:
     folded = fold(Content(text), width)
     assert "".join(row.plain for row in folded) == text
     assert all(row.cell_length <= width for row in folded)
-    broken = break_code(Content(text), width)
+    broken = wrap(Content(text), width, " ,(")
     assert "".join(row.plain for row in broken) == text
     assert all(row.cell_length <= width for row in broken)
 
@@ -141,7 +197,7 @@ def test_a_stream_is_capped_and_says_so() -> None:
     part = StreamPart("stdout")
     part.append("x\n" * 12_000)
     drawn = part.rows(80)
-    assert len(drawn) == 10_001 and "2000 earlier lines" in drawn[0].plain
+    assert len(drawn) == 10_001 and "2,000 earlier lines" in drawn[0].plain
 
 
 def test_a_folded_cell_is_one_row_of_output() -> None:
@@ -255,6 +311,15 @@ def test_numbers(value: float | None, shown: str) -> None:
     assert rows.number_text(value) == shown
 
 
+def test_what_an_answer_has_made_is_named_with_its_kind() -> None:
+    known = [
+        {"name": "Layer", "kind": "gone"},
+        {"name": "y", "kind": "tensor", "shape": [None, 4], "dtype": "float32"},
+    ]
+    said = lesson_words.created(["Layer", "y", "other"], known)
+    assert said == "`Layer`; `y`, tensor (?, 4) float32; `other`"
+
+
 def test_remembered_survives_and_a_broken_file_is_put_aside(tmp_path: Path) -> None:
     state = remembered.Remembered("kbench-light", {"two": 60})
     assert remembered.save(tmp_path, state) == ""
@@ -264,18 +329,31 @@ def test_remembered_survives_and_a_broken_file_is_put_aside(tmp_path: Path) -> N
     assert found == remembered.Remembered() and "kept as" in problem
     assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
     assert remembered.load(tmp_path) == (remembered.Remembered(), "")
+    (tmp_path / remembered.FILE).write_text("[1]", encoding="utf-8")
+    assert "workbench.broken-2" in remembered.load(tmp_path)[1]
+    assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_text_of_our_themes_has_enough_contrast(theme: object) -> None:
     made = theme.to_color_system().generate()  # type: ignore[attr-defined]
+    words = ("foreground", *(f"text-{one}" for one in ("success", "warning", "error", "accent")))
     for ground in ("background", "surface", "panel"):
         base = Color.parse(made[ground])
-        for name in ("foreground", "text-success", "text-warning", "text-error", "text-accent"):
+        for name in (*words, "text-primary"):
             colour = Color.parse(made[name])
             assert contrast(base, colour) >= 4.5, (theme, ground, name)
         muted = base.blend(Color.parse(made["foreground"]), 0.65)
         assert contrast(base, muted) >= 4.5, (theme, ground, "muted")
+    marked = {
+        "cursor": Color.parse(made["background"]).blend(Color.parse(made["primary"]), 0.3),
+        "flash": Color.parse(made["background"]).blend(Color.parse(made["success"]), 0.25),
+    }
+    for place, base in marked.items():
+        assert contrast(base, Color.parse(made["foreground"])) >= 4.5, (theme, place)
+    for ground in ("error", "accent", "block-cursor-background"):
+        base = Color.parse(made[ground])
+        assert contrast(base, base + base.get_contrast_text(0.87)) >= 4.5, (theme, ground, "on it")
     cold, warm = Color.parse(made["surface"]), Color.parse(made["primary"])
     for level in range(10):
         heat = cold.blend(warm, HEAT_STEP * level)

@@ -1,16 +1,13 @@
-"""Whole screens as text, at every layout; and that keys at random do no harm."""
+"""Whole screens as text, at every layout."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
-
-from kbench.tui import keys
 
 SCREENS = Path(__file__).with_name("screens")
 ALL_SIZES = [(20, 5), (60, 16), (80, 24), (120, 40), (200, 50)]
@@ -49,56 +46,6 @@ async def test_ascii_screen(accept: bool) -> None:
         await pilot.pause(1.1)
         await settle(pilot)
         compare("ascii-120x40", text_of(app), accept)
-
-
-def names() -> list[str]:
-    """Every key that means something, and some that mean nothing."""
-    table = [one for key in keys.TABLE for one in key.keys.split(",")]
-    letters = list("abcxyzKEG09_+=,'\"#:/()[]{}")
-    known = {"ctrl+q", "ctrl+d"}  # these two leave
-    return [one for one in dict.fromkeys(table + letters) if one not in known]
-
-
-async def random_keys(seed: int, size: tuple[int, int], count: int) -> None:
-    source = random.Random(seed)
-    choice = names()
-    async with bench(size) as (app, pilot, session):
-        await play(pilot)
-        for number in range(count):
-            key = source.choice(choice)
-            await pilot.press(key)
-            if number % 25 == 24:
-                wanted = source.choice(ALL_SIZES)
-                await pilot.resize_terminal(*wanted)
-            if number % 40 == 39:
-                session.die(-11)
-                session.restart(replay=False)
-        await settle(pilot)
-        assert app.is_running
-        for _ in range(4):
-            await pilot.press("escape")
-        await pilot.resize_terminal(120, 40)
-        while len(app.screen_stack) > 1:
-            app.pop_screen()
-            await pilot.pause()
-        running = session.running()
-        if running is not None:
-            session.finish(running)
-        await pilot.press("f2")
-        await submit(pilot, "1 + 1")
-        await settle(pilot)
-        assert "1 + 1" in text_of(app)
-
-
-@pytest.mark.parametrize("seed", range(2))
-async def test_random_keys_do_no_harm(seed: int) -> None:
-    await random_keys(seed, ALL_SIZES[2 + seed], 60)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 15))
-async def test_more_random_keys_do_no_harm(seed: int) -> None:
-    await random_keys(seed, ALL_SIZES[seed % 5], 200)
 
 
 async def test_no_colour_still_tells_state(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kbench.tui import screenshot
+from kbench.tui import keys, screenshot
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +22,9 @@ def words(svg: str) -> str:
     return "".join(unescape("".join(pieces)).replace("\xa0", " ").split())
 
 
-@pytest.mark.parametrize("line", [":dance now", ":press", ":type"])
+@pytest.mark.parametrize(
+    "line", [":dance now", ":press", ":type", ":size 80", ":size big", ":took", ":took long"]
+)
 def test_a_line_without_meaning_is_refused(line: str, tmp_path: Path) -> None:
     script = tmp_path / "bad.kbs"
     script.write_text(f"1 + 1\n{line}\n", encoding="utf-8")
@@ -62,10 +65,67 @@ def test_the_same_script_gives_the_same_picture(tmp_path: Path) -> None:
     assert "Value:w" in shown and "half[typed]" in shown
 
 
+PICTURES = sorted((ROOT / "docs").glob("*.kbs"))
+
+
 @pytest.mark.slow
-def test_the_readme_picture_is_what_its_script_draws(tmp_path: Path) -> None:
-    out = tmp_path / "workbench.svg"
-    command = [sys.executable, "-m", "kbench", "--screenshot", str(out), "--script"]
-    subprocess.run([*command, "docs/demo.kbs"], check=True, cwd=ROOT, timeout=120)
-    drawn, kept = out.read_text("utf-8"), (ROOT / "docs" / "workbench.svg").read_text("utf-8")
-    assert words(drawn) == words(kept), "draw docs/workbench.svg again (see docs/demo.kbs)"
+@pytest.mark.parametrize("script", PICTURES, ids=[one.stem for one in PICTURES])
+def test_pictures_are_what_their_scripts_draw(script: Path, tmp_path: Path) -> None:
+    out, kept = tmp_path / "drawn.svg", script.with_suffix(".svg")
+    again = f"{sys.executable} -m kbench --screenshot docs/{kept.name} --script docs/{script.name}"
+    command = [sys.executable, "-m", "kbench", "--screenshot", str(out), "--script", str(script)]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=300)
+    drawn, expected = out.read_text("utf-8"), kept.read_text("utf-8")
+    assert words(drawn) == words(expected), f"stale: {again}"
+    assert styles(drawn) == styles(expected), f"stale: {again}"
+
+
+def test_every_picture_is_shown_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
+    shown = re.findall(r"!\[[^\]]+\]\((\w+)\.svg\)", page)
+    assert sorted(shown) == [one.stem for one in PICTURES]
+    assert sorted(one.stem for one in (ROOT / "docs").glob("*.svg")) == sorted(shown)
+
+
+def test_the_keys_that_the_documentation_names_are_bound() -> None:
+    page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
+    bound = {one for key in keys.TABLE for one in key.keys.split(",")}
+    names = {"[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", ":": "colon"}
+    told = set(re.findall(r"`(\S|F\d+|\^[A-Z]|alt\+\w)`", page))
+    assert len(told) > 30
+    for one in told:
+        key = names.get(one, f"ctrl+{one[1].lower()}" if one[0] == "^" else one)
+        key = key.lower() if len(key) > 1 else key
+        assert key in bound or one in ("~", "!"), one
+
+
+def styles(svg: str) -> list[str]:
+    """The colours and faces of a picture's text and backgrounds, in the order of their names."""
+    return sorted(set(re.findall(r'(?:fill:|fill=")\s*(#[0-9a-f]{6})', svg)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "steps"),
+    [
+        (["1 + 1"], (120, 40), [("run", "1 + 1")]),
+        ([":size 90x20", "a\\nb", "# c", ""], (90, 20), [("run", "a\nb")]),
+        ([":took 3 0.5", ":press f1 x"], (120, 40), [("took", "3 0.5"), ("press", "f1 x")]),
+    ],
+)
+def test_scripts_are_read(lines: list[str], size: tuple[int, int], steps: list[Any]) -> None:
+    script = screenshot.parse(lines)
+    assert (script.size, script.steps) == (size, steps)
+
+
+def test_what_is_typed_goes_to_a_dialog_and_recorded_times_are_told(tmp_path: Path) -> None:
+    script = tmp_path / "a.kbs"
+    script.write_text(
+        ":took 125 50\nw = K.variable([1., 2.])\nK.eval(K.exp(K.sum(w * 2)))\n"
+        ":press alt+3 a\n:type K.max(w)\n:press enter f5\n",
+        encoding="utf-8",
+    )
+    shown = words(draw(tmp_path / "out.svg", script))
+    assert "125us" in shown and "K.max(w)" not in shown.split("Plan:")[1]
+    script.write_text(script.read_text("utf-8") + ":press alt+3\n", encoding="utf-8")
+    shown = words(draw(tmp_path / "out.svg", script))
+    assert "K.max(w)2" in shown

@@ -120,7 +120,7 @@ async def test_a_dead_kernel_keeps_everything_and_restarts_with_replay() -> None
         await settle(pilot)
         screen = text_of(app)
         assert ("restart", True) in session.log
-        assert "new kernel, 1 cells run again" in screen
+        assert "new kernel, 1 cell run again" in screen
         assert "Out[2]: later" in screen
         assert "the kernel died" not in screen
         assert prompt.text == "not sent yet"

@@ -36,6 +36,22 @@ def names() -> dict[str, Any]:
     }
 
 
+@pytest.fixture(autouse=True)
+def closed_inspectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever inspector a test makes listens no longer when the test is over."""
+    made: list[Inspector] = []
+    init = Inspector.__init__
+
+    def noted(self: Inspector, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        made.append(self)
+
+    monkeypatch.setattr(Inspector, "__init__", noted)
+    yield
+    for one in made:
+        one.close()
+
+
 @pytest.fixture
 def inspector(names: dict[str, Any]) -> Iterator[Inspector]:
     made = Inspector(names)

@@ -26,12 +26,64 @@ ROWS = [
     ("K.dot('é' and w, x)", {"x": "'é' and w", "y": "x"}),
     ("K.dot(\n    w,\n    x,\n)", {"x": "w", "y": "x"}),
     ("K.sum(x, axis=7)", {"x": "x"}),
+    ("K.dot(parts['w'], x)", {"x": "parts['w']", "y": "x"}),
+    ("K.dot(parts['all'][-1], x)", {"x": "parts['all'][-1]", "y": "x"}),
+    ("K.dot(holder.inner.w, x)", {"x": "holder.inner.w", "y": "x"}),
+    ("x + w @ x", {"x": "w", "y": "x"}),
+    ("f'{K.dot(w, x)}'", {"x": "w", "y": "x"}),
+    ("d = K.dot\nd(w, x)", {"x": "w", "y": "x"}),
+    ("h = x\nh += w", {"x": "h", "y": "w"}),
+    ("K.dot(日本, x)", {"x": "日本", "y": "x"}),
+]
+# What was called on the way: for each line its text, and what is marked in it.
+CHAINS = [
+    ("K.dot(w, x)", []),
+    ("def f(a):\n    return K.dot(a, x)\nf(w)", [("f(w)", ["w"])]),
+    (
+        "def f(a):\n    return K.dot(a, x)\ndef g(b):\n    c = f(b)\n    return c\nz = g(w)",
+        [("z = g(w)", ["w"]), ("    c = f(b)", ["b"])],
+    ),
+    ("def f():\n    return K.dot(w, x)\nz = 1 + f()", [("z = 1 + f()", ["f()"])]),
+    ("f = lambda a: K.dot(a, x)\nf(w)", [("f(w)", ["w"])]),
+    ("[K.dot(one, x) for one in (w,)]", []),
+    (
+        "def deco(fn):\n    def inner(*a):\n        return fn(*a)\n    return inner\n"
+        "@deco\ndef f(a):\n    return K.dot(a, x)\nf(w)",
+        [("f(w)", ["w"]), ("        return fn(*a)", ["fn(*a)"])],
+    ),
+    (
+        "class A:\n    def run(self, a):\n        return K.dot(a, x)\nA().run(w)",
+        [("A().run(w)", ["w"])],
+    ),
+]
+SUGGESTIONS = [
+    ("K.dot(w, x)", "K.dot(x, w) -> (32, 10)"),
+    ("K.dot(parts['w'], x)", "K.dot(x, parts['w']) -> (32, 10)"),
+    ("x * w", "K.dot(x, w)"),
+    ("x + K.zeros((32,))", "x + K.expand_dims(K.zeros((32,)), -1)"),
+    ("x + K.zeros((784, 32))", "x + K.transpose(K.zeros((784, 32)))"),
+    ("(x + 0) * w", "K.dot(x, y)"),
+    ("K.reshape(x, (3, 8))", "K.reshape(x, (-1, 8))"),
+    ("K.one_hot(x, 10)", 'K.cast(x, "int32")'),
+    ("K.set_value(w, np.zeros((10, 784)))", "np.zeros((10, 784)).T"),
+    ("K.maximum(x, side)", "K.maximum(x, K.expand_dims(side, -1))"),
+    ("K.concatenate([x, K.zeros((5, 784))])", "axis=0"),
+    (
+        "K.batch_dot(K.zeros((4, 5, 6)), K.zeros((4, 7, 6)), axes=(2, 1))",
+        "K.batch_dot(K.zeros((4, 5, 6)), K.zeros((4, 7, 6)), axes=(2, 2))",
+    ),
+    ("K.conv2d(K.zeros((2, 3, 8, 8)), K.zeros((3, 3, 3, 4)))", 'data_format="channels_first"'),
+    ("K.categorical_crossentropy(side, x)", "K.sparse_categorical_crossentropy(side, x)"),
+    ("f = K.function([x], [x])\nf([np.zeros((784, 32))])", "value.T"),
+    ("f = K.function([row], [row])\nf([np.zeros(784)])", "value[None]"),
+    ("x + K.zeros((7, 7))", None),
 ]
 
 
 class Holder:
     def __init__(self, w: Any) -> None:
         self.w = w
+        self.inner = self
 
 
 def failure(code: str) -> BaseException:
@@ -39,7 +91,17 @@ def failure(code: str) -> BaseException:
     name = f"<cell {abs(hash(code))}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     w = K.variable(np.zeros((784, 10)), name="w")
-    names = {"K": K, "x": K.placeholder((32, 784), name="x"), "w": w, "holder": Holder(w)}
+    names = {
+        "K": K,
+        "np": np,
+        "x": K.placeholder((32, 784), name="x"),
+        "w": w,
+        "日本": w,
+        "holder": Holder(w),
+        "parts": {"w": w, "all": [1, w]},
+        "side": K.placeholder((32,), name="side"),
+        "row": K.placeholder((None, 784), name="row"),
+    }
     try:
         exec(compile(code, name, "exec"), names)
     except Exception as error:
@@ -59,6 +121,56 @@ def test_operands_are_found_in_the_source(code: str, wanted: dict[str, str]) -> 
     for one in wanted.values():
         assert any(one in line for line in detail["drawing"])
     assert detail["reason"] and detail["text"].startswith(str(detail["function"]))
+
+
+@pytest.mark.parametrize(("code", "wanted"), CHAINS, ids=[code for code, _ in CHAINS])
+def test_the_calls_on_the_way(code: str, wanted: list[tuple[str, list[str]]]) -> None:
+    detail = errors.detail(failure(code))
+    found = [
+        (one["source"], [one["source"][start:end] for start, end in one["marks"]])
+        for one in detail["chain"]
+        if "exec(compile" not in one["source"]  # the test's own
+    ]
+    assert found == wanted and detail["skipped"] == 0
+    assert "K.dot(" in detail["source"][0]
+
+
+def test_of_a_long_way_the_ends_are_told() -> None:
+    code = "def f(n):\n    return f(n - 1) if n else K.dot(w, x)\nf(60)"
+    detail = errors.detail(failure(code))
+    assert len(detail["chain"]) == 6 and detail["skipped"] == 56
+    assert detail["chain"][1]["source"] == "f(60)"
+
+
+@pytest.mark.parametrize(("code", "wanted"), SUGGESTIONS, ids=[code for code, _ in SUGGESTIONS])
+def test_what_would_fit_is_said_in_the_users_names(code: str, wanted: str | None) -> None:
+    assert errors.detail(failure(code))["suggestion"] == wanted
+
+
+def test_how_to_feed_is_said() -> None:
+    found = errors.detail(failure("K.eval(row)"))["suggestion"]
+    assert found.startswith("K.function([row") and found.endswith("], [...])([value])")
+
+
+def test_a_chain_of_methods_is_found_by_its_line() -> None:
+    detail = errors.detail(failure("y = (K\n    .dot(\n        w, x))"))
+    assert [one["line"] for one in detail["operands"]] == [2, 2]
+
+
+def test_an_expression_without_operands_is_marked() -> None:
+    drawn = errors.detail(failure("y = 0\nz = y or K.variable('text')"))["drawing"]
+    assert drawn == ["z = y or K.variable('text')", "         ^^^^^^^^^^^^^^^^^^"]
+
+
+def test_wide_characters_take_two_cells() -> None:
+    lines = errors.detail(failure("K.dot('日本' and w, x)"))["drawing"]
+    assert lines[1].startswith("      " + "|" + " " * 13 + "+--")
+
+
+def test_told_draws_what_it_can_and_else_says_it() -> None:
+    assert "      +--" in errors.told(failure("K.dot(w, x)"))
+    assert errors.told(failure("K.variable('text')")).startswith("variable: <U4")
+    assert errors.told(ValueError("words")) == "words"
 
 
 def test_the_drawing_points_at_the_first_letter() -> None:

@@ -67,9 +67,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("held", "name", "words"), REFUSED)
-def test_refused_and_nothing_left_behind(
-    tmp_path: Path, held: Any, name: str, words: str
-) -> None:
+def test_refused_and_nothing_left_behind(tmp_path: Path, held: Any, name: str, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         export.value(held, tmp_path / name)
     assert list(tmp_path.iterdir()) == []

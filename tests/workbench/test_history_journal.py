@@ -26,8 +26,13 @@ def test_history_outlives_its_session_and_drops_repetitions(tmp_path: Path) -> N
     second.close()
 
 
-SEARCHES = [("dot", ["K.dot(y)", "K.dot(x)"]), ("dot x", ["K.dot(x)"]), ("100%", ["x = '100%'"]),
-            ("_", ["a_b = 1"]), ("nothing", [])]
+SEARCHES = [
+    ("dot", ["K.dot(y)", "K.dot(x)"]),
+    ("dot x", ["K.dot(x)"]),
+    ("100%", ["x = '100%'"]),
+    ("_", ["a_b = 1"]),
+    ("nothing", []),
+]
 
 
 @pytest.mark.parametrize(("words", "wanted"), SEARCHES)
@@ -138,7 +143,9 @@ def test_streams_keep_their_order(tmp_path: Path) -> None:
         out.add(1, name, text)
     out.close(1)
     assert [(one.name, one.text) for one in shown] == [
-        ("stdout", "a"), ("stderr", "b"), ("stdout", "c")
+        ("stdout", "a"),
+        ("stderr", "b"),
+        ("stdout", "c"),
     ]
 
 

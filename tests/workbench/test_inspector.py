@@ -49,9 +49,7 @@ def test_no_code_of_the_users_objects_runs(inspector: Inspector) -> None:
     assert Loud.touched == []
 
 
-def test_last_fed_shape_appears_after_a_run(
-    inspector: Inspector, names: dict[str, Any]
-) -> None:
+def test_last_fed_shape_appears_after_a_run(inspector: Inspector, names: dict[str, Any]) -> None:
     assert rows(inspector)["x"]["last"] is None
     names["f"]([np.zeros((7, 4))])
     assert rows(inspector, names=["x"])["x"]["last"]["shape"] == [7, 4]
@@ -123,9 +121,7 @@ def test_windows_of_variables_and_arrays(inspector: Inspector) -> None:
     assert ask(inspector, "window", name="data")["cells"] == [["1", "NaN"], ["Inf", "4"]]
 
 
-def test_items_of_a_list_are_told_and_shown(
-    inspector: Inspector, names: dict[str, Any]
-) -> None:
+def test_items_of_a_list_are_told_and_shown(inspector: Inspector, names: dict[str, Any]) -> None:
     names["out"] = names["f"]([np.ones((2, 4))])
     row = rows(inspector, names=["out"])["out"]
     assert row["text"] == "list of 1: float32[2, 4]"

@@ -86,10 +86,10 @@ def test_a_refused_queued_setting_is_told(names: dict[str, Any]) -> None:
         inspector.close()
 
 
-def test_the_plan_shows_the_last_recorded_run(
-    inspector: Inspector, names: dict[str, Any]
-) -> None:
-    assert ask(inspector, "plan") == {"recording": False, "functions": [], "run": None}
+def test_the_plan_shows_the_last_recorded_run(inspector: Inspector, names: dict[str, Any]) -> None:
+    told = ask(inspector, "plan")
+    assert not told["recording"] and told["functions"] == told["runs"] == []
+    assert told["run"] is None
     ask(inspector, "plan", record=True)
     names["f"]([np.zeros((2, 4))])
     found = ask(inspector, "plan", function="plus_one")

@@ -70,7 +70,10 @@ def test_layers_and_weights_are_parts(made: Any) -> None:
     assert layers["model/3"]["sources"] == ["first", "second"]
     norm = parts(inspector, "model/4")
     assert [row["label"] for row in norm.values()] == [
-        "gamma", "beta", "moving_mean", "moving_variance",
+        "gamma",
+        "beta",
+        "moving_mean",
+        "moving_variance",
     ]
     assert [row["trainable"] for row in norm.values()] == [True, True, False, False]
     value = model.layers[4].get_weights()[1]
@@ -141,8 +144,21 @@ def test_a_weight_has_a_window_and_statistics(made: Any) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["model/9", "model/w0", "model/1/w9", "model/1/0", "model/", "model/x", "model//1",
-     "model/-1", "model/1/w0/0", "count/0", "none/1", "model/" + "9" * 40, "model/1/w²"],
+    [
+        "model/9",
+        "model/w0",
+        "model/1/w9",
+        "model/1/0",
+        "model/",
+        "model/x",
+        "model//1",
+        "model/-1",
+        "model/1/w0/0",
+        "count/0",
+        "none/1",
+        "model/" + "9" * 40,
+        "model/1/w²",
+    ],
 )
 def test_what_is_no_part_is_refused(made: Any, address: str) -> None:
     inspector = made(model=keras_loaded.residual(), count=3)
@@ -182,13 +198,15 @@ def unbuilt(layers: Any, models: Any) -> Any:
 
 def recurrent(layers: Any, models: Any) -> Any:
     cells = [layers.LSTMCell(3), layers.GRUCell(2)]
-    return models.Sequential([
-        layers.Embedding(9, 4, input_length=5),
-        layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
-        layers.TimeDistributed(layers.Dense(4)),
-        layers.TimeDistributed(layers.BatchNormalization()),
-        layers.RNN(cells),
-    ])
+    return models.Sequential(
+        [
+            layers.Embedding(9, 4, input_length=5),
+            layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+            layers.TimeDistributed(layers.Dense(4)),
+            layers.TimeDistributed(layers.BatchNormalization()),
+            layers.RNN(cells),
+        ]
+    )
 
 
 def shared(layers: Any, models: Any) -> Any:
@@ -271,8 +289,13 @@ def test_what_is_no_list_and_no_tensor_does_no_harm(made: Any) -> None:
     model = keras_loaded.residual()
     layer = model.layers[1]
     broken = {
-        "_layers": 3, "_inbound_nodes": [1, object()], "_trainable_weights": {"a": 1},
-        "trainable": None, "name": 5, "dtype": [1], "cells": (model, None, layer),
+        "_layers": 3,
+        "_inbound_nodes": [1, object()],
+        "_trainable_weights": {"a": 1},
+        "trainable": None,
+        "name": 5,
+        "dtype": [1],
+        "cells": (model, None, layer),
     }
     for key, value in broken.items():
         kept = vars(layer).get(key)
@@ -346,8 +369,10 @@ def test_a_models_graph_shows_its_layers_only(made: Any) -> None:
 def test_a_part_of_two_models_is_shown_in_the_one_asked_for(made: Any) -> None:
     keras = keras_loaded.load()
     dense = keras.layers.Dense(3)
-    one, two = (keras.models.Sequential([keras.layers.Activation("relu", input_shape=(4,)), dense])
-                for _ in range(2))
+    one, two = (
+        keras.models.Sequential([keras.layers.Activation("relu", input_shape=(4,)), dense])
+        for _ in range(2)
+    )
     graph = ask(made(two=two), "graph", name="two/1")
     assert [row["name"] for row in graph["layers"][:2]] == [dense.name, two.layers[0].name]
     assert keras_models.facts(dense, one)["sources"] == [one.layers[0].name]

@@ -181,7 +181,8 @@ def test_a_killed_kernel_loses_nothing_typed_or_shown(fresh: Watched) -> None:
     assert fresh.session.ask("summary")["error"]["kind"] == "kernel"
     assert fresh.session.complete("fir", 3).matches == []
     rows = journal.read(fresh.session.journal.path)
-    assert ["CellStarted", "Stream", "CellDone", "Died"] == [row["event"] for row in rows[-4:]]
+    kinds = [row["event"] for row in rows[-5:]]
+    assert kinds == ["CellStarted", "Queued", "Stream", "CellDone", "Died"]
     fresh.session.restart(replay=True)
     assert fresh.session.ready(WAIT)
     assert fresh.done(waiting).ok
@@ -233,20 +234,23 @@ time.sleep(60)
     assert fresh.session.ready(WAIT) and fresh.done(cell).status == "lost"
 
 
-def test_exit_is_the_front_ends_to_decide(kernel: Watched) -> None:
-    kernel.run("exit()")
-    kernel.until(lambda: kernel.of(events.ExitAsked))
-    assert kernel.run("1")[1].ok
+@pytest.mark.parametrize("code", ["exit()", "quit()", "get_ipython().ask_exit()"])
+def test_exit_is_the_front_ends_to_decide(kernel: Watched, code: str) -> None:
+    asked = len(kernel.of(events.ExitAsked))
+    kernel.run(f"{code}\nimport asyncio\nawait asyncio.sleep(0.3)")  # lets the kernel's loop turn
+    kernel.until(lambda: len(kernel.of(events.ExitAsked)) == asked + 1)
+    assert kernel.run("1")[1].ok and not kernel.of(events.Died)
 
 
 def test_hostile_names_and_objects_do_not_stop_the_inspector(kernel: Watched) -> None:
-    kernel.run(
+    _, done = kernel.run(
         "class Bad:\n"
         "    def __getattribute__(self, name): raise RuntimeError\n"
         "    def __len__(self): raise RuntimeError\n"
         "bad = Bad()\n"
         "globals()['a\\x1b[31m'] = 1"
     )
+    assert done.ok
     rows = {row["key"]: row for row in kernel.session.ask("summary")["data"]["rows"]}
     assert rows["bad"]["kind"] == "object" and rows["a\x1b[31m"]["name"] == r"a\x1b[31m"
 

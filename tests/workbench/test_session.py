@@ -11,7 +11,9 @@ import pytest
 from session_helpers import WAIT, Watched, make
 
 from kbench.workbench import events, journal
-from kbench.workbench.session import KernelSession, LocalSession, Session
+from kbench.workbench.base import Session
+from kbench.workbench.local import LocalSession
+from kbench.workbench.session import KernelSession
 
 
 @pytest.fixture(scope="module", params=[KernelSession, LocalSession], ids=["kernel", "local"])
@@ -56,7 +58,9 @@ def test_a_shape_error_is_drawn_in_the_users_expression(both: Watched) -> None:
     (error,) = both.of(events.Error, cell)
     detail = error.detail
     assert (detail["kind"], detail["function"], detail["source"]) == (
-        "ShapeError", "dot", ["K.dot(w, x)"]
+        "ShapeError",
+        "dot",
+        ["K.dot(w, x)"],
     )
     spans = {one["role"]: (one["start"], one["end"]) for one in detail["operands"]}
     assert spans == {"x": (6, 7), "y": (9, 10)}
@@ -101,7 +105,8 @@ def test_an_interrupted_cell_says_so(both: Watched) -> None:
         both.session.interrupt()
         done = both.done(cell)
     assert done.status == "interrupted" and not done.ok
-    assert both.run("1")[1].ok
+    following = both.run("1")[1]
+    assert following.ok and done.count is not None and following.count == done.count + 1
 
 
 def test_restart_forgets_and_replays(both: Watched) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from kbench.engine import describe, statistics
+from kbench.engine import describe, statistics, windows
 from kbench.engine.errors import ArgumentError
 from kbench.workbench import summary
 
@@ -109,7 +109,7 @@ def test_any_array_has_a_row_a_line_and_a_window(values: np.ndarray) -> None:
     assert summary.line(values, ascii=True).isascii()
     assert summary.text(values)
     if values.size:
-        window = describe.window(values)
+        window = windows.window(values)
         assert np.shape(window["heat"]) == np.shape(window["cells"])
 
 
@@ -147,7 +147,7 @@ def test_other_dtypes_are_refused_politely(values: np.ndarray) -> None:
     row = describe.array(values)
     assert "no statistics" in row["refused"]
     assert "no statistics" in summary.line(values)
-    cells = describe.window(values)["cells"]
+    cells = windows.window(values)["cells"]
     assert len(cells[0]) == values.size and all(isinstance(one, str) for one in cells[0])
 
 
@@ -207,7 +207,7 @@ def test_window_shape_and_cells(
     shape: tuple[int, ...], options: dict, wanted: tuple[int, int]
 ) -> None:
     values = np.arange(float(np.prod(shape))).reshape(shape)
-    row = describe.window(values, **options)
+    row = windows.window(values, **options)
     assert (len(row["cells"]), row["cols"][1] - row["cols"][0]) == wanted
     assert np.shape(row["heat"]) == np.shape(row["cells"])
     for i, line in enumerate(row["cells"]):
@@ -234,19 +234,27 @@ def test_window_shape_and_cells(
 )
 def test_window_refuses(options: dict, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        describe.window(np.zeros((2, 300, 300)), **options)
+        windows.window(np.zeros((2, 300, 300)), **options)
 
 
 def test_heat_marks_what_is_not_finite_and_takes_limits() -> None:
     values = np.array([[0.0, np.nan, 1e308, -1e308]])
-    assert describe.window(values)["heat"] == [[5, None, 9, 0]]
-    assert describe.window(values, limits=(0.0, 1.0))["heat"] == [[0, None, 9, 0]]
+    assert windows.window(values)["heat"] == [[5, None, 9, 0]]
+    assert windows.window(values, limits=(0.0, 1.0))["heat"] == [[0, None, 9, 0]]
 
 
 @pytest.mark.parametrize(
     ("count", "wanted"),
-    [(0, "0 B"), (8, "8 B"), (8192, "8 kB"), (31360, "31 kB"), (3_250_000, "3.1 MB"),
-     (1023.9 * 1024, "1 MB"), (5 * 2**40, "5 TB"), (9 * 2**60, "9437184 TB")],
+    [
+        (0, "0 B"),
+        (8, "8 B"),
+        (8192, "8 kB"),
+        (31360, "31 kB"),
+        (3_250_000, "3.1 MB"),
+        (1023.9 * 1024, "1 MB"),
+        (5 * 2**40, "5 TB"),
+        (9 * 2**60, "9437184 TB"),
+    ],
 )
 def test_size(count: int, wanted: str) -> None:
     assert describe.size(int(count)) == wanted

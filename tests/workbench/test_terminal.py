@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from kbench.workbench import events, output
-from kbench.workbench.base import KEPT_TEXT, Cell, _keep_text
-from kbench.workbench.terminal import _draw, joined, overwrite, settled, visible_length
+from kbench.workbench import events, output, terminal
+from kbench.workbench.base import Cell
+from kbench.workbench.keeping import KEPT_TEXT, keep_text
+from kbench.workbench.terminal import _draw, joined, latest, overwrite, settled, visible_length
 
 BAR = "{0:4}/2000 [{1:.<30}] - ETA: 1s - loss: {2:.4f}"
 
@@ -68,17 +69,47 @@ def test_a_long_training_is_not_cut_for_its_bars() -> None:
     """An hour of bars is a few lines; what is cut is what stays, not what was redrawn."""
     shown: list[events.Stream] = []
     gathered = output.Output(shown.append, None)
-    for _ in range(60):
-        for text in bars(600):
-            gathered.add(1, "stdout", text)
-        gathered.add(1, "stdout", "\n")
+    printed = [*bars(600), "\n"] * 60
+    for text in printed:
+        gathered.add(1, "stdout", text)
     gathered.close(1)
-    printed = "".join(one.text for one in shown)
-    assert len(printed) > 2 * output.CHARACTER_LIMIT
+    assert sum(map(len, printed)) > 2 * output.CHARACTER_LIMIT
+    lines = "".join(one.text for one in shown).split("\n")
+    assert [overwrite(line) for line in lines] == [overwrite(bars(600)[-1])] * 60 + [""]
     assert not [one for one in shown if one.name == "notice"]
     gathered.add(2, "stdout", "x\n" * (output.LINE_LIMIT + 1))
     gathered.close(2)
     assert any(one.name == "notice" for one in shown)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_old_redrawings_of_plain_text_are_dropped_without_a_trace(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "_REDRAWN", 0)
+    source = random.Random(seed)
+    before, text = (
+        "".join(source.choice(["ab", "cdefg", "h", "\r", "\n"]) for _ in range(30)) for _ in "12"
+    )
+    assert len(latest(text)) <= len(text) + 20
+    whole, short = before + text + "\rz", before + latest(text) + "\rz"
+    assert list(map(overwrite, short.split("\n"))) == list(map(overwrite, whole.split("\n")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[31m####\x1b[0m" + "\r\x1b[31m####\r\x1b[32m....\x1b[0m" * 500,
+        "\x1b[31m" + ("y" * 40 + "\r") * 500 + "z" * 40,
+        "\x1b[31m" + "#" * 9000,
+        "x" * 9000 + "\r\n" + "\x1b[1my",
+        "\x1b[1m" + ("y" * 40 + "\r") * 500 + "\nz",
+        "ab\b" * 3000,
+    ],
+)
+def test_coloured_redrawings_end_in_the_same_colours(text: str) -> None:
+    short = latest(text)
+    assert [_draw(one) for one in short.split("\n")] == [_draw(one) for one in text.split("\n")]
 
 
 def test_lengths_add_up_to_what_stays() -> None:
@@ -91,10 +122,10 @@ def test_lengths_add_up_to_what_stays() -> None:
 
 def test_a_notebook_of_the_session_keeps_the_last_bar() -> None:
     cell = Cell(1, "model.fit()")
-    _keep_text(cell, events.Stream(1, "stdout", "Epoch 1/2\n"))
+    keep_text(cell, events.Stream(1, "stdout", "Epoch 1/2\n"))
     for text in bars(2_000):
-        _keep_text(cell, events.Stream(1, "stdout", text))
-    _keep_text(cell, events.Stream(1, "stdout", "\nEpoch 2/2\n"))
+        keep_text(cell, events.Stream(1, "stdout", text))
+    keep_text(cell, events.Stream(1, "stdout", "\nEpoch 2/2\n"))
     assert "".join(one.text for one in cell.outputs) == (
         "Epoch 1/2\n" + overwrite("".join(bars(2_000))) + "\nEpoch 2/2\n"
     )

@@ -1,0 +1,102 @@
+"""Graphs in notebooks: shapes on the edges, nothing evaluated, folded where they are big."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from seen import Reader, settled, text_of
+
+from kbench import backend as K
+from kbench.notebook import GraphView
+from kbench.notebook.graph_layout import laid_out, layers
+from kbench.notebook.graph_view import DRAWN, drawn
+from kbench.notebook.markup import LIMIT
+
+
+@pytest.fixture
+def names() -> dict[str, Any]:
+    x = K.placeholder((None, 3), name="x")
+    w = K.variable(np.ones((3, 2)), name="w")
+    return {"x": x, "w": w, "loss": K.mean(K.square(K.dot(x, w)))}
+
+
+def test_graph_has_shapes_on_its_edges_and_a_list(names: dict[str, Any]) -> None:
+    part = GraphView("loss", names)
+    reader = Reader()
+    reader.feed(part.html)
+    pictures = [attributes for tag, attributes in reader.tags if tag == "svg"]
+    assert len(pictures) == 1 and pictures[0]["role"] == "img" and pictures[0]["aria-label"]
+    tags = [tag for tag, _ in reader.tags]
+    assert "desc" in tags and "title" in tags and "li" in tags
+    shown = text_of(part.html)
+    assert "float32[?, 2]" in shown and "w float32[3, 2]" in shown and "takes" in shown
+    assert "graph of loss" in part._label() and "dot" in part._label()
+    assert not re.search(r"#[0-9a-f]{3,6}|rgb|url\(|id=", part.html.split("</style>")[1])
+    part.close()
+
+
+def test_graph_is_not_evaluated_and_follows_what_ran() -> None:
+    total = K.variable(0.0)
+    x = K.placeholder((None,), name="x")
+    names = {"step": K.function([x], [K.sum(x)], [K.update_add(total, 1.0)]), "y": K.log(x)}
+    part = GraphView("y", names)
+    part._repr_mimebundle_()
+    assert K.get_value(total) == 0.0 and "last" not in part.html.split("</style>")[1]
+    K.function([x], [names["y"]])([np.array([0.0, 1.0])])
+    settled("last [2]", part)
+    part.chosen.value = "step"
+    settled("sum", part)
+    part.close()
+
+
+def test_big_graph_is_folded_and_bounded() -> None:
+    x = K.placeholder((4,), name="x")
+    y = x
+    for number in range(300):
+        y = K.tanh(y + (x if number % 7 == 0 else 1.0))
+    part = GraphView(namespace={"y": y})
+    assert "folded" in text_of(part.html) and len(part._portrait().encode()) <= LIMIT
+    assert 1 < len(drawn(part._folds)) <= 30
+    part.all_button.click()
+    assert 30 < len(drawn(part._folds)) <= DRAWN and len(part.html.encode()) <= 60_000
+    part.none_button.click()
+    assert len(drawn(part._folds)) == 1
+    part.node.value = part._folds.roots[0]
+    part.fold_button.click()
+    assert len(drawn(part._folds)) == 2
+    part.find.value = "placeholder"
+    assert "no node has" in part.html or part.node.value is not None
+    part.find.value = "nothing of this"
+    assert "no node has" in text_of(part.html)
+    part.close()
+
+
+@pytest.mark.parametrize(
+    "inputs, expected",
+    [
+        ({}, {}),
+        ({0: []}, {0: 0}),
+        ({0: [], 1: [0], 2: [0, 1]}, {0: 0, 1: 1, 2: 2}),
+        ({0: [], 1: [0], 2: [1], 3: [], 4: [2, 3]}, {0: 0, 1: 1, 2: 2, 3: 2, 4: 3}),
+    ],
+)
+def test_layers(inputs: dict[int, list[int]], expected: dict[int, int]) -> None:
+    assert layers(inputs) == expected
+
+
+def test_nodes_do_not_overlap() -> None:
+    rng = np.random.default_rng(1)
+    for count in (2, 9, 40):
+        inputs = {
+            key: [int(one) for one in rng.choice(key, min(key, 3), replace=False)] if key else []
+            for key in range(count)
+        }
+        found = laid_out(inputs)
+        assert all(found.layer[one] < found.layer[key] for key in inputs for one in inputs[key])
+        for layer in range(found.layers):
+            row = sorted(found.place[key] for key in inputs if found.layer[key] == layer)
+            assert all(b - a > 0.99 for a, b in zip(row, row[1:], strict=False))
+            assert not row or (row[0] >= 0.49 and row[-1] <= found.width - 0.49)

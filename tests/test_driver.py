@@ -1,0 +1,181 @@
+"""The threads that share a kernel's items: every item once, by any number of threads, and again."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_helpers import compiled_at_once, kernel
+
+from kbench.engine import config, threads
+from kbench.engine.kernels import Input, Program, Statement, driver, native
+from kbench.engine.kernels.background import service
+from kbench.engine.kernels.binding import Binding
+
+__all__ = ["compiled_at_once"]
+
+COUNTING = Program((Input("int64", (True,)),), (Statement("a0 + 1", "int64"),), (0,))
+"""In place: an item that is run twice counts two, one that is left out none."""
+
+
+@functools.cache
+def _pools():
+    kernel(COUNTING)
+    module = service.job("driver").module
+    return {"own": driver.Pool(module), "executors": driver.Executors(module)}
+
+
+@pytest.fixture(scope="module")
+def pools():
+    return _pools()
+
+
+def _count(pool, items, count, first=0, repeats=1):
+    """Let a pool add one to each item; gives the items."""
+    x = np.zeros(items, np.int64)
+    params, _ = Binding(COUNTING, (items,)).parameters([x], [x])
+    address = kernel(COUNTING)._job.address
+    for _ in range(repeats):
+        pool.run(address, params.__array_interface__["data"][0], first, items, count)
+    return x
+
+
+@pytest.mark.parametrize("kind", ["own", "executors"])
+@pytest.mark.parametrize("count", [2, 3, 8, 17])
+@pytest.mark.parametrize("items", [1, 2, 7, 64, 65, 1000, 300_001])
+def test_every_item_is_run_once(pools, kind, count, items):
+    np.testing.assert_array_equal(_count(pools[kind], items, count), 1)
+
+
+def test_a_range_may_begin_anywhere(pools):
+    for kind in pools:
+        x = _count(pools[kind], 1000, 3, first=399)
+        assert x[:399].sum() == 0 and (x[399:] == 1).all()
+
+
+def test_nothing_is_no_work(pools):
+    assert len(_count(pools["own"], 0, 2)) == 0
+
+
+@given(items=st.integers(0, 5000), count=st.integers(2, 9), repeats=st.integers(1, 20))
+def test_threads_that_come_late_disturb_nothing(items, count, repeats):
+    pool = _pools()["own"]
+    np.testing.assert_array_equal(_count(pool, items, count, repeats=repeats), repeats)
+
+
+def test_many_short_runs_in_a_row(pools):
+    assert (_count(pools["own"], 129, 4, repeats=20_000) == 20_000).all()
+
+
+def test_fewer_threads_than_before(pools):
+    for count in (5, 2, 4, 3):
+        assert (_count(pools["own"], 10_001, count, repeats=50) == 50).all()
+
+
+def test_callers_take_turns():
+    x = [np.zeros(200_001, np.int64) for _ in range(4)]
+    run = kernel(COUNTING).run
+
+    def work(mine):
+        for _ in range(100):
+            run([mine], [mine], mine.shape)
+
+    workers = [threading.Thread(target=work, args=(mine,)) for mine in x]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert all((mine == 100).all() for mine in x)
+
+
+def test_one_thread_needs_no_others(monkeypatch):
+    monkeypatch.setattr(service.driver, "_pool", None)
+    before = config.num_threads()
+    x = np.zeros(500_000, np.int64)
+    try:
+        config.set_num_threads(1)
+        kernel(COUNTING).run([x], [x], x.shape)
+    finally:
+        config.set_num_threads(before)
+    assert (x == 1).all()
+
+
+def test_without_posix_threads_the_standard_library_serves(monkeypatch):
+    def refused(module):
+        raise AttributeError("pthread_mutex_lock")
+
+    monkeypatch.setattr(driver, "Pool", refused)
+    made = driver.Driver(service.job("driver").module)
+    x = np.zeros(500_000, np.int64)
+    params, _ = Binding(COUNTING, x.shape).parameters([x], [x])
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    made.run(kernel(COUNTING)._job.address, params, 0, x.size, True)
+    assert (x == 1).all()
+
+
+# ------------------------------------------------------------------ functions of Python
+
+
+class Special(np.ndarray):
+    """A user's own kind of array."""
+
+
+def _arrays():
+    block = np.arange(24.0).reshape(4, 6)
+    yield from (block, block[1:, 2:], block[::-1], block.T, block[:0], block[1, 2, None])
+    yield from (block.astype("float16"), np.zeros((), bool), block.view(Special)[2:])
+    read_only = np.frombuffer(b"12345678", np.uint8)
+    yield from (read_only, np.broadcast_to(read_only, (3, 8)), np.zeros(3, "U2"))
+
+
+def test_addresses_are_what_arrays_say():
+    kernel(COUNTING)
+    assert native._address is not native.slow_address
+    for array in _arrays():
+        want = array.__array_interface__["data"][0]
+        assert native.address_of(array) == native.slow_address(array) == want
+
+
+@pytest.mark.parametrize(
+    "thing", [None, 5, [1.0], b"123", memoryview(b"123")], ids=lambda one: type(one).__name__
+)
+def test_only_arrays_have_addresses(thing):
+    kernel(COUNTING)
+    with pytest.raises(SystemError):
+        native.address_of(thing)
+
+
+def test_a_short_call_takes_a_kernel_and_its_parameters():
+    address = kernel(COUNTING)._job.address
+    call = service.driver._short
+    x = np.zeros(9, np.int64)
+    params, _ = Binding(COUNTING, x.shape).parameters([x], [x])
+    before = sys.getrefcount(params), sys.getrefcount(x)
+    given = [call(address, params, np.int64(2), 9) for _ in range(100)]
+    after = sys.getrefcount(params), sys.getrefcount(x)
+    assert given == [None] * 100 and before == after
+    assert (x[:2] == 0).all() and (x[2:] == 100).all()
+    wrong = [(), (address,), (address, params, 0), (address, [1], 0, 9), (0, params, 0, 9)]
+    wrong += [(address, params, -1, 9), (address, params, 0, -9), (address, params, 0, 9, 0)]
+    for arguments in wrong:
+        with pytest.raises(SystemError):
+            call(*arguments)
+    with pytest.raises(TypeError):
+        call(address, params, 0, "9")
+    assert (x[2:] == 100).all()
+
+
+def test_other_interpreters_take_the_long_way(monkeypatch):
+    kernel(COUNTING)
+    monkeypatch.setattr(native, "_begin_as_expected", lambda: False)
+    made = driver.Driver(service.job("driver").module)
+    assert made._short == made._by_ctypes
+    x = np.zeros(9, np.int64)
+    params, _ = Binding(COUNTING, x.shape).parameters([x], [x])
+    made.run(kernel(COUNTING)._job.address, params, 0, 9, False)
+    assert (x == 1).all()

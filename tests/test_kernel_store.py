@@ -1,0 +1,306 @@
+"""The files of compiled kernels: what damages them, what they depend on, how they are linked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from kernel_helpers import compiled_at_once
+from test_kernel_service import COUNTS, HERE, run_script
+
+from kbench.engine.kernels import image, loading, store
+
+__all__ = ["compiled_at_once"]
+
+HEADER = {"form": "image", "entries": {}, "bases": [], "externals": {}, "numbers": {}}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    return store.folder()
+
+
+# ------------------------------------------------------------------ damage
+
+
+def test_what_is_stored_is_read(folder):
+    store.write("one", "k", HEADER, b"code")
+    header, code = store.read("one", "k")
+    assert code == b"code" and header == {**HEADER, "key": "k"}
+    assert store.read("one", "other") is None and store.read("other", "k") is None
+
+
+def _flip(data, place):
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[:-1],
+    "cut early": lambda data: data[:20],
+    "longer": lambda data: data + b"\0",
+    "another format": lambda data: _flip(data, 3),
+    "checksum": lambda data: _flip(data, 20),
+    "length": lambda data: _flip(data, 49),
+    "header": lambda data: _flip(data, 60),
+    "code": lambda data: _flip(data, len(data) - 1),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_is_removed(folder, kind):
+    store.write("one", "k", HEADER, b"code" * 10)
+    path = store.code_path("one", "k")
+    path.write_bytes(DAMAGE[kind](path.read_bytes()))
+    assert store.read("one", "k") is None
+    assert not path.exists()
+
+
+def test_every_flipped_bit_is_noticed(folder):
+    store.write("one", "k", HEADER, b"code")
+    path = store.code_path("one", "k")
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(_flip(whole, place))
+        assert store.read("one", "k") is None, place
+
+
+def test_a_renamed_file_is_not_believed(folder):
+    store.write("one", "k", HEADER, b"code")
+    os.replace(store.code_path("one", "k"), store.code_path("one", "m"))
+    assert store.read("one", "m") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
+def test_a_file_that_others_may_write_is_not_run(folder):
+    store.write("one", "k", HEADER, b"code")
+    store.code_path("one", "k").chmod(0o666)
+    assert store.read("one", "k") is None
+
+
+def test_damaged_files_are_compiled_anew(tmp_path):
+    run_script(tmp_path, "wait")
+    files = sorted(tmp_path.rglob("*.kernel"))
+    assert len(files) == 2
+    for path in files:
+        path.write_bytes(DAMAGE["code"](path.read_bytes()))
+    assert run_script(tmp_path, "wait", COUNTS) == (["2", "0", "0"], "")
+    assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
+
+
+def _fail(*arguments, **options):
+    raise OSError(30, "Read-only file system")
+
+
+def test_a_cache_that_can_only_be_read_is_read(folder, monkeypatch):
+    for name in ("one", "damaged"):
+        store.write(name, "k", HEADER, b"code")
+        store.write_source(name, "k", "text")
+    store.code_path("damaged", "k").write_bytes(b"")
+    monkeypatch.setattr(store, "_folders", {})
+    monkeypatch.setattr(store, "_broken", set())
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="cannot be written"):
+        patch.setattr(store.tempfile, "mkstemp", _fail)
+        other = store.folder()
+    assert other != folder and not store.cacheable()
+    assert store.read("one", "k")[1] == b"code"
+    assert store.source_path("one", "k") == folder / "one-k.py"
+    assert store.read("damaged", "k") is None
+    for name in ("damaged", "new"):
+        store.write(name, "k", HEADER, b"own")
+        assert store.read(name, "k")[1] == b"own"
+    assert store.code_path("new", "k").parent == other
+
+
+@pytest.mark.parametrize("step", ["fdopen", "replace"])
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(folder, monkeypatch, step):
+    monkeypatch.setattr(store.os, step, _fail)
+    with pytest.raises(OSError):
+        store.write("one", "k", HEADER, b"code")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_disk_leaves_everything_on_numpy(tmp_path):
+    """And nothing half written."""
+    pytest.importorskip("resource", reason="this system has no limits of files")
+    before = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n"
+    after = (
+        "print(kernel, len(stats().failures), request(program), [r for _, r in stats().failures])"
+    )
+    printed, errors = run_script(tmp_path, "wait", after, before)
+    assert printed[:3] == ["None", "2", "None"] and "large" in " ".join(printed)
+    assert errors.count("RuntimeWarning") == 1 and "cannot be written" in errors
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_processes_that_compile_the_same_at_once_do_not_disturb_each_other(tmp_path):
+    with ThreadPoolExecutor(3) as threads:
+        several = [threads.submit(run_script, tmp_path, "wait", COUNTS) for _ in range(3)]
+    for one in several:
+        (compiled, hits, failures), errors = one.result()
+        assert int(compiled) + int(hits) == 2 and failures == "0" and errors == ""
+    assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 4
+
+
+def test_a_process_that_compiles_removes_old_files(tmp_path):
+    old = tmp_path / "kernels" / "old-k.kernel"
+    old.parent.mkdir()
+    old.write_bytes(b"old")
+    os.utime(old, (0, 0))
+    run_script(tmp_path, "wait")
+    assert not old.exists()
+
+
+def test_measured_limits_are_kept(tmp_path, monkeypatch):
+    from kbench.engine.kernels import limits
+
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(limits, "COPY_BYTES", 2**20)
+    monkeypatch.setattr(limits, "GEMM_SIZE", 64)
+    monkeypatch.setattr(limits, "SECONDS", 0.01)
+    first = limits.measure()
+    assert min(first.copy_gb_per_s, first.gemm_float32, first.gemm_float64) > 0
+    assert limits.measure() == first
+    assert limits.measure(again=True).copy_gb_per_s >= first.copy_gb_per_s
+    (path,) = tmp_path.glob("limits-*.json")
+    for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]"):
+        path.write_text(broken)
+        assert limits.measure().copy_gb_per_s > 0
+
+
+# ------------------------------------------------------------------ what a key depends on
+
+
+def test_a_key_depends_on_source_helpers_versions_and_processor(monkeypatch, tmp_path):
+    text = "from kbench.engine.kernels.toolkit import load_float32\n"
+    first = store.key_of(text)
+    assert first == store.key_of(text)
+    assert first != store.key_of(text + "\n")
+    monkeypatch.setattr(store, "machine", lambda: "another")
+    assert first != store.key_of(text)
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "_compilers", lambda: "another")
+    assert first != store.key_of(text)
+    monkeypatch.undo()
+    known = store._helper
+    monkeypatch.setattr(
+        store, "_helper", lambda name: ("edited", known(name)[1]) if name == "simd" else known(name)
+    )
+    assert first != store.key_of(text)  # toolkit imports simd
+    plain = "from kbench.engine.kernels.compile import entry\n"
+    edited = store.key_of(plain)
+    monkeypatch.undo()
+    assert edited == store.key_of(plain)  # which does not
+
+
+def test_settings_of_numba_make_another_key(monkeypatch):
+    before = store._compilers.__wrapped__()
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert store._compilers.__wrapped__() != before
+
+
+def test_old_files_are_removed_and_used_ones_kept(folder):
+    store.write("used", "k", HEADER, b"code")
+    store.write("old", "k", HEADER, b"code")
+    former = folder.parent / "kernels-of-a-former-version"
+    former.mkdir()
+    for path in (store.code_path("used", "k"), store.code_path("old", "k"), former):
+        os.utime(path, (0, 0))
+    assert store.read("used", "k") is not None  # which says that it is in use
+    store.prune()
+    assert store.read("used", "k") is not None
+    assert store.read("old", "k") is None and not former.exists()
+
+
+# ------------------------------------------------------------------ linking
+
+RETURN = b"\xc3" + bytes(15)  # x86: back to the caller
+
+
+def elf(code=RETURN, symbol="kbench_f", relocations=(), undefined=(), flags=2 | 4):
+    """A relocatable ELF file for x86-64 with one section of code."""
+    names = b"\0" + b"\0".join(one.encode() for one in (symbol, *undefined)) + b"\0"
+    table, place = bytes(24), 1
+    for number, one in enumerate((symbol, *undefined)):
+        table += struct.pack("<IBBHQQ", place, 16, 0, 0 if number else 1, 0, 0)
+        place += len(one) + 1
+    rela = b"".join(
+        struct.pack("<QQq", at, number << 32 | kind, addend)
+        for at, kind, number, addend in relocations
+    )
+    parts = [(1, flags, code, 0, 0), (2, 0, table, 3, 1), (3, 0, names, 0, 0), (4, 0, rela, 2, 1)]
+    body, sections = b"", bytes(64)
+    for kind, flag, data, link, info in parts:
+        sections += struct.pack(
+            "<IIQQQQIIQQ", 0, kind, flag, 0, 64 + len(body), len(data), link, info, 16, 0
+        )
+        body += data
+    head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    head += struct.pack("<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, 5, 0)
+    return head + body + sections
+
+
+def test_references_are_resolved():
+    relocations = [(0, 1, 1, 5), (8, 24, 1, 0), (16, 1, 2, 3)]
+    linked = image.link([elf(bytes(24), "f", relocations, ["memcpy"])] * 2, ["f", "f"])
+    assert linked.entries == {"f": 32}
+    assert linked.bases == [0, 32] and linked.externals == {"memcpy": [16, 48]}
+    assert struct.unpack_from("<qqq", linked.code, 32) == (32 + 5, -8, 3)
+
+
+WRONG = {
+    "not ELF": b"MZ" + bytes(100),
+    "empty": b"",
+    "cut": elf()[:100],
+    "another processor": elf()[:18] + b"\xb7\0" + elf()[20:],
+    "variables": elf(flags=2 | 1),
+    "variables of a thread": elf(flags=2 | 0x400),
+    "a function of Python": elf(bytes(16), "f", [(0, 1, 2, 0)], ["PyErr_SetString"]),
+    "a call outside": elf(bytes(16), "f", [(0, 4, 2, 0)], ["memcpy"]),
+    "an unknown reference": elf(bytes(16), "f", [(0, 9, 1, 0)]),
+    "no such entry": elf(symbol="other"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_cannot_be_linked_is_refused(kind):
+    with pytest.raises((image.UnlinkableError, ValueError)):
+        image.link([WRONG[kind]], ["f"])
+
+
+@pytest.mark.skipif(not loading.can_run_images(), reason="images do not run here")
+def test_an_image_calls_the_c_library():
+    """Not the instructions are tested, but where their addresses are filled in."""
+    linked = image.link([elf(bytes(16), "f", [(0, 1, 2, 0), (8, 1, 1, 0)], ["memcpy"])], ["f"])
+    header = {**HEADER, "entries": linked.entries, "bases": linked.bases}
+    loaded = loading.load_image({**header, "externals": linked.externals}, bytes(linked.code))
+    found = np.ctypeslib.as_array((ctypes.c_int64 * 2).from_address(loaded.f.address))
+    assert found[0] == ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
+    assert found[1] == loaded.f.address
+    with pytest.raises(AttributeError, match="no 'g'"):
+        _ = loaded.g
+
+
+def test_object_code_that_is_no_image_is_loaded_by_llvm(tmp_path):
+    before = HERE + "from kbench.engine.kernels import loading; loading.can_run_images = bool\n"
+    assert run_script(tmp_path, "wait", COUNTS, before) == (["2", "0", "0"], "")
+    after = "import sys; " + COUNTS + "; print('llvmlite' in sys.modules)"
+    assert run_script(tmp_path, "wait", after) == (["0", "2", "0", "True"], "")
+
+
+def test_a_system_that_runs_no_images_stays_on_numpy(tmp_path):
+    """Such as one that forbids memory to be made executable."""
+    before = """
+from kbench.engine.kernels import loading
+def refused(header, code):
+    raise OSError("compiled code may not be executed")
+loading.load_image = refused
+"""
+    after = "print(kernel, len(stats().failures))"
+    assert run_script(tmp_path, "wait", after, before)[0] == ["None", "2"]

@@ -1,0 +1,110 @@
+"""The kernel of a row program by itself: what it reads, and which calls and programs it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from kbench.engine.kernels import rowwise_run
+from kbench.engine.kernels.program import Input
+from kbench.engine.kernels.rowwise import Node, RowProgram
+
+F = "float32"
+FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
+
+
+def _kernel(program: RowProgram) -> rowwise_run.RowKernel:
+    with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait"}):
+        found = rowwise_run.request(program)
+    assert found is not None
+    return found
+
+
+def test_inputs_of_any_strides() -> None:
+    nodes = (Node("a0 * a1 + a2", F), Node("t0", F, along="max"), Node("t0 - t1", F))
+    kernel = _kernel(RowProgram((FULL, COLUMN, ROW), nodes, (1, 2)))
+    random = np.random.default_rng(3)
+    whole = random.normal(size=(60, 80)).astype(F)
+    x = {"cut": whole[5:45:2, 3:33], "turned": whole[:30, :20].T, "reversed": whole[19::-1, 29::-1]}
+    column, row = (
+        random.normal(size=60).astype(F)[::2],
+        random.normal(size=(20, 3)).astype(F)[:, :1],
+    )
+    for one in x.values():
+        outs = [np.empty(20, F), np.empty((20, 30), F)]
+        kernel.run(outs, [one, column, row], (20, 30))
+        want = one * column + row
+        np.testing.assert_allclose(outs[0], want.max(1), rtol=1e-6)
+        np.testing.assert_allclose(outs[1], want - want.max(1, keepdims=True), atol=1e-6)
+
+
+def test_an_input_that_the_result_overwrites_is_copied() -> None:
+    nodes = (Node("a0", F, along="sum"), Node("a0 / t0", F))
+    kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
+    x = np.random.default_rng(4).uniform(1, 2, (50, 70)).astype(F)
+    want = x / x.sum(1, keepdims=True)
+    kernel.run([x], [x], x.shape)
+    np.testing.assert_allclose(x, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("outs", "ins", "dims"),
+    [
+        ([(4, 5)], [(4, 6)], (4, 6)),
+        ([(4, 6)], [(4, 5)], (4, 6)),
+        ([(4, 6), (4, 6)], [(4, 6)], (4, 6)),
+        ([(4, 6)], [], (4, 6)),
+        ([(4, 6)], [(4, 6)], (24,)),
+        ([(0, 6)], [(0, 6)], (0, 6)),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(
+    outs: list[tuple[int, ...]], ins: list[tuple[int, ...]], dims: tuple[int, ...]
+) -> None:
+    nodes = (Node("a0", F, along="sum"), Node("a0 - t0", F))
+    kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
+    with pytest.raises(ValueError):
+        kernel.run([np.zeros(one, F) for one in outs], [np.zeros(one, F) for one in ins], dims)
+
+
+@pytest.mark.parametrize("wrong", [-1, 20])
+def test_a_pick_outside_its_row_is_refused(wrong: int) -> None:
+    picks = np.zeros(30, "int64")
+    picks[7] = wrong
+    nodes = (Node("a0 + a1", F, along="pick"),)
+    kernel = _kernel(RowProgram((FULL, Input("int64", (True, False))), nodes, (0,)))
+    with pytest.raises(ValueError, match="picks"):
+        kernel.run([np.empty(30, F)], [np.ones((30, 20), F), picks], (30, 20))
+
+
+def test_long_rows_that_are_kept_are_refused() -> None:
+    nodes = (Node("exp(a0)", F), Node("t0", F, along="sum"), Node("exp(a0) * t1", F))
+    program = RowProgram((FULL,), (*nodes[:2], Node("t0 * t1", F)), (2,))
+    assert program.kept == {0}
+    size = rowwise_run.KEPT_COLUMNS + 1
+    x = np.zeros((2, size), F)
+    with pytest.raises(ValueError, match="columns"):
+        _kernel(program).run([np.empty_like(x)], [x], x.shape)
+    longer = RowProgram((FULL,), program.nodes, (2,), keep=False)
+    out = np.empty_like(x)
+    _kernel(longer).run([out], [x], x.shape)
+    np.testing.assert_array_equal(out, np.float32(size))
+
+
+def test_wrong_programs_are_refused() -> None:
+    fold = Node("a0", F, down="sum")
+    wrong = [
+        ((fold, Node("t0 + 1", F)), (1,)),
+        ((Node("a0", "text"),), (0,)),
+        ((Node("a0", F),), ()),
+    ]
+    for nodes, outputs in wrong:
+        with pytest.raises(ValueError):
+            RowProgram((FULL,), nodes, outputs)
+    for along, down in itertools.product(("", "median"), ("", "middle")):
+        if along or down:
+            with pytest.raises(ValueError):
+                RowProgram((FULL,), (Node("a0", F, along, down),), (0,))

@@ -1,0 +1,127 @@
+"""Floods of output: long lines, redrawn lines, many cells; nothing grows without bound."""
+
+from __future__ import annotations
+
+import pytest
+from bench_screen import bench, settle, submit, text_of
+from textual.geometry import Region
+
+from kbench.tui import blocks
+from kbench.tui.blocks import Block, ErrorPart, ResultPart, StreamPart
+from kbench.tui.glyphs import ASCII
+from kbench.tui.widgets import transcript
+from kbench.workbench import terminal
+
+BEYOND = " ... (2,500,000 more characters)"
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 251])
+def test_of_a_long_line_the_beginning_is_kept(pieces: int) -> None:
+    part = StreamPart("stdout")
+    text = "y" * (blocks.LONGEST + 2_500_000)
+    step = -(-len(text) // pieces)
+    for at in range(0, len(text), step):
+        part.append(text[at : at + step])
+        assert len(part._open) <= blocks.LONGEST
+    assert "".join(row.plain for row in part.rows(80)) == "y" * blocks.LONGEST + BEYOND
+    part.append("z\nnext")
+    words = BEYOND.replace("500,000", "500,001")
+    shown = "".join(row.plain for row in part.rows(80))
+    assert shown == "y" * blocks.LONGEST + words + "next"
+
+
+def test_a_long_line_that_is_redrawn_begins_again() -> None:
+    part = StreamPart("stdout")
+    part.append("y" * (blocks.LONGEST + 5))
+    part.append("more\rab")
+    assert part.plain().startswith("aby") and len(part.plain()) == blocks.LONGEST
+    part.append("\n")
+    assert len(part._done) == 1 and not part._beyond
+
+
+def test_lines_end_where_they_did_with_both_characters() -> None:
+    part = StreamPart("stdout")
+    part.append("y" * (blocks.LONGEST + 5))
+    part.append("y\r\nnext\r\n")
+    assert [line.plain[-5:] for line in part._done] == ["ters)", "next"]
+
+
+def test_errors_keep_their_style_and_are_folded_once() -> None:
+    part = StreamPart("stderr")
+    part.append("a\n" * 50)
+    first = list(part.rows(40))
+    part.append("b\n")
+    second = part.rows(40)
+    assert second[:50] == first and second[0] is first[0] and second[50].spans
+
+
+@pytest.mark.parametrize(
+    "line", ["10%\r20%\r30%", "abcdef\rXY", "a\r\rbc", "\r", "x\r", "ab\rabcd\rz", "日本\rx"]
+)
+def test_plain_redrawings_look_as_with_colours(line: str) -> None:
+    slow = terminal._draw("\x1b[0m" + line)
+    assert terminal._draw(line)[:2] == slow[:2]
+
+
+def test_a_released_cell_keeps_its_end_and_says_what_is_gone() -> None:
+    block = Block("1", "flood", "ok")
+    block.stream("stdout", "".join(f"{n}\n" for n in range(500)))
+    block.add(ResultPart("\n".join(map(str, range(300)))))
+    block.add(ErrorPart("ValueError", "x", []))
+    block.release()
+    text = block.output_text()
+    assert "(480 earlier lines not shown)" in text and "499" in text and "ValueError" in text
+    assert len(block.rows(80, ASCII)) < 60
+
+
+async def test_all_cells_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "MOST_ROWS", 1000)
+    async with bench((120, 40)) as (app, pilot, _):
+        view = app.query_one("#transcript")
+        for number in range(10):
+            block = view.add(Block(f"b{number}", "flood", "ok"))  # type: ignore[attr-defined]
+            block.stream("stdout", "".join(f"{number}:{n}\n" for n in range(400)))
+            view.changed(block)  # type: ignore[attr-defined]
+        assert view.row_count() < 1600  # type: ignore[attr-defined]
+        await settle(pilot)
+        assert "9:399" in text_of(app)
+        assert "earlier lines not shown" in view.blocks[0].output_text()  # type: ignore[attr-defined]
+
+
+async def test_the_pace_of_a_loop_is_in_the_status_line() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        await submit(pilot, "forever")
+        data = {"calls": 9, "rate": 42.0, "loops": [["epoch", 2, 10]], "left": 80.0}
+        session._published({"push": "pace", "data": data})
+        await settle(pilot)
+        assert "epoch 3 of 10, 42 calls/s, 1:20 left" in text_of(app).split("\n")[0]
+        session.interrupt()
+        await settle(pilot)
+        assert "epoch" not in text_of(app).split("\n")[0]
+
+
+async def test_of_a_redrawn_line_only_that_line_is_painted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        view = app.query_one(transcript.Transcript)
+        block = view.add(Block("b", "flood", "running"))
+        block.stream("stdout", "one\ntwo\n10%")
+        view.refit()
+        await settle(pilot)
+        painted: list[list[Region]] = []
+        monkeypatch.setattr(view, "refresh", lambda *regions, **_: painted.append(list(regions)))
+        block.stream("stdout", "\r20%")
+        view.refit()
+        width, height = view.size
+        assert painted.pop() == [Region(0, 3, width, height - 3)]
+        view.refit()
+        assert painted.pop()[0].y == 5
+        block.state, block.count = "ok", 1
+        view.changed(block)
+        assert painted.pop() == []
+        monkeypatch.undo()
+        block.stream("stdout", "\r30%")
+        view.refit()
+        await settle(pilot)
+        assert "30%" in text_of(app) and "10%" not in text_of(app)

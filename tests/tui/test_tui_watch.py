@@ -1,0 +1,168 @@
+"""The watch pane on a fake kernel: adding, changing values, refusals, what is remembered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_screen import SIZES, bench, session_with, settle, submit, text_of, until
+
+import kbench as K
+from kbench.workbench import watches
+
+
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not make a quick watch slow."""
+    monkeypatch.setattr(watches, "BUDGET", 20.0)
+
+
+async def type_watch(pilot: Any, text: str) -> None:
+    await pilot.press("a")
+    await settle(pilot)
+    pilot.app.screen.query_one("Input").value = text
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_w_watches_a_variable_and_both_values_are_shown(size: tuple[int, int]) -> None:
+    w = K.variable(2.5)
+    async with bench(size, session_with(w=w)) as (app, pilot, session):
+        await submit(pilot, "1")
+        await pilot.press("f3", "w", "alt+3")
+        await until(app, pilot, "(1)")
+        await until(app, pilot, "2.5")
+        session.script["change"] = lambda one, cell: (w.set_value(4.5), one.finish(cell))
+        await submit(pilot, "change")
+        assert "2.5 -> 4.5" in await until(app, pilot, "2.5 -> 4.5")
+
+
+async def test_a_cell_of_a_value_is_watched() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await submit(pilot, "define")
+        await pilot.press("f3", "enter")
+        await settle(pilot)
+        await pilot.press("right_square_bracket", "right", "down", "w", "alt+3")
+        await until(app, pilot, "h[0, 1, 1, 1]")
+        await until(app, pilot, "0.16")
+
+
+async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
+    async with bench((120, 40), session_with(items=[1, 2])) as (app, pilot, session):
+        await pilot.press("alt+3")
+        assert "press w on a variable" in await until(app, pilot, "No watches yet")
+        await type_watch(pilot, "len(items) + 40")
+        await until(app, pilot, "42")
+        await type_watch(pilot, "items.append(3)")
+        await until(app, pilot, "refused: append() may change something")
+        await type_watch(pilot, "len(items) + 40")
+        assert app.screen.watching.expressions == ["len(items) + 40", "items.append(3)"]
+        await pilot.press("G", "enter")
+        await settle(pilot)
+        app.screen.query_one("Input").value = "items[-1] / 0"
+        await pilot.press("enter")
+        await until(app, pilot, "ZeroDivisionError: division by zero")
+        await pilot.press("g", "y")
+        assert app.clipboard == "len(items) + 40  42"
+        await pilot.press("space")
+        assert "value   42" in await until(app, pilot, "took")
+        await pilot.press("escape", "d", "d")
+        assert "No watches yet" in await until(app, pilot, "No watches yet")
+        assert session.names["items"] == [1, 2]
+
+
+async def test_markup_and_control_characters_are_shown_as_they_are() -> None:
+    async with bench((120, 40), session_with(text="[bold]\x1b[2J\u202e")) as (app, pilot, _):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "text + '[/red]'")
+        screen = await until(app, pilot, "text + '[/red]'")
+        assert "[bold]" in screen and "\x1b" not in screen and "\u202e" not in screen
+
+
+async def test_values_are_those_before_the_running_cell() -> None:
+    async with bench((120, 40), session_with(n=41)) as (app, pilot, session):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "n + 1")
+        await until(app, pilot, "42")
+        await submit(pilot, "forever")
+        assert "as of before the running cell" in text_of(app)
+        session.names["n"] = 50
+        asked = session.asked.count("watch")
+        await settle(pilot)
+        assert session.asked.count("watch") == asked
+        await pilot.press("f2", "ctrl+c")
+        await until(app, pilot, "42 -> 51")
+        assert "as of before" not in text_of(app)
+
+
+async def test_a_hidden_pane_asks_nothing() -> None:
+    async with bench((120, 40), session_with(n=41)) as (app, pilot, session):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "n + 1")
+        await until(app, pilot, "42")
+        await pilot.press("alt+2", "f2")
+        session.asked.clear()
+        session.names["n"] = 0
+        await submit(pilot, "2")
+        assert "watch" not in session.asked
+        await pilot.press("alt+3")
+        await until(app, pilot, "42 -> 1")
+
+
+async def test_a_slow_watch_says_so_and_enter_evaluates_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watches, "BUDGET", 0.05)
+    waits = {"on": True}
+    session = session_with(slow=lambda: [1 for _ in iter(int, 1) if not waits["on"]] or 42)
+    async with bench((120, 40), session) as (app, pilot, _):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "slow()")
+        await until(app, pilot, "slow, over 50 ms: Enter evaluates it")
+        monkeypatch.setattr(watches, "BUDGET", 20.0)
+        session.names["slow"] = lambda: 42
+        await pilot.press("enter")
+        await until(app, pilot, "42")
+
+
+async def test_watches_survive_a_restart_and_the_workbench(tmp_path: Path) -> None:
+    async with bench((120, 40), session_with(n=41), tmp_path) as (app, pilot, session):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "n + 1")
+        await until(app, pilot, "42")
+        session.restart(replay=False)
+        await submit(pilot, "1")
+        await until(app, pilot, "NameError")
+        stored = json.loads((tmp_path / "workbench.json").read_text(encoding="utf-8"))
+        assert stored["watches"] == ["n + 1"]
+    async with bench((120, 40), session_with(n=1), tmp_path) as (app, pilot, _):
+        await pilot.press("alt+3")
+        await until(app, pilot, "n + 1")
+        assert "Watch (1)" in await until(app, pilot, " 2 ")
+
+
+async def test_the_number_of_watches_has_a_bound() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await pilot.press("alt+3")
+        for number in range(51):
+            app.screen.watching.add(f"{number} + 1")
+        assert len(app.screen.watching.expressions) == 50
+        await until(app, pilot, "Watch (50)")
+
+
+async def test_an_old_kernel_without_watches_says_so() -> None:
+    session = session_with(n=1)
+    serve = session.inspector.handle
+
+    def without(raw: Any) -> Any:
+        raw = {**raw, "verb": "unheard"} if raw.get("verb") == "watch" else raw
+        return serve(raw)
+
+    session.inspector.handle = without  # type: ignore[method-assign]
+    async with bench((120, 40), session) as (app, pilot, _):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "n")
+        await until(app, pilot, "unknown verb")

@@ -1,0 +1,330 @@
+"""Watched expressions: values, refusals, that nothing changes, and that nobody waits."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kbench as K
+from kbench.engine import config
+from kbench.workbench import expressions, watches
+from kbench.workbench.aside import Aside
+from kbench.workbench.watches import Watches, value_text
+
+
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not make a quick watch slow."""
+    monkeypatch.setattr(watches, "BUDGET", 20.0)
+
+
+@pytest.fixture
+def names() -> dict[str, Any]:
+    w = K.variable([[1.0, 2.0], [3.0, 4.0]], name="w")
+    x = K.placeholder((None, 2), name="x")
+    return {
+        "K": K,
+        "np": np,
+        "random": random,
+        "w": w,
+        "x": x,
+        "loss": K.mean(K.square(w)),
+        "z": K.dot(x, w) * 2,
+        "noise": K.random_normal((2,), seed=3),
+        "h": np.arange(4.0),
+        "items": [1, 2],
+        "stream": iter([1]),
+        "step": K.function([], [w], updates=[K.update_add(w, K.ones((2, 2)))]),
+        "drawn": lambda: np.random.rand() + random.random(),
+    }
+
+
+@pytest.fixture
+def board(names: dict[str, Any]) -> Iterator[Watches]:
+    made = Watches(lambda: names)
+    yield made
+    made.close()
+
+
+def row(board: Watches, expression: str, force: bool = False) -> dict[str, Any]:
+    return board.evaluate_now([expression], [expression] if force else [])[0]
+
+
+VALUES = [
+    ("loss", "value", "7.5"),
+    ("w", "value", "float32[2, 2]  mean 2.5 [1 .. 4]"),
+    ("K.std(h)", "value", "1.118"),
+    ("h", "value", "[0, 1, 2, 3]"),
+    ("w[0, 1]", "value", "2"),
+    ("np.sort(h)[-1]", "value", "3"),
+    ("items + ['a']", "value", "[1, 2, 'a']"),
+    ("{'a': 1}", "value", "dict of 1"),
+    ("(h.shape, None)", "value", "(tuple of 1, None)"),
+    ("np.zeros((2, 0))", "value", "float64[2, 0] empty"),
+    ("np.array([1, np.nan] * 9)", "value", "float64[18]  all 1  NaN 9!"),
+    ("z", "spec", "float32[?, 2]"),
+    ("x", "spec", "float32[?, 2]"),
+    ("nope", "error", "NameError: name 'nope' is not defined"),
+    ("1 / 0", "error", "ZeroDivisionError: division by zero"),
+    ("w[7]", "error", "ShapeError: index 7 is out of range for axis 0 of float32[2, 2]"),
+]
+
+
+@pytest.mark.parametrize(("expression", "state", "text"), VALUES)
+def test_values_and_errors(board: Watches, expression: str, state: str, text: str) -> None:
+    found = row(board, expression)
+    assert (found["state"], found["text"]) == (state, text) and found["current"]
+
+
+def test_a_symbol_says_by_the_users_names_what_must_be_fed(
+    board: Watches, names: dict[str, Any]
+) -> None:
+    assert row(board, "z")["note"] == "needs x"
+    names["images"] = names.pop("x")
+    board.ended()
+    assert row(board, "z")["note"] == "needs images"
+
+
+def test_a_symbol_is_computed_on_what_was_fed_last(names: dict[str, Any]) -> None:
+    given: dict[Any, Any] = {}
+    board = Watches(
+        lambda: names, fed=lambda nodes: {one: given[one] for one in nodes if one in given}
+    )
+    try:
+        assert (row(board, "z")["state"], row(board, "x")["state"]) == ("spec", "spec")
+        given[names["x"]] = np.ones((1, 2), "float32")
+        board.ended()
+        found = row(board, "z[0]")
+        assert (found["state"], found["text"], found["note"]) == ("value", "[8, 12]", "as fed last")
+        found = row(board, "x[0]")
+        assert (found["state"], found["text"], found["note"]) == ("value", "[1, 1]", "as fed last")
+        assert "all 1" in row(board, "x")["text"] and row(board, "x")["before"] == ""
+        given[names["x"]] = np.zeros((1, 2), "float32")
+        board.ended()
+        found = row(board, "z[0]")
+        assert (found["before"], found["text"], found["changed"]) == ("[8, 12]", "[0, 0]", True)
+    finally:
+        board.close()
+
+
+REFUSED = [
+    ("", "an expression is needed"),
+    ("a = 1", "this is a statement"),
+    ("del w", "this is a statement"),
+    ("import os", "this is a statement"),
+    ("(a := 1)", "would bind a name"),
+    ("(yield)", "belongs into a function"),
+    ("[await one for one in items]", "would wait"),
+    ("1 +", "not Python"),
+    ("(" * 300 + ")" * 300, "not Python"),
+    ("x" * 2000, "at most"),
+    ("items.append(3)", "append() may change"),
+    ("h.sort()", "sort() may change"),
+    ("h.fill(0)", "fill() may change"),
+    ("np.add(h, 1, out=h)", "'out='"),
+    ("np.copyto(h, 0)", "copyto() may change"),
+    ("np.random.rand()", "numbers drawn here"),
+    ("np.random", "numbers drawn here"),
+    ("random.random()", "numbers drawn here"),
+    ("stream", "is an iterator"),
+    ("list(stream)", "is an iterator"),
+    ("exec('items.clear()')", "exec() may change"),
+    ("print(1)", "print() may change"),
+    ("__import__('os')", "__import__() may change"),
+    ("items.__setitem__(0, 5)", "__setitem__() may change"),
+    ("w.set_value(0)", "set_value() may change"),
+    ("K.print_tensor(w)", "print_tensor() may change"),
+]
+
+
+@pytest.mark.parametrize(("expression", "words"), REFUSED)
+def test_what_the_text_shows_to_change_something_is_refused(
+    board: Watches, names: dict[str, Any], expression: str, words: str
+) -> None:
+    found = row(board, expression)
+    assert found["state"] == "refused" and words in found["text"]
+    assert names["items"] == [1, 2] and names["h"].tolist() == [0, 1, 2, 3]
+    assert next(names["stream"]) == 1
+
+
+ENGINE_REFUSES = [
+    ("step([])", "store to variable 'w"),
+    ("K.set_value(w, [[0, 0], [0, 0]])", "store to variable 'w"),
+    ("K.update(w, w * 2)", "store to variable 'w"),
+    ("K.batch_set_value([(w, [[0, 0], [0, 0]])])", "store to variable 'w"),
+    ("K.set_epsilon(0.5)", "set epsilon"),
+    ("K.set_floatx('float64')", "set floatx"),
+    ("K.set_learning_phase(1)", "set the learning phase"),
+    ("K.clear_session()", "clear the session"),
+    ("K.get_uid('dense')", "count a uid"),
+    ("K.reset_uids()", "start the uids again"),
+]
+
+
+@pytest.mark.parametrize(("expression", "words"), ENGINE_REFUSES)
+def test_the_engine_refuses_what_only_running_shows(
+    board: Watches, names: dict[str, Any], expression: str, words: str
+) -> None:
+    before = config.snapshot()
+    found = row(board, expression)
+    assert found["state"] == "error" and words in found["text"]
+    assert names["w"].version == 0 and K.get_value(names["w"]).tolist() == [[1, 2], [3, 4]]
+    assert config.snapshot() == before
+
+
+def test_a_watch_leaves_the_programs_random_numbers_alone(
+    board: Watches, names: dict[str, Any]
+) -> None:
+    noise, again = names["noise"], K.random_normal((2,), seed=3)
+    np.random.seed(5)
+    random.seed(5)
+    shown = [row(board, one)["text"] for one in ("noise", "K.random_uniform((2,))", "drawn()")]
+    drawn = (np.random.rand(), random.random())
+    np.random.seed(5)
+    random.seed(5)
+    assert drawn == (np.random.rand(), random.random())
+    assert K.eval(noise).tolist() == K.eval(again).tolist()
+    assert "drew random numbers" in shown[2]
+    board.ended()
+    assert row(board, "drawn()", force=True)["state"] == "refused"
+
+
+def test_a_watch_leaves_names_records_and_last_values_alone(
+    board: Watches, names: dict[str, Any]
+) -> None:
+    K.mean(names["w"], axis=0)
+    with K.record() as runs:
+        row(board, "loss")
+        row(board, "K.mean(w)")
+    assert runs == [] and names["loss"].last is None
+    first = K.mean(names["w"]).name
+    row(board, "K.mean(w) + 1")
+    second = K.mean(names["w"]).name
+    assert int(second[:-2].rpartition("_")[2]) - int(first[:-2].rpartition("_")[2]) == 1
+
+
+def test_old_and_new_value_stand_side_by_side(board: Watches, names: dict[str, Any]) -> None:
+    assert row(board, "loss")["before"] == ""
+    names["w"].set_value([[0.0, 0.0], [0.0, 2.0]])
+    board.stored()
+    found = row(board, "loss")
+    assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", True)
+    assert row(board, "loss")["changed"], "nothing has happened since"
+    board.ended()
+    found = row(board, "loss")
+    assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", False)
+
+
+def test_a_watch_is_evaluated_only_when_something_has_changed(names: dict[str, Any]) -> None:
+    calls: list[int] = []
+    names["count"] = lambda: calls.append(1) or len(calls)
+    board = Watches(lambda: names)
+    for happen in (lambda: None, board.ended, lambda: config.touch("epsilon"), board.stored):
+        happen()
+        row(board, "count()")
+        row(board, "count()")
+    assert len(calls) == 4
+
+
+def wait_for(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30.0
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return true()
+
+
+def test_a_slow_watch_is_stopped_and_evaluated_when_asked_for(
+    board: Watches, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "BUDGET", 0.05)
+    go = threading.Event()
+    names["slow"] = lambda: next(iter(int, 1) if not go.is_set() else iter([42]))
+    names["forever"] = lambda: [one for one in iter(int, 1) if one]
+    assert row(board, "forever()")["state"] == "slow"
+    board.ended()
+    again = row(board, "forever()")
+    assert again["state"] == "slow" and not again["current"], "it sits one change out"
+    monkeypatch.setattr(watches, "FORCED_BUDGET", 20.0)
+    names["forever"] = lambda: 42
+    found = row(board, "forever()", force=True)
+    assert (found["state"], found["text"], found["current"]) == ("value", "42", True)
+
+
+def test_a_cell_that_begins_stops_a_watch(names: dict[str, Any]) -> None:
+    aside, started = Aside(), threading.Event()
+    names["forever"] = lambda: started.set() or [one for one in iter(int, 1) if one]
+    board = Watches(lambda: names, aside=aside)
+    ended: list[Any] = []
+    asking = threading.Thread(target=lambda: ended.append(row(board, "forever()", force=True)))
+    asking.start()
+    assert started.wait(30.0)
+    began = time.perf_counter()
+    aside.hold()
+    assert time.perf_counter() - began < 5.0
+    asking.join(30.0)
+    assert ended and ended[0]["state"] == "new"
+    assert row(board, "loss")["state"] == "new", "nothing is evaluated while a cell runs"
+    aside.release()
+    assert row(board, "loss")["text"] == "7.5"
+
+
+def test_stopping_a_watch_does_not_stop_the_program(names: dict[str, Any]) -> None:
+    aside = Aside()
+    big = K.variable(np.ones((200, 200)))
+    names["many"] = K.function([], [K.sum(K.exp(big) * big)])
+    board = Watches(lambda: names, aside=aside)
+    names["forever"] = lambda: [names["many"]([]) for _ in iter(int, 1)]
+    asking = threading.Thread(target=lambda: row(board, "forever()", force=True))
+    asking.start()
+    assert wait_for(lambda: aside._job is not None)
+    aside.hold()
+    results = [names["many"]([])[0] for _ in range(20)]
+    asking.join(30.0)
+    assert len({float(one) for one in results}) == 1
+
+
+def test_what_is_told_later_comes_without_waiting(names: dict[str, Any]) -> None:
+    told: list[dict[str, Any]] = []
+    board = Watches(lambda: names, told.extend)
+    assert [one["state"] for one in board.ask(["loss", "nope"])] == ["new", "new"]
+    assert wait_for(lambda: len(told) == 2)
+    assert [one["state"] for one in told] == ["value", "error"]
+    assert [one["state"] for one in board.ask(["loss", "nope"])] == ["value", "error"]
+    board.close()
+
+
+class Loud:
+    """Raises from whatever is asked of it."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("asked")
+
+    __str__ = __len__ = __iter__ = __repr__  # type: ignore[assignment]
+
+
+TEXTS = [
+    (Loud(), "Loud"),
+    ([Loud()], "[Loud]"),
+    ("a\x1b]0;b", "'a\\x1b]0;b'"),
+    (True, "True"),
+    (3 + 4j, "(3+4j)"),
+    (np.float32("nan"), "NaN"),
+    (range(3), "range of 3"),
+    ([[1, 2], [3]], "[list of 2, list of 1]"),
+    ([1] * 40, "list of 40"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), TEXTS)
+def test_values_as_words(value: object, text: str) -> None:
+    assert value_text(value) == text
+
+
+def test_names_that_hide_builtins_are_the_users() -> None:
+    assert expressions.compiled("print(1)", {"print": abs})
