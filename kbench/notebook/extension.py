@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.engine import errors
-from kbench.notebook import blanks, error_report, html, progress_bar, showing
+from kbench.notebook import blanks, error_report, html, progress_bar, recording, showing
 from kbench.notebook.explore_magics import ExploreMagics
-from kbench.notebook.magics import KbenchMagics, fed_values
+from kbench.notebook.magics import KbenchMagics
 
 _KINDS = ("line", "cell")
 _MAGICS = (KbenchMagics, ExploreMagics)
@@ -39,7 +39,7 @@ def load_ipython_extension(shell: Any) -> None:
     try:
         for step in steps:
             undo.append(step(shell))
-        fed_values(shell)
+        recording.begin()
     except BaseException:
         unload_ipython_extension(shell)
         raise
@@ -74,9 +74,7 @@ def _add_magics(shell: Any) -> Callable[[], None]:
             else:
                 manager.registry.pop(one.__name__, None)
         KbenchMagics.coach = KbenchMagics.watches = None
-        if KbenchMagics.fed is not None:
-            KbenchMagics.fed.stop()
-            KbenchMagics.fed = None
+        recording.finish()
         blanks.allow(shell)
 
     return restore

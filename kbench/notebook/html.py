@@ -23,7 +23,7 @@ from kbench.notebook.markup import (
     page,
     table,
 )
-from kbench.workbench import errors, keras_models, summary
+from kbench.workbench import errors, keras_models, plan_words, summary
 
 EDGE = 5
 OPEN_CELLS = 40
@@ -329,14 +329,18 @@ def _duration(record: RunRecord) -> str:
     return f"{count} step{'' if count == 1 else 's'}, {record.seconds * 1e3:.3g} ms"
 
 
-def run_table(rows: Mapping[str, Any]) -> Html:
-    """The steps of a recorded run: what, in which form, how long, how fast."""
+def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) -> Html:
+    """The steps of a recorded run: what, in which form, how long, how fast.
+
+    With `limits`, the best rates of this machine, each step's part of them too; they may be empty.
+    """
     lines = [
         (
             row["step"],
             row["op"],
             row["form"],
             f"{row['seconds'] * 1e3:.3g} ms",
+            *([] if limits is None else [plan_words.of_limit(row, limits)]),
             describe.size(row["bytes"]),
             "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
             "-" if not row["flops"] else f"{row['gflop_per_s']:.3g}",
@@ -348,5 +352,6 @@ def run_table(rows: Mapping[str, Any]) -> Html:
     cut = f", the first {len(lines)} shown" if count > len(lines) else ""
     steps = f"{count} step{'' if count == 1 else 's'}"
     caption = f"{steps}{cut}, {rows['seconds'] * 1e3:.3g} ms in all"
-    heads = ("step", "op", "form", "time", "moved", "GB/s", "GFLOP/s", "made at")
+    part = () if limits is None else ("of limit",)
+    heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")

@@ -1,7 +1,7 @@
 """What widgets ask of a namespace: the inspector that answers the terminal's panes, shared by them.
 
 There is one for each namespace while any widget on it is open. It knows which values were fed since
-then, and evaluates only what a shown widget asks for, between cells.
+then, or since `%load_ext kbench`, and evaluates only what a shown widget asks for, between cells.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from kbench.engine.signal import Signal
-from kbench.notebook import live
+from kbench.notebook import live, recording
 from kbench.workbench.inspector import Inspector
 from kbench.workbench.namespace import View
 from kbench.workbench.protocol import ProtocolError
@@ -25,9 +25,10 @@ class Hub:
     def __init__(self, names: dict[str, Any], hidden: dict[str, Any] | None) -> None:
         self.told = {kind: Signal(f"hub.{kind}") for kind in PUSHES}
         self.inspector = Inspector(names, self._publish, hidden)
-        self.inspector.recorder.keep_feeds()
-        self._lock = threading.Lock()
-        self._recording = 0
+        before = recording.earlier()
+        if before is not None:
+            self.inspector.recorder.adopt(before)
+        self._recording = recording.Recording(self.inspector.recorder)
         self.users = 0
         if live.in_cell():
             self.inspector.began()
@@ -64,22 +65,8 @@ class Hub:
         return whole
 
     def record(self) -> live.Undo:
-        """Have runs recorded until the returned function is called."""
-        recorder = self.inspector.recorder
-        with self._lock:
-            self._recording += 1
-            if self._recording == 1:
-                recorder.stop()
-                recorder.start()
-
-        def end() -> None:
-            with self._lock:
-                self._recording -= 1
-                if not self._recording:
-                    recorder.stop()
-                    recorder.keep_feeds()
-
-        return end
+        """Have every call recorded until the returned function is called."""
+        return self._recording.view()
 
     def _publish(self, message: Data) -> None:
         signal = self.told.get(str(message.get("push")))
@@ -90,6 +77,7 @@ class Hub:
         """Answer no more."""
         for end in self._ends:
             end()
+        self._recording.end()
         self.inspector.close()
 
 

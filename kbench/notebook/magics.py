@@ -24,11 +24,11 @@ from IPython.display import display
 
 from kbench.engine import beside, config, describe, trace
 from kbench.engine.errors import KbenchError
-from kbench.notebook import blanks, html, showing, views
+from kbench.notebook import blanks, html, recording, showing, views
 from kbench.notebook.live import names, rows
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
-from kbench.workbench import nan_verbs, nan_words, summary, versus
+from kbench.workbench import nan_verbs, nan_words, plan_words, summary, versus
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lessons import LessonError, load
 from kbench.workbench.protocol import ProtocolError
@@ -51,7 +51,6 @@ class KbenchMagics(Magics):
     """The magics of kbench; each returns or shows text and HTML and changes nothing else."""
 
     coach: Coach | None = None
-    fed: Recorder | None = None  # where there is no workbench
     watches: WatchLines | None = None
 
     @property
@@ -126,7 +125,7 @@ class KbenchMagics(Magics):
             raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
         plan = describe.plan(value)
         if plan is None:
-            raise UsageError(f"no call of {line.strip()} was recorded; run it in a %%profile cell")
+            raise UsageError(f"no call of {line.strip()} was recorded yet: call it, then ask again")
         return _run(plan)
 
     @cell_magic
@@ -154,7 +153,7 @@ class KbenchMagics(Magics):
         try:
             with beside.looking():
                 value = space[text] if text in space else nan_verbs.evaluated(text, space)
-                data = nan_verbs.traced(value, fed_values(self._running), space)
+                data = nan_verbs.traced(value, _fed(), space)
         except (ProtocolError, KbenchError) as error:
             raise UsageError(f"%nan {text}: {error.reason}") from None
         lines = nan_words.lines({**data, "name": text})
@@ -174,7 +173,7 @@ class KbenchMagics(Magics):
             function = versus.function(cell, self._running.user_ns)
         except versus.NotUnderstood as error:
             raise UsageError(f"%%ab: {error}") from None
-        find = versus.feeds(fed_values(self._running))
+        find = versus.feeds(_fed())
         trace.keepers.append(find)
         try:
             return compare(function, engines, settings=settings or None)
@@ -238,16 +237,9 @@ def _told(action: Any, line: str, *arguments: Any) -> Any:
         raise UsageError(str(error)) from None
 
 
-def fed_values(shell: Any) -> Recorder:
-    """What keeps the values that were fed last in a shell: the workbench's, or one of its own."""
-    channel = getattr(shell, "_kbench_channel", None)
-    if channel is not None:
-        found: Recorder = channel.inspector.recorder
-        return found
-    if KbenchMagics.fed is None:
-        KbenchMagics.fed = Recorder()
-        KbenchMagics.fed.keep_feeds()
-    return KbenchMagics.fed
+def _fed() -> Recorder:
+    """What keeps the values that were fed last."""
+    return recording.earlier() or Recorder()
 
 
 def _settings() -> list[tuple[str, str]]:
@@ -302,4 +294,5 @@ def _run(rows: dict[str, Any]) -> Shown:
     if len(rows["rows"]) > 40:
         lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
-    return Shown("\n".join(lines), views.styled(join([title, html.run_table(rows)])))
+    shown = html.run_table(rows, plan_words.known_limits())
+    return Shown("\n".join(lines), views.styled(join([title, shown])))

@@ -1,4 +1,7 @@
-"""Steps of recorded calls: what ran, in which form, how long, how fast; recorded while shown."""
+"""Steps of recorded calls: what ran, in which form, how long, how fast, how near to the limit.
+
+Every call is recorded while this is shown; before that some are (`recording.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from kbench.engine import describe, trace
 from kbench.notebook import html, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.markup import LIMIT, element, join
-from kbench.notebook.part import Part, sentence
+from kbench.notebook.part import Part, button, sentence
+from kbench.workbench import plan_words
 from kbench.workbench.protocol import ProtocolError
 
-EMPTY = "no run yet: while this is shown, call a K.function or K.eval"
+EMPTY = "no run yet: call a K.function or K.eval"
 NEWEST = ("the newest", None)
 SORTS = ("step", "time")
 _SOURCE = 4_000  # characters of a source on show
@@ -33,7 +37,8 @@ class PlanTable(Part):
         super().__init__(namespace, [trace.ran], [self._record])
         self._function = function
         self._run: dict[str, Any] = {}
-        self._problem = ""
+        self._limits: Row | None = None
+        self._problem = ""  # why the machine was not measured
         self._make_controls()
         self._show()
 
@@ -49,11 +54,16 @@ class PlanTable(Part):
             options=[("-", None)],
             tooltip="The step whose generated source is shown",
         )
+        self.measure_button = button(
+            "measure", "Find what this machine can do at best, in half a second", self.measure
+        )
         self._source = widgets.HTML()
         self._heard(self.run, lambda _number: self.live.throttle.press())
         self._heard(self.sort, lambda _order: self._show())
         self._heard(self.step, lambda _step: self._show_source())
-        controls = widgets.HBox([self.run, self.sort, self.step], layout={"flex_flow": "row wrap"})
+        controls = widgets.HBox(
+            [self.run, self.sort, self.step, self.measure_button], layout={"flex_flow": "row wrap"}
+        )
         self.children = (controls, self._body, self._source)
 
     def choose(self, name: str) -> None:
@@ -67,6 +77,20 @@ class PlanTable(Part):
             self._offer(self.run, self.run.options, None)
             if self.live.running:
                 self.live.throttle.ask()
+
+    def measure(self) -> None:
+        """Find what this machine can do at best, against which each step is told."""
+        problem = ""
+        self.measure_button.disabled = True
+        try:
+            self.hub.ask("plan", measure=True)
+        except ProtocolError as error:
+            problem = error.reason
+        finally:
+            self.measure_button.disabled = False
+        with self._lock:
+            self._problem = problem
+        self.live.throttle.press()
 
     def _record(self) -> Any:
         return self.hub.record()
@@ -82,7 +106,10 @@ class PlanTable(Part):
         if data["run"] is None and wanted:  # so many others ran since that it is not kept
             data = self.hub.ask("plan")
         with self._lock:
-            self._run = data["run"] or {}
+            before, self._run = self._run, data["run"] or {}
+            if self._run.get("run") != before.get("run"):
+                self._problem = ""
+            self._limits = data["limits"]
             runs = [(_run_words(one), one["run"]) for one in reversed(data["runs"])]
             self._offer(self.run, [NEWEST, *runs], self.run.value)
             steps = [
@@ -106,17 +133,18 @@ class PlanTable(Part):
 
     def _portrait(self) -> str:
         with self._lock:
-            run = self._run
+            run, limits, problem = self._run, self._limits, self._problem
         if not run:
-            return sentence(EMPTY)
+            return sentence(problem or EMPTY)
         rows = run["rows"]
         if self.sort.value == "time":
             rows = sorted(rows, key=lambda row: -float(row["seconds"]))
         while True:
             head = element("p", join([element("b", _title(run))]), class_="kb-head")
-            shown = html.run_table({**run, "rows": rows})
-            cut = _cut(len(rows), len(run["rows"]) + run["cut"])
-            notes = [element("p", views.long(one)) for one in (*_notes(run), cut) if one]
+            shown = html.run_table({**run, "rows": rows}, limits or {})
+            whole = len(run["rows"]) + run["cut"]
+            words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
+            notes = [element("p", views.long(one)) for one in words if one]
             text = views.styled(join([head, shown, *notes]))
             if len(text.encode()) <= LIMIT or len(rows) <= 1:
                 return text
@@ -150,7 +178,7 @@ def _title(run: Row) -> str:
     return f"{name}  {_time(run)}  ({forms})"
 
 
-def _notes(run: Row) -> list[str]:
+def _notes(run: Row) -> str:
     """What is known of the whole run."""
     made = [f"{run[word]} {word}" for word in ("compiled", "loaded") if run[word]]
     kernels = ", ".join(made) or "none new"
@@ -158,7 +186,14 @@ def _notes(run: Row) -> list[str]:
         kernels += f" in {_time(run, 'kernel_seconds')}"
     if run["pending"]:
         kernels += f", {run['pending']} still compiling"
-    return [f"at most {describe.size(run['peak_bytes'])} in use; kernels: {kernels}"]
+    return f"at most {describe.size(run['peak_bytes'])} in use; kernels: {kernels}"
+
+
+def _limit_words(limits: Row | None) -> str:
+    """Against what the steps are told."""
+    if not limits:
+        return "'measure' finds what this machine can do at best, for the column 'of limit'"
+    return f"of limit: of the memory's or the arithmetic's rate; {plan_words.machine(limits)}"
 
 
 def _cut(shown: int, total: int) -> str:

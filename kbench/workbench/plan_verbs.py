@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kbench.engine import describe
-from kbench.workbench import callers, namespace, recorder
+from kbench.workbench import callers, namespace, plan_words, recorder
 from kbench.workbench.aside import Aside
 from kbench.workbench.protocol import ProtocolError
 
@@ -64,13 +64,12 @@ class PlanVerbs:
         """The user's name of what ran, '' where it has none."""
         return describe.printable(callers.found(self._view.values(), run.record)[0])
 
-    def _limits(self, measure: bool) -> Data | None:
+    def _limits(self, measure: bool) -> plan_words.Row | None:
         from kbench.engine.kernels import limits
 
         if measure and self._aside.held:
             raise ProtocolError("busy", "a cell runs; the machine is measured while none does")
-        found = limits.measure(again=True) if measure else limits.known()
-        return None if found is None else asdict(found)
+        return asdict(limits.measure(again=True)) if measure else plan_words.known_limits()
 
 
 def _told(run: recorder.Run) -> Data:

@@ -91,6 +91,16 @@ class Recorder:
         finally:
             self._overhears = False
 
+    def adopt(self, other: Recorder) -> None:
+        """Take over what another one has kept, in place of what this one has."""
+        with other._lock:
+            number, history, runs = other._number, list(other._history), dict(other._runs)
+            fed = dict(other._fed)
+        with self._lock:
+            self._number = number
+            self._history = deque(history, maxlen=KEPT)
+            self._runs, self._fed = OrderedDict(runs), OrderedDict(fed)
+
     def _on_run(self, record: Any) -> None:
         if self._overhears:
             return

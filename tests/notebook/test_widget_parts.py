@@ -187,33 +187,6 @@ def test_gradients_without_a_loss_say_so() -> None:
     part.close()
 
 
-# ------------------------------------------------------------------ plans
-
-
-def test_plan_is_recorded_only_while_it_is_shown(names: Names) -> None:
-    part = PlanTable(namespace=names)
-    names["train"]([names["data"]])
-    assert not trace.ran and "no run yet" in text_of(part.html)
-    part._repr_mimebundle_()
-    names["train"]([names["data"]])
-    settled("train", part)
-    shown = text_of(part.html)
-    assert "GB/s" in shown and "steps" in shown and "in use; kernels" in shown
-    names["other"] = K.function([names["x"]], [names["y"]], name="other")
-    names["other"]([names["data"]])
-    settled("other", part)
-    part.choose("train")
-    wait_for(lambda: "train" in part._label())
-    part.sort.value = "time"
-    assert "train" in text_of(part.html)
-    part._view_count = 1
-    part._view_count = 0  # as a front end tells when the output is cleared
-    assert not trace.ran and not part.live.running
-    part._view_count = 1
-    assert trace.ran and part.live.running
-    part.close()
-
-
 # ------------------------------------------------------------------ A/B
 
 

@@ -16,7 +16,8 @@ from kbench.engine.kernels import limits
 from kbench.engine.trace import PartRecord, RunRecord, StepRecord
 from kbench.tui.glyphs import ASCII, UNICODE
 from kbench.tui.widgets.graph import GraphView
-from kbench.tui.widgets.plan import PlanTable, of_limit, share_bar
+from kbench.tui.widgets.plan import PlanTable, share_bar
+from kbench.workbench.plan_words import of_limit
 from kbench.workbench.recorder import Recorder
 
 SCREENS = Path(__file__).with_name("screens")

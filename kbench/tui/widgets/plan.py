@@ -14,6 +14,7 @@ from kbench.tui.messages import CopyText, TitleChanged, TraceNan
 from kbench.tui.palette import MUTED
 from kbench.tui.table import Column, Table, cut
 from kbench.tui.text import safe
+from kbench.workbench.plan_words import machine, of_limit
 
 BAR = 6  # cells of a share of the time
 SORTS = ("step", "time")
@@ -34,24 +35,6 @@ def share_bar(share: float, glyphs: Glyphs) -> str:
     share = min(max(share, 0.0), 1.0)
     full = max(round(share * BAR), 1 if share > 0.005 else 0)
     return f"{glyphs.bars[-1] * full:<{BAR}} {share * 100:3.0f}%"
-
-
-def of_limit(row: Row, limits: Row | None) -> str:
-    """A step's rate as a part of what the machine can do: of memory or of arithmetic."""
-    if not limits or row.get("form") == "view":  # a view moves nothing
-        return "-"
-    double = str(row.get("spec") or "").startswith("float64")
-    most = limits.get("gemm_float64" if double else "gemm_float32")
-    parts = [
-        (float(row.get(rate) or 0.0) / float(limit), word)
-        for rate, limit, word in (
-            ("gb_per_s", limits.get("copy_gb_per_s"), "mem"),
-            ("gflop_per_s", most, "flop"),
-        )
-        if limit
-    ]
-    part, word = max(parts, default=(0.0, ""))
-    return f"{part * 100:.0f}% {word}" if part >= 0.005 else "-"
 
 
 class PlanTable(Table):
@@ -225,12 +208,7 @@ class PlanTable(Table):
             how = "loaded" if one.get("loaded") else "compiled"
             lines.append(f"  {how} {human_seconds(float(one['seconds']))}  {safe(one['name'])}")
         if self.limits:
-            lines.append(
-                f"this machine with {self.limits['threads']} threads: "
-                f"{self.limits['copy_gb_per_s']:.1f} GB/s, "
-                f"{self.limits['gemm_float32']:.0f} GFLOP/s in float32, "
-                f"{self.limits['gemm_float64']:.0f} in float64"
-            )
+            lines.append(machine(self.limits))
         return lines
 
     # ------------------------------------------------------------------ keys

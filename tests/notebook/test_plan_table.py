@@ -1,0 +1,128 @@
+"""The table of steps: what it tells of a call, and which calls are recorded before it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from seen import settled, text_of
+from waiting import wait_for
+
+from kbench import backend as K
+from kbench.engine import trace
+from kbench.engine.errors import Place
+from kbench.engine.kernels import limits
+from kbench.engine.trace import RunRecord, StepRecord
+from kbench.notebook import PlanTable, recording
+from kbench.notebook.recording import Recording
+from kbench.workbench.recorder import KEPT, Recorder
+
+LIMITS = limits.Limits(20.0, 100.0, 50.0, 2)
+STEP = StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32", Place("a.py", 1))
+Names = dict[str, Any]
+
+
+@pytest.fixture
+def names() -> Iterator[Names]:
+    """A function, and what to feed it."""
+    x = K.placeholder((None, 3), name="x")
+    y = K.dot(x, K.variable(np.ones((3, 2))))
+    train = K.function([x], [K.mean(K.square(y))], name="train")
+    yield {"x": x, "y": y, "train": train, "data": np.ones((4, 3))}
+
+
+def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
+    part = PlanTable(namespace=names)
+    names["train"]([names["data"]])
+    assert not part.live.running and "no run yet" in text_of(part.html)
+    part._repr_mimebundle_()
+    settled("train", part)  # it was called before the plan was shown
+    shown = text_of(part.html)
+    assert "GB/s" in shown and "steps" in shown and "in use; kernels" in shown
+    names["other"] = K.function([names["x"]], [names["y"]], name="other")
+    names["other"]([names["data"]])
+    settled("other", part)
+    part.choose("train")
+    wait_for(lambda: "train" in part._label())
+    part.sort.value = "time"
+    assert "train" in text_of(part.html)
+    part._view_count = 1
+    part._view_count = 0  # as a front end tells when the output is cleared
+    assert not part.live.running
+    part._view_count = 1
+    assert part.live.running
+    part.close()
+    assert not trace.ran
+
+
+def test_each_step_beside_what_the_machine_can_do(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "known", lambda: None)
+    monkeypatch.setattr(limits, "measure", lambda *, again: LIMITS)
+    part = PlanTable(namespace=names)
+    part._repr_mimebundle_()
+    trace.publish(RunRecord("train", 0.01, 3 << 20, [STEP]))
+    settled("'measure' finds", part)
+    assert '<th scope="col">of limit</th>' in part.html and "flop<" not in part.html
+    monkeypatch.setattr(limits, "known", lambda: LIMITS)
+    part.measure_button.click()
+    settled("67% flop", part)
+    assert "with 2 threads: 20.0 GB/s, 100 GFLOP/s in float32" in text_of(part.html)
+    part.hub.inspector.began()
+    part.measure_button.click()
+    settled("the machine is measured while none does", part)
+    part.hub.inspector.ended()
+    trace.publish(RunRecord("other", 0.01, 3 << 20, [STEP]))
+    settled("other", part)
+    assert "measured while" not in text_of(part.html)
+    part.close()
+
+
+# ------------------------------------------------------------------ before a plan is shown
+
+
+def test_of_many_quick_calls_some_are_recorded(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "REST", 1e6)
+    kept = Recorder()
+    some = Recording(kept)
+    for _ in range(KEPT + 5):
+        names["train"]([names["data"]])
+    assert [one.number for one in kept.runs()] == list(range(1, KEPT + 1)) and not trace.ran
+    assert trace.fed  # what is fed is kept all the same
+    some.refill()  # as a cell does when it begins
+    names["train"]([names["data"]])
+    assert kept.runs()[-1].number == KEPT + 1
+    leave = some.view()
+    for _ in range(2 * KEPT):
+        names["train"]([names["data"]])
+    assert kept.runs()[-1].number == 3 * KEPT + 1
+    leave()
+    some.end()
+    assert not trace.ran and not trace.fed
+    some.refill()
+    assert not trace.ran
+
+
+def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "REST", 0.01)
+    some = Recording(Recorder())
+    for _ in range(KEPT):
+        names["train"]([names["data"]])
+    wait_for(lambda: trace.ran)
+    some.end()
+
+
+def test_a_widget_knows_what_the_session_has_recorded(names: Names) -> None:
+    recording.begin()
+    names["train"]([names["data"]])
+    part = PlanTable(namespace=names)
+    recording.finish()
+    part._repr_mimebundle_()
+    settled("train", part)
+    part.close()
+    assert recording.earlier() is None and not trace.ran and not trace.fed
