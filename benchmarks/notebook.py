@@ -69,11 +69,17 @@ def values() -> dict[str, Any]:
     large = draw.normal(size=(4096, 4096)).astype(np.float32)
     broken = large.copy()
     broken[17, 4] = np.nan
+    whole = draw.normal(size=(2000, 2000))  # the largest of which every element is read
+    kinds = {name: large.astype(name) for name in ("float16", "float64", "int32", "bool")}
+    read = {name: (whole * 1000).astype(name) for name in ("float16", "float32", "int64", "bool")}
     return {
         "array (4096, 4096) float32": large,
         "the same as a variable": K.variable(large),
         "the same with a NaN": broken,
-        "array (2000, 2000) float64, read whole": draw.normal(size=(2000, 2000)),
+        **{f"the same as {name}": one for name, one in kinds.items()},
+        "array (2000, 2000) float64, read whole": whole,
+        **{f"the same as {name}": one for name, one in read.items()},
+        "the same as float16, columns first": read["float16"].T,
         "array (8,) * 7": draw.normal(size=(8,) * 7),
         "scalar": np.float32(3.0),
         "tensor over 400 operations": deep,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -130,9 +132,32 @@ def held_array(value: object) -> NDArray[Any] | None:
 # ------------------------------------------------------------------ arrays
 
 
+_read = threading.local()
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Within the block, what this thread asks of an array again is not read again."""
+    if getattr(_read, "rows", None) is not None:
+        yield
+        return
+    _read.rows = {}
+    try:
+        yield
+    finally:
+        _read.rows = None
+
+
 def array(values: object, exact: bool = False) -> dict[str, Any]:
     """Statistics of an array: see `statistics.statistics`; `refused` says why there are none."""
-    return _statistics.statistics(np.asarray(values), exact)
+    whole = np.asarray(values)
+    rows = getattr(_read, "rows", None)
+    if rows is None or exact:
+        return _statistics.statistics(whole, exact)
+    key = (whole.ctypes.data, whole.shape, whole.strides, whole.dtype)
+    if key not in rows:
+        rows[key] = whole, _statistics.statistics(whole)  # which keeps the memory from another use
+    return dict(rows[key][1])
 
 
 def cell(value: Any) -> str:

@@ -31,7 +31,8 @@ OPEN_CELLS = 40
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
     """What IPython shows of a value: a line of text with the corners of a small table, and HTML."""
-    return {"text/plain": text(value), "text/html": show(value)}
+    with describe.reading_once():
+        return {"text/plain": text(value), "text/html": show(value)}
 
 
 def text(value: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from IPython.display import display
 
+from kbench.engine import describe
 from kbench.notebook.live import Throttle, hear_beside, shell
 from kbench.notebook.markup import element, escape, page
 
@@ -103,7 +104,8 @@ class WithTwin:
         return bundle
 
     def _twin(self) -> dict[str, str]:
-        return {"text/plain": self._label(), "text/html": _framed(self._portrait)}
+        with describe.reading_once():
+            return {"text/plain": self._label(), "text/html": _framed(self._portrait)}
 
     def _update(self) -> None:
         if self._handle is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -159,16 +160,64 @@ def test_hidden_table_does_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [] and not variables.changed
 
 
-def test_redraws_are_throttled() -> None:
-    calls: list[float] = []
-    throttle = live.Throttle(lambda: calls.append(time.monotonic()))
-    end = time.monotonic() + 5.5 * live.INTERVAL
-    while time.monotonic() < end:
+class Clock:
+    """Time that goes by only when it is told to, and timers that go off in it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[Clock.Timer] = []
+        clock = self
+
+        class Timer(Clock.Timer):
+            def start(self) -> None:
+                self.due = clock.now + self.wait
+                clock.timers.append(self)
+
+            def cancel(self) -> None:
+                clock.timers.remove(self)
+
+        self.made = SimpleNamespace(Timer=Timer, Lock=threading.Lock)
+
+    class Timer:
+        def __init__(self, wait: float, action: Callable[[], None]) -> None:
+            self.wait, self.action, self.due, self.daemon = wait, action, 0.0, False
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def go_on(self, seconds: float) -> None:
+        """Let time go by; what is due on the way is done at its time."""
+        end = self.now + seconds
+        while due := [one for one in self.timers if one.due <= end]:
+            first = min(due, key=lambda one: one.due)
+            self.timers.remove(first)
+            self.now = max(self.now, first.due)
+            first.action()
+        self.now = end
+
+
+def test_redraws_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, calls = Clock(), []
+    monkeypatch.setattr(live, "time", clock)
+    monkeypatch.setattr(live, "threading", clock.made)
+    throttle = live.Throttle(lambda: calls.append(clock.now), 0.1)
+    for _ in range(550):
         throttle.ask()
-        time.sleep(0.001)
-    time.sleep(2 * live.INTERVAL)
-    assert 3 <= len(calls) <= 8
-    assert all(b - a > 0.9 * live.INTERVAL for a, b in zip(calls, calls[1:], strict=False))
+        clock.go_on(0.001)
+    clock.go_on(1.0)
+    assert calls == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    throttle.press()  # a user's move after a rest is drawn at once, the next ones together
+    assert calls[-1] == clock.now
+    for _ in range(5):
+        throttle.press()
+    throttle.ask()
+    assert len(calls) == 8
+    clock.go_on(0.1)
+    assert len(calls) == 9 and clock.timers == []
+    throttle.ask()
+    throttle.stop()
+    clock.go_on(1.0)
+    assert len(calls) == 9 and clock.timers == []
 
 
 @pytest.mark.parametrize(

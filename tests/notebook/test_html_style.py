@@ -1,0 +1,88 @@
+"""The style of static HTML: small, scoped, with contrast enough; and what is left without it."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench import backend as K
+from kbench.notebook import html, style
+from kbench.notebook.style import STYLE
+
+
+def test_style_is_small_and_scoped() -> None:
+    assert len(STYLE.encode()) <= 3072
+    assert "@import" not in STYLE and "url(" not in STYLE and "#kb" not in STYLE
+    selectors = [rule.split("{")[0] for rule in STYLE.split("}") if "{" in rule]
+    plain = [one for one in selectors if not one.startswith("@")]
+    assert all(".kb" in part for one in plain for part in one.split(","))
+
+
+class Plain(HTMLParser):
+    """What a site leaves that strips styles, classes and every other attribute."""
+
+    BLOCKS = {"p", "dt", "dd", "tr", "caption", "summary", "td", "th", "pre"}
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+        self.silent = False
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.silent = tag == "style"
+        if tag in self.BLOCKS:
+            self.words.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.silent = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.silent:
+            self.words[-1:] = ["".join([*self.words[-1:], data])]
+
+
+def test_legible_when_stripped() -> None:
+    reader = Plain()
+    reader.feed(html.show(K.variable([[1.0, np.nan], [0.0, 4.0]], name="w")))
+    words = reader.words
+    assert words[0] == "variable w:0 float32[2, 2]"
+    assert words[words.index("size") + 1] == "16 B"
+    assert words[words.index("mean") + 1] == "1.667"
+    assert "NaN: 1, first at [0, 1]" in words
+    assert words[-3:] == ["1", "0", "4"]
+
+
+def luminance(colour: tuple[float, ...]) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [one / 255 for one in colour]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    "colours, page, page_colour",
+    [
+        (style._LIGHT, style._LIGHT_PAGE, (255, 255, 255)),
+        (style._DARK, style._DARK_PAGE, (17, 17, 17)),
+        (style._DARK, style._DARK_PAGE, (31, 31, 31)),
+    ],
+)
+def test_contrast(colours: str, page: str, page_colour: tuple[float, ...]) -> None:
+    known = dict(one.split(":") for one in f"{colours};{page}".split(";"))
+    ink = {
+        name: tuple(int(known[name][i : i + 2], 16) for i in (1, 3, 5))
+        for name in ("--kb-text", "--kb-soft", "--kb-bad", "--kb-name")
+    }
+    for name, colour in ink.items():
+        assert contrast(colour, page_colour) >= 4.5, name
+    heat, share = [float(one) for one in known["--kb-heat"].split()], style._STEPS[-1]
+    shade = tuple(h * share + p * (1 - share) for h, p in zip(heat, page_colour, strict=True))
+    assert contrast(ink["--kb-text"], shade) >= 4.5
