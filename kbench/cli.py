@@ -50,7 +50,7 @@ With -c and standard input the backend is imported as K and the last value is sh
   kbench -c 'K.eval(K.softmax([1., 2., 3.]))'
 
 exit codes: 0 success, 1 the code failed, 2 wrong usage or configuration,
-3 the kernel could not start or be attached to, 130 interrupted"""
+3 the kernel could not start or be attached to, 129 the terminal is gone, 130 interrupted"""
 
 _VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script", "--motion")
 _OPTIONAL_VALUE = "--existing"

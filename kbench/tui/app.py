@@ -28,6 +28,7 @@ from kbench.tui.themes import DEFAULT, THEMES, full_name
 
 if TYPE_CHECKING:
     from textual.command import Provider
+    from textual.driver import Driver
 
 KEY_NAMES = {
     "escape": "Esc",
@@ -42,6 +43,7 @@ KEY_NAMES = {
 }
 
 
+HANGUP = 129  # the exit code of a program that ends because its terminal is gone
 ONLY_KITTY = ("shift+enter", "ctrl+enter", "ctrl+tab", "ctrl+i", "ctrl+m", "shift+space")
 
 
@@ -117,6 +119,19 @@ class WorkbenchApp(App[int]):
         for theme in THEMES:
             self.register_theme(theme)
         self._take_theme(self._wanted_theme or DEFAULT)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver, but one that notices when the terminal is gone."""
+        found = super().get_driver_class()
+        if found.__name__ == "LinuxDriver":  # another system's cannot even be imported
+            from kbench.tui.driver import TerminalDriver
+
+            return TerminalDriver
+        return found
+
+    def terminal_gone(self) -> None:
+        """Nobody sees this any more: end as the hang-up would have, had it not been ignored."""
+        self.exit(return_code=HANGUP)
 
     def begin(self) -> None:
         """Start the session; where there is a choice of kernels, once the user has chosen."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kbench.workbench import protocol
 from kbench.workbench.base import Reply, failed_reply, settle
+from kbench.workbench.intake import Intake
 from kbench.workbench.wire import Message, Wire
 
 _GREET_AGAIN = 0.25
@@ -44,7 +45,7 @@ class Link:
     def __init__(
         self, connection: Content, host: Host, record: bool, others: Others | None = None
     ) -> None:
-        self.wire = Wire(connection)
+        self.wire = Wire(connection, None if others is None else Intake())
         self.ready = False
         self.info: Content = {}  # the kernel's answer to the greeting
         self._others = others

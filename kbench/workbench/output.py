@@ -29,7 +29,9 @@ class _Shown:
     lines: int = 0
     characters: int = 0
     open: int = 0  # characters of the last line, which a carriage return takes back
+    cut: bool = False
     spilled: int = 0
+    dropped: int = 0  # bytes that were never read
     path: Path | None = None
     file: IO[str] | None = None
 
@@ -47,21 +49,32 @@ class Output:
     def add(self, cell: int, name: str, text: str) -> None:
         """Take printed text; it is emitted at once if nothing was within the last interval."""
         shown = self._shown.setdefault(cell, _Shown())
-        kept = "" if shown.spilled else _head(text, shown)
+        kept = "" if shown.cut else _head(text, shown)
         if kept:
             shown.lines += kept.count("\n")
             more, shown.open = visible_length(kept, shown.open)
             shown.characters += more
             self._gather(cell, name, kept)
         if len(kept) < len(text):
-            if not shown.spilled:
+            if not shown.file and not shown.spilled:
                 self._open_spill(cell, shown)
-                where = f"; the rest goes to {shown.path}" if shown.path is not None else ""
-                notice = f"\noutput cut after {shown.lines:,} lines{where}\n"
-                self._gather(cell, "notice", notice)
+            where = f"; the rest goes to {shown.path}" if shown.path is not None else ""
+            self._cut(cell, shown, where)
             self._spill(shown, text[len(kept) :])
         if self.due() == 0.0:
             self.flush()
+
+    def drop(self, cell: int, size: int) -> None:
+        """Take note of printed text that was not read; what follows it is not shown, either."""
+        shown = self._shown.setdefault(cell, _Shown())
+        self._cut(cell, shown, ": more comes than can be taken in")
+        shown.dropped += size
+
+    def _cut(self, cell: int, shown: _Shown, why: str) -> None:
+        """From here on nothing is shown."""
+        if not shown.cut:
+            shown.cut = True
+            self._gather(cell, "notice", f"\noutput cut after {shown.lines:,} lines{why}\n")
 
     def _gather(self, cell: int, name: str, text: str) -> None:
         if self._pending and self._pending[-1][:2] == (cell, name):
@@ -86,14 +99,19 @@ class Output:
         """Emit the rest of a cell and say how much of it went elsewhere."""
         self.flush()
         shown = self._shown.pop(cell, None)
-        if shown is None or not shown.spilled:
+        if shown is None or not shown.cut:
             return
         if shown.file is not None:
             shown.file.close()
-        kept = min(shown.spilled, SPILL_LIMIT)
-        where = f"in {shown.path}" if shown.path is not None else "not kept"
-        lost = f"; only {kept:,} of them" if kept < shown.spilled and shown.path else ""
-        self._emit(Stream(cell, "notice", f"{shown.spilled:,} more characters {where}{lost}\n"))
+        words = []
+        if shown.spilled:
+            kept = min(shown.spilled, SPILL_LIMIT)
+            where = f"in {shown.path}" if shown.path is not None else "not kept"
+            lost = f"; only {kept:,} of them" if kept < shown.spilled and shown.path else ""
+            words.append(f"{shown.spilled:,} more characters {where}{lost}")
+        if shown.dropped:
+            words.append(f"{shown.dropped / 1e6:,.1f} MB came too fast and were not taken in")
+        self._emit(Stream(cell, "notice", "\n".join(words) + "\n"))
 
     def _open_spill(self, cell: int, shown: _Shown) -> None:
         if self._folder is None:

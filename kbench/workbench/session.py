@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.workbench import base, events, output
 from kbench.workbench.base import Cell, Completion, Reply, Session, failed_reply, jupyter_completion
+from kbench.workbench.intake import DROPPED
 from kbench.workbench.journal import Journal
 from kbench.workbench.launch import KernelProcess, Process
 from kbench.workbench.mailbox import Mailbox
@@ -275,7 +276,10 @@ class KernelSession(Session):
         if kind == "execute_input":
             self._on_running(message, content.get("execution_count"))
         elif kind == "stream":
+            dropped = content.get(DROPPED)
             self._output.add(cell, str(content["name"]), str(content["text"]))
+            if type(dropped) is int:
+                self._output.drop(cell, dropped)
         else:
             self._output.flush()
             event = output.rich(cell, kind, content, self._detail)

@@ -45,7 +45,12 @@ class Terminal:
     """A workbench in a terminal of its own; what it draws is kept as a grid of characters."""
 
     def __init__(
-        self, folder: Path, *arguments: str, size: tuple[int, int] = (120, 40), **variables: str
+        self,
+        folder: Path,
+        *arguments: str,
+        size: tuple[int, int] = (120, 40),
+        ignore_hangup: bool = False,
+        **variables: str,
     ) -> None:
         environment = {
             **os.environ,
@@ -66,6 +71,7 @@ class Terminal:
             cwd=str(folder),
             dimensions=(rows, columns),
             timeout=PATIENCE,
+            ignore_sighup=ignore_hangup,
         )
         self.grid = pyte.Screen(columns, rows)
         self.grid.write_process_input = self.child.send  # where the cursor is, when asked
@@ -173,6 +179,15 @@ class Terminal:
         self.run(f"print('{label}'[:9] + '{label}'[9:], {code}, 'end')")
         found = self.until(f"{label} ", " end").partition(f"{label} ")[2]
         return int(found.split()[0])
+
+    def vanish(self) -> int:
+        """The window is closed under the program; its exit code."""
+        self.child.ptyproc.fileobj.close()
+        deadline = time.monotonic() + PATIENCE
+        while self.child.isalive():
+            assert time.monotonic() < deadline, "it goes on without a terminal"
+            time.sleep(0.1)
+        return int(self.child.exitstatus if self.child.exitstatus is not None else -1)
 
     def resize(self, columns: int, rows: int) -> None:
         """The person pulls at the window's corner."""

@@ -17,6 +17,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from terminal import PATIENCE, Terminal, gone
 
+from kbench.tui.app import HANGUP
 from kbench.workbench import recall
 
 pytestmark = pytest.mark.slow
@@ -47,6 +48,12 @@ def notebook(folder: Path) -> Iterator[tuple[Path, Any]]:
         kernel.wait()
 
 
+def peak_memory(pid: int) -> float:
+    """Bytes of memory that a process has had at most."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024.0 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 def test_anothers_kernel_shows_its_names_and_its_clients_cells(tmp_path: Path) -> None:
     with notebook(tmp_path) as (path, client):
         client.execute_interactive("import numpy as np; theirs = np.eye(3)", timeout=PATIENCE)
@@ -70,6 +77,43 @@ def test_anothers_kernel_shows_its_names_and_its_clients_cells(tmp_path: Path) -
     with Terminal(tmp_path, "--existing", str(path)) as terminal:
         assert terminal.ended() == 3
         assert "has ended: nobody listens" in " ".join(terminal.screen.split())
+
+
+FLOODS = {
+    "in one message": "print('x' * 200_000_000)",
+    "in many": "for _ in range(2_000): print('x' * 99_999)",
+}
+
+
+@pytest.mark.parametrize("code", FLOODS.values(), ids=FLOODS.keys())
+def test_anothers_flood_of_200_mb_leaves_the_workbench_quick_and_small(
+    code: str, tmp_path: Path
+) -> None:
+    with (
+        notebook(tmp_path) as (path, client),
+        Terminal(tmp_path, "--existing", str(path)) as terminal,
+    ):
+        terminal.until("attached to kernel")
+        before = peak_memory(terminal.child.pid)
+        client.execute(code)
+        slowest = 0.0
+        typed = ""
+        while len(typed) < 40:
+            typed += "abcdefghij"[len(typed) % 10]
+            began = time.monotonic()
+            terminal.type(typed[-1])
+            terminal.wait(lambda: typed in terminal.screen, typed)  # noqa: B023 - waited for
+            slowest = max(slowest, time.monotonic() - began)
+        terminal.until("output cut after", "MB came too fast and were not taken in")
+        assert slowest < 3.0, (
+            slowest
+        )  # reading all of it takes a second even where nothing else runs
+        # One message has to arrive before any of it can be dropped; nothing is made of it.
+        assert peak_memory(terminal.child.pid) - before < 300e6
+        terminal.press("ctrl+c")
+        terminal.run("print('still ' + 'here')")
+        terminal.until("still here")
+        assert terminal.quit() == 0
 
 
 def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -> None:
@@ -102,6 +146,46 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
         terminal.until("got 42")
         assert terminal.quit() == 0
     assert recall.unfinished(journals) == []
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "printing"])
+def test_without_its_terminal_it_ends_although_hangups_are_ignored(
+    busy: bool, tmp_path: Path
+) -> None:
+    with Terminal(tmp_path, ignore_hangup=True) as terminal:
+        terminal.until("idle")
+        kernel = terminal.number(PID)
+        if busy:
+            terminal.run("while True: print('on ' * 20)")
+            terminal.until("busy")
+        terminal.put("half_typed")
+        journals = tmp_path / "state" / "journal"
+        terminal.wait(
+            lambda: any("half_typed" in one.read_text() for one in journals.glob("*.jsonl")),
+            "the draft in the journal",
+        )
+        assert terminal.vanish() == HANGUP
+    assert gone(kernel)
+    (past,) = recall.unfinished(journals)
+    assert past.draft == "half_typed" and len(past.cells) == 1 + busy
+
+
+def test_a_signal_to_go_on_that_had_no_stop_before_changes_nothing(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.until("idle")
+        threads = Path(f"/proc/{terminal.child.pid}/task")
+        before = len(list(threads.iterdir()))
+        for _ in range(3):
+            written = len(terminal.written)
+            os.kill(terminal.child.pid, signal.SIGCONT)
+            terminal.wait(
+                lambda start=written: b"[?1049h" in terminal.written[start:], "the screen again"
+            )
+            terminal.read(0.3)
+        assert len(list(threads.iterdir())) <= before  # one that reads keys, one that draws
+        terminal.run("print('still ' + 'typed')")
+        terminal.until("still typed", "In [2]")
+        assert terminal.quit() == 0
 
 
 def test_history_comes_back_in_the_next_session(tmp_path: Path) -> None:

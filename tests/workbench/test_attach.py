@@ -15,7 +15,7 @@ import pytest
 from jupyter_client import BlockingKernelClient
 from session_helpers import WAIT, Watched
 
-from kbench.workbench import events, existing
+from kbench.workbench import events, existing, output
 from kbench.workbench.attached import OTHER, AttachedSession
 from kbench.workbench.existing import Kernel
 from kbench.workbench.journal import Journal
@@ -138,6 +138,26 @@ def test_cells_of_another_client_are_shown_with_all_they_show(owner: Owner, gues
     guest.until(lambda: guest.session.running() is None)
     owner.run("told = 1")
     guest.until(lambda: any("told" in one.names for one in guest.of(events.Changed)))
+
+
+FLOODS = {
+    "in one message": "print('x' * 40_000_000)",
+    "in many": "for _ in range(400): print('x' * 99_999)",
+    "of lines": "print('line\\n' * 8_000_000)",
+}
+
+
+@pytest.mark.parametrize("code", FLOODS.values(), ids=FLOODS.keys())
+def test_of_a_flood_of_prints_so_much_is_taken_in(code: str, owner: Owner, guest: Watched) -> None:
+    owner.run(code)
+    (done,) = guest.until(lambda: guest.of(events.CellDone))
+    (theirs,) = others(guest)
+    streams = guest.of(events.Stream, theirs.cell)
+    printed = sum(len(one.text) for one in streams if one.name == "stdout")
+    notices = "".join(one.text for one in streams if one.name == "notice")
+    assert done.ok and 10_000 < printed <= output.CHARACTER_LIMIT
+    assert "output cut after" in notices and "MB came too fast and were not taken in" in notices
+    assert guest.run("'still here'")[1].ok
 
 
 def test_errors_of_both_are_drawn_in_the_users_expression(owner: Owner, guest: Watched) -> None:

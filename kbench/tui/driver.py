@@ -1,0 +1,100 @@
+"""The terminal, where Textual's own driver leaves it alone: when it vanishes, or is taken up twice.
+
+A terminal that is gone reads as empty for ever. Who ignores SIGHUP, as below `nohup`, would then
+read it in a loop, and a thread that writes to it would end while the app waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+LOOK = 2.0  # seconds between looks at the terminal, where the system does not tell of its end
+
+
+class Surviving:
+    """A stream to a terminal; what cannot be written once the terminal is gone is dropped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, if there is still somebody who reads it."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Likewise."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class TerminalDriver(LinuxDriver):
+    """Tells the app, by its `terminal_gone`, that there is no terminal any more."""
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        drawn_on = sys.__stderr__  # which Textual's thread writes to
+        if drawn_on is not None and not isinstance(drawn_on, Surviving):
+            setattr(sys, "__stderr__", Surviving(drawn_on))  # noqa: B010 - typed as final
+        super().__init__(app, **options)
+        self._bench = app
+        self._taken = False  # the screen is ours
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+
+    def start_application_mode(self) -> None:
+        """Take the screen; from the first time on, watch whether there is one."""
+        self._taken = True
+        if self._own_loop is None:
+            self._own_loop = asyncio.get_running_loop()
+            gone: Callable[[], None] = getattr(self._bench, "terminal_gone", self._bench.exit)
+            threading.Thread(
+                target=self._watch, args=(gone,), name="kbench-terminal", daemon=True
+            ).start()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def stop_application_mode(self) -> None:
+        """Give the screen back."""
+        super().stop_application_mode()
+        self._taken = False
+
+    def resume_application_mode(self) -> None:
+        """Go on. Some signals to go on had none to stop before: the screen is ours already.
+
+        A terminal that vanishes sends one, too. Textual would read the keys in one thread more.
+        """
+        if not self._taken:
+            super().resume_application_mode()
+        elif self._own_loop is not None and os.isatty(self.fileno):
+            # Not within the signal's handler, which may have broken into a write.
+            self._own_loop.call_soon_threadsafe(self._take_again)
+
+    def _take_again(self) -> None:
+        """Whoever had the terminal meanwhile has left it in another state."""
+        self.suspend_application_mode()
+        self.start_application_mode()
+        self._bench.refresh(layout=True)
+
+    def _watch(self, gone: Callable[[], None]) -> None:
+        """Wait for the end of the terminal, which costs nothing until then."""
+        poller = select.poll()
+        poller.register(self.fileno, 0)  # for nothing but its end, of which poll always tells
+        while os.isatty(self.fileno):
+            if poller.poll(LOOK * 1000):
+                time.sleep(LOOK / 20)  # not the end after all: a system that cannot wait for it
+        self._bench.call_later(gone)

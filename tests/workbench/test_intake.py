@@ -1,0 +1,93 @@
+"""What of a message of printed text is read when its kernel does not bound what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbench.workbench import intake, output
+from kbench.workbench.events import Stream
+from kbench.workbench.intake import BURST, DROPPED, LARGEST, RATE, Intake
+from kbench.workbench.output import Output
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def content(text: str, name: str = "stdout", ascii_only: bool = False) -> memoryview:
+    body = json.dumps({"name": name, "text": text}, ensure_ascii=ascii_only)
+    return memoryview(body.encode("utf-8", "surrogatepass"))
+
+
+TEXTS = [
+    ("plain", "x" * 3 * LARGEST),
+    ("lines", "ab\n" * LARGEST),
+    ("two bytes", "é" * 2 * LARGEST),
+    ("four bytes", "a" + "😀" * LARGEST),
+    ("escapes", 'a"\\\t' * LARGEST),
+]
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize(("kind", "text"), TEXTS, ids=[one[0] for one in TEXTS])
+def test_of_a_large_message_the_beginning_is_read(kind: str, text: str, ascii_only: bool) -> None:
+    for shift in range(13):  # so that the cut falls into every part of a character
+        message = content("b" * shift + text, "stderr", ascii_only)
+        kept = Intake(Clock()).cut(message)
+        assert kept is not None and kept["name"] == "stderr"
+        assert ("b" * shift + text).startswith(kept["text"]) and kept[DROPPED] > 0
+        size = len(content(kept["text"], "stderr", ascii_only))
+        assert LARGEST - 24 < size < LARGEST + 24
+        assert kept[DROPPED] == len(message) - LARGEST
+
+
+def test_no_more_is_read_than_the_rate_allows_and_again_once_time_has_passed() -> None:
+    clock = Clock()
+    taken = Intake(clock)
+    read = 0
+    message = content("x" * 2 * LARGEST)
+    for _ in range(100):
+        kept = taken.cut(message)
+        assert kept is not None
+        read += len(message) - kept[DROPPED]
+    assert BURST - LARGEST <= read <= BURST
+    kept = taken.cut(message)
+    assert kept == {"name": "stdout", "text": "", DROPPED: len(message)}
+    clock.now += LARGEST / RATE
+    kept = taken.cut(message)
+    assert kept is not None and kept[DROPPED] == len(message) - LARGEST
+
+
+def test_what_is_small_or_of_another_form_is_read_whole() -> None:
+    assert Intake(Clock()).cut(content("x" * 1000)) is None
+    assert Intake(Clock()).cut(content("x" * (LARGEST - 100))) is None
+    assert Intake(Clock()).cut(memoryview(b'{"text": "' + b"x" * 2 * LARGEST + b'"}')) is None
+
+
+def test_what_was_not_read_is_told_and_ends_what_is_shown(tmp_path: Path) -> None:
+    shown: list[Stream] = []
+    out = Output(shown.append, tmp_path)
+    out.add(1, "stdout", "seen\n")
+    out.drop(1, 2_500_000)
+    out.drop(1, 1_000_000)
+    out.add(1, "stdout", "later\n")
+    out.close(1)
+    (spilled,) = tmp_path.glob("*-cell-1.txt")
+    assert spilled.read_text() == "later\n"
+    assert "".join(one.text for one in shown) == (
+        "seen\n\noutput cut after 1 lines: more comes than can be taken in\n"
+        f"6 more characters in {spilled}\n3.5 MB came too fast and were not taken in\n"
+    )
+
+
+def test_a_message_that_is_always_read_fits_under_the_cap_of_a_cell() -> None:
+    assert intake.SMALL < LARGEST < output.CHARACTER_LIMIT < BURST
