@@ -294,6 +294,37 @@ def test_ranges(arguments: tuple[Any, ...], dtype: str) -> None:
     assert value.dtype == dtype
 
 
+@pytest.mark.parametrize("arguments", [*RANGES, (0.5, 2.0, 0.25), (2.0, -1.0, -0.5)], ids=str)
+def test_ranges_whose_ends_are_fed(arguments: tuple[Any, ...]) -> None:
+    """The count follows from each call; what follows from a variable follows its new value."""
+    ends, step = arguments[:2], arguments[2:]
+    kind = "int32" if isinstance(arguments[0], int) else "float32"
+    holes = [K.placeholder((), dtype=kind) for _ in ends]
+    tensor = K.arange(holes[0], holes[1] if len(ends) > 1 else None, *step)
+    assert (K.int_shape(tensor), K.dtype(tensor)) == ((None,), kind)
+    compute = K.function(holes, [tensor])
+    for more in (0, 3, -20):
+        fed = [*ends[:-1], ends[-1] + more]
+        start, stop = fed if len(fed) > 1 else (0, fed[0])
+        np.testing.assert_array_equal(compute(fed)[0], np.arange(start, stop, *step))
+    variable = K.variable(2, dtype="int32")
+    tensor = K.arange(variable)
+    K.set_value(variable, 4)
+    np.testing.assert_array_equal(K.eval(tensor), [0, 1, 2, 3])
+
+
+def test_ranges_and_classes_as_many_as_a_size_that_is_fed() -> None:
+    x, labels = K.placeholder((None, None)), K.placeholder((None,), dtype="int32")
+    size = K.shape(x)[1]
+    compute = K.function([x, labels], [K.arange(size), K.one_hot(labels, size)])
+    for width in (4, 0, 2):
+        found = compute([np.zeros((3, width)), [1, 9, 0]])
+        np.testing.assert_array_equal(found[0], np.arange(width))
+        np.testing.assert_array_equal(found[1], np.array([[1], [9], [0]]) == np.arange(width))
+    known = K.one_hot(labels, K.shape(K.placeholder((3, 4)))[1])
+    assert K.int_shape(known) == (None, 4)
+
+
 def test_a_range_of_fractions_is_not_truncated() -> None:
     value = K.eval(K.arange(0, 1, 0.25))
     assert value.dtype == K.floatx()

@@ -13,6 +13,8 @@ MAKE = [
     Wrong("arange", lambda: K.arange("a"), ArgumentError, ("start", "'a'")),
     Wrong("arange", lambda: K.arange(3, dtype="float8"), DtypeError, ("'float8'",)),
     Wrong("arange", lambda: K.arange(10**12), OutOfMemory, ("available",)),
+    Wrong("arange", lambda: K.arange(0, x(2, 3)), ArgumentError, ("stop", "float32[2, 3]")),
+    Wrong("arange", lambda: K.arange(0, 5, x()), ArgumentError, ("step must be a known number",)),
     Wrong("eye", lambda: K.eye(-1), ShapeError, ("-1",)),
     Wrong("eye", lambda: K.eye(2.5), ArgumentError, ("2.5",)),
     Wrong("eye", lambda: K.eye((2, 3, 4)), ArgumentError, ("(2, 3, 4)",)),

@@ -119,6 +119,7 @@ PICK = [
     Wrong("one_hot", lambda: K.one_hot(x(2), 3), DtypeError, ("float32[2]", "integers")),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), -1), ArgumentError, ("-1",)),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), 2.5), ArgumentError, ("2.5",)),
+    Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), x()), ArgumentError, ("float32[]",)),
     Wrong("shape", lambda: K.shape("text"), DtypeError, ("<U4",)),
     Wrong("shape", lambda: K.shape(None), DtypeError, ("NoneType",)),
     Wrong("shape", lambda: K.shape([[1], [2, 3]]), ArgumentError, ("not an array",)),

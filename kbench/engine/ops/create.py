@@ -14,11 +14,22 @@ from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, DtypeError
 from kbench.engine.kernels import onehot
 from kbench.engine.op import Native, Op, apply, register
-from kbench.engine.operands import as_tensor, constant_node, dtype_or_floatx, plain_array
-from kbench.engine.ops.shaping import shape_operand
+from kbench.engine.operands import (
+    Constant,
+    as_tensor,
+    constant_node,
+    dtype_or_floatx,
+    plain_array,
+)
+from kbench.engine.ops.arithmetic import cast, maximum
+from kbench.engine.ops.compare import equal
+from kbench.engine.ops.layout import expand_dims
+from kbench.engine.ops.scan import cumsum
+from kbench.engine.ops.shaping import shape_operand, stopped
 from kbench.engine.spec import INTEGERS, Spec, known_size
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
+from kbench.engine.walk import walk
 
 LEAST = 16_384  # cells from which on a kernel is worth while
 
@@ -202,24 +213,27 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     """Numbers from `start` to before `stop`, a vector; one argument alone is `stop`.
 
     Arguments:
-        start, stop: numbers, or scalar tensors, which are evaluated.
-        step: not 0; may be negative.
+        start, stop: numbers, or scalar tensors; the count is then known only at evaluation.
+        step: a number, not 0; may be negative.
         dtype: "int32" by default, when the numbers are integers; floats then stay `floatx()`.
     Returns:
         Tensor [count]; empty when `stop` is not beyond `start`.
     Raises:
-        ArgumentError: a step of 0, or arguments that are no numbers.
+        ArgumentError: a step of 0 or one that must be computed, or arguments that are no numbers.
     Gradient: none.
     Source: Keras 2.3 `backend.arange`.
 
     >>> K.eval(K.arange(2, 8, 3))
     array([2, 5], dtype=int32)
     """
-    if stop is None:
-        start, stop = 0, max(_number(start, "start"), 0)
-    first, last, by = _number(start, "start"), _number(stop, "stop"), _number(step, "step")
+    by = _number(step, "step")
     if by == 0:
         raise ArgumentError("step must not be 0")
+    if _is_computed(start) or _is_computed(stop):
+        return _computed_range(start, stop, by, dtype)
+    if stop is None:
+        start, stop = 0, max(_number(start, "start"), 0)
+    first, last = _number(start, "start"), _number(stop, "stop")
     whole = all(isinstance(one, int) for one in (first, last, by))
     natural = "int32" if whole else config.floatx()
     count = max(0, math.ceil((last - first) / by))
@@ -230,7 +244,40 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     return constant_node(values.astype(result))
 
 
+def _is_computed(value: Any) -> bool:
+    """Whether only an evaluation tells the value, or it may be another one each time."""
+    if not isinstance(value, Tensor) or value.spec.known:
+        return False
+    nodes = walk([value])
+    return not all(one.op.pure and (one.inputs or isinstance(one, Constant)) for one in nodes)
+
+
+def _computed_range(start: Any, stop: Any, step: int | float, dtype: str | None) -> Tensor:
+    """A range whose ends are tensors: as many ones as it has numbers, summed up."""
+    if stop is None:
+        start, stop = 0, maximum(_scalar(start, "start"), 0)
+    ends = [_scalar(start, "start"), _scalar(stop, "stop")]
+    whole = isinstance(step, int) and all(one.spec.dtype in INTEGERS for one in ends)
+    first, last = (stopped(cast(one, "int64" if whole else "float64")) for one in ends)
+    count = cast(maximum(-((first - last) // step), 0), "int64")
+    places = cumsum(ones((count,), "int64")) - 1
+    wanted = "int32" if dtype is None else dtype_or_floatx(dtype)
+    natural = "int32" if whole else config.floatx()
+    return cast(
+        first + cast(places, first.dtype.name) * step, natural if wanted == "int32" else wanted
+    )
+
+
+def _scalar(value: Any, name: str) -> Tensor:
+    one = as_tensor(value)
+    if one.ndim or one.spec.dtype == "bool":
+        raise ArgumentError(f"{name} must be a number, got {one.spec}")
+    return one
+
+
 def _number(value: Any, name: str) -> int | float:
+    if _is_computed(value):
+        raise ArgumentError(f"{name} must be a known number, got {value!r}")
     if isinstance(value, Tensor):
         value = value.eval()
     array = plain_array(value)
@@ -264,12 +311,12 @@ ONE_HOT = structured(
 )
 
 
-def one_hot(indices: Operand, num_classes: int) -> Tensor:
+def one_hot(indices: Operand, num_classes: int | Tensor) -> Tensor:
     """A new last axis of size `num_classes` with 1 at each index, 0 elsewhere.
 
     Arguments:
         indices: integers of any shape; one that is out of range gives a row of zeros.
-        num_classes: the size of the new axis, at least 0.
+        num_classes: the size of the new axis, at least 0; may be a scalar tensor of integers.
     Returns:
         Tensor [*indices.shape, num_classes] of `floatx()`.
     Raises:
@@ -284,6 +331,13 @@ def one_hot(indices: Operand, num_classes: int) -> Tensor:
     tensor = as_tensor(indices)
     if tensor.spec.dtype not in INTEGERS:
         raise DtypeError(f"indices must be integers, got {tensor.spec}")
+    if isinstance(num_classes, Tensor):
+        if num_classes.ndim or num_classes.spec.dtype not in INTEGERS:
+            raise ArgumentError(f"num_classes must be an integer, got {num_classes.spec}")
+        if not num_classes.spec.known:
+            classes = arange(0, num_classes, dtype=tensor.spec.dtype)
+            return cast(equal(expand_dims(tensor, -1), classes), config.floatx())
+        num_classes = int(num_classes)
     if (
         isinstance(num_classes, bool)
         or not isinstance(num_classes, (int, np.integer))
