@@ -70,16 +70,17 @@ def values() -> dict[str, Any]:
     broken = large.copy()
     broken[17, 4] = np.nan
     whole = draw.normal(size=(2000, 2000))  # the largest of which every element is read
-    kinds = {name: large.astype(name) for name in ("float16", "float64", "int32", "bool")}
+    kinds = ("float16", "float64", "int32", "bool")
     read = {name: (whole * 1000).astype(name) for name in ("float16", "float32", "int64", "bool")}
+    sampled = {f"the same as {name}": large.astype(name) for name in kinds}
     return {
         "array (4096, 4096) float32": large,
         "the same as a variable": K.variable(large),
         "the same with a NaN": broken,
-        **{f"the same as {name}": one for name, one in kinds.items()},
+        **sampled,
         "array (2000, 2000) float64, read whole": whole,
-        **{f"the same as {name}": one for name, one in read.items()},
-        "the same as float16, columns first": read["float16"].T,
+        **{f"{name}, read whole": one for name, one in read.items()},
+        "float16, columns first, read whole": read["float16"].T,
         "array (8,) * 7": draw.normal(size=(8,) * 7),
         "scalar": np.float32(3.0),
         "tensor over 400 operations": deep,

@@ -184,7 +184,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
     # -------------------------------------------------------------- drawing
 
     def _redraw(self) -> None:
-        with self._lock:
+        with self._lock, describe.reading_once():
             self._draw()
 
     def _draw(self) -> None:

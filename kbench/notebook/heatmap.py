@@ -1,4 +1,8 @@
-"""Two-dimensional slices as PNG pictures, drawn on one figure that is used again and again."""
+"""Two-dimensional slices as PNG pictures, drawn on figures that are used again and again.
+
+What takes time is text and lines: those of a heat map are drawn once for a shape, and only the
+numbers at its scale with each picture.
+"""
 
 from __future__ import annotations
 
@@ -9,56 +13,48 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from PIL import Image
 
+from kbench.notebook.palette import BLUE, HEAT, RED, Pixels, inked, png
+
 PIXELS = 512
-_COLOURS = 256  # of a picture, which bounds its bytes
+_COLOURS = 256  # of an image, which bounds its bytes
 _SIDE = 384  # pixels of an image's longer side, which small ones are enlarged to
 _BINS = 40
 _MOST = 4e307  # so that the range of a scale can be told
 _INCHES, _DPI = (5.0, 3.6), 100
-_PLACE = (0.13, 0.13, 0.7, 0.79)  # of the axes in the figure: left, bottom, width, height
-_SCALE = (0.86, 0.13, 0.03, 0.79)
+# Of the axes in the figure: left, bottom, width, height; whole pixels, which leaves no gaps.
+_PLACE = (65 / 500, 47 / 360, 350 / 500, 284 / 360)
+_SCALE = (430 / 500, 47 / 360, 15 / 500, 284 / 360)
+_POWER = 4.6  # where the power of ten of the scale ends, in widths of the scale
+_CROSSED = 255  # stands for what is no finite number, among numbers of colours
 
 
 class Picture:
-    """Draws heat maps, histograms and images; a slice larger than `PIXELS` is thinned.
-
-    The parts of a heat map are kept and given other values: making them takes three times as long
-    as drawing them.
-    """
+    """Draws heat maps, histograms and images; a slice with too many rows or columns is thinned."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figure = Figure(figsize=_INCHES, dpi=_DPI)
-        FigureCanvasAgg(self._figure)
-        self._map: Any = None  # what `imshow` gave, while the figure shows a heat map
-        self._bar: Any = None
+        self._frame: Frame | None = None
+        self._bars: Bars | None = None
 
-    def heat(self, part: np.ndarray, labels: tuple[str, str]) -> bytes:
+    def heat(self, part: NDArray[Any], labels: tuple[str, str]) -> bytes:
         """A colour map with its scale; NaN and infinities are left blank and crossed."""
-        thin, _ = thinned(part)
-        raw = np.asarray(thin, np.float64)
-        finite = np.isfinite(raw)
-        values = np.ma.array(np.where(finite, raw.clip(-_MOST, _MOST), 0.0), mask=~finite)
         with self._lock:
-            if self._map is None:
-                self._begin_map(values)
-            low, high = (0.0, 1.0) if values.mask.all() else (values.min(), values.max())
-            self._map.set_data(values)
-            self._map.set_extent((-0.5, part.shape[1] - 0.5, part.shape[0] - 0.5, -0.5))
-            self._map.set_clim(low, high if high > low else low + (abs(low) * 1e-6 or 1e-6))
-            self._bar.update_normal(self._map)
-            self._map.axes.set(ylabel=labels[0], xlabel=labels[1], title=thinning(part))
-            return self._png()
+            self._frame = self._frame or Frame()
+            room = self._frame.room
+            thin, _ = thinned(part, room)
+            raw = np.asarray(thin, np.float64)
+            finite = np.isfinite(raw)
+            kept = raw[finite].clip(-_MOST, _MOST)
+            low, high = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
+            levels = np.full(raw.shape, _CROSSED, np.uint8)
+            levels[finite] = np.round((kept - low) * ((HEAT - 1) / ((high - low) or 1.0)))
+            texts = (labels[0], labels[1], thinning(part, room))
+            return self._frame.drawn(levels, (low, high), part.shape, texts)
 
-    def _begin_map(self, values: np.ndarray) -> None:
-        axes = self._fresh()
-        axes.patch.set(hatch="xxx", edgecolor="#a8071a", facecolor="white")
-        self._map = axes.imshow(values, aspect="auto", interpolation="nearest", cmap="viridis")
-        self._bar = self._figure.colorbar(self._map, cax=self._figure.add_axes(_SCALE))
-
-    def image(self, part: np.ndarray) -> bytes:
+    def image(self, part: NDArray[Any]) -> bytes:
         """Rows, columns and one, three or four channels (last) as grey or colour.
 
         Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched.
@@ -70,57 +66,168 @@ class Picture:
             shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
         larger = max(_SIDE // max(shown.size), 1)
         size = (shown.width * larger, shown.height * larger)
-        return _packed(shown.convert("RGB").resize(size, Image.Resampling.NEAREST))
+        if shown.mode != "L":  # a palette takes less than half of the bytes, and looks the same
+            shown = shown.convert("RGB").quantize(_COLOURS, method=Image.Quantize.MEDIANCUT)
+        stream = io.BytesIO()
+        shown.resize(size, Image.Resampling.NEAREST).save(stream, "png", compress_level=4)
+        return stream.getvalue()
 
-    def histogram(self, part: np.ndarray, label: str) -> bytes:
+    def histogram(self, part: NDArray[Any], label: str) -> bytes:
         """How often which value occurs; of a large slice in every so many rows and columns."""
         thin, _ = thinned(part)
         values = np.asarray(thin, np.float64).reshape(-1)
-        finite = values[np.isfinite(values)]
         with self._lock:
-            axes = self._fresh()
-            if finite.size:
-                low, high = float(finite.min()), float(finite.max())
-                scale = max(abs(low), abs(high)) or 1.0
-                if high - low <= 1e-9 * scale or not np.isfinite(high - low):
-                    words = f"all {low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
-                    axes.text(0.5, 0.5, words, ha="center", transform=axes.transAxes)
-                else:
-                    axes.hist(finite, bins=_BINS, range=(low, high), color="#2c728e")
-            axes.set(xlabel=f"value in {label}", ylabel="elements", title=thinning(part))
-            return self._png()
-
-    def _fresh(self) -> Any:
-        self._figure.clear()
-        self._map = self._bar = None
-        return self._figure.add_axes(_PLACE)
-
-    def _png(self) -> bytes:
-        canvas: Any = self._figure.canvas
-        canvas.draw()
-        return _packed(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+            if self._bars is None:
+                self._bars = Bars()
+            return self._bars.drawn(values[np.isfinite(values)], label, thinning(part))
 
 
-def _packed(image: Any) -> bytes:
-    """A PNG with a palette: less than half of the bytes, and it looks the same."""
-    stream = io.BytesIO()
-    image.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT).save(stream, "png")
-    return stream.getvalue()
+def _figure() -> tuple[Any, Any]:
+    figure = Figure(figsize=_INCHES, dpi=_DPI)
+    FigureCanvasAgg(figure)
+    return figure, figure.add_axes(_PLACE)
 
 
-def thinning(part: np.ndarray) -> str:
+def _colour(ink: tuple[int, int, int]) -> str:
+    return "#" + bytes(ink).hex()
+
+
+def _seen(figure: Any) -> Pixels:
+    """What stands on the canvas, as a view."""
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
+class Frame:
+    """What surrounds a heat map: axes with their labels, and the scale, both kept as drawn."""
+
+    def __init__(self) -> None:
+        self._figure, self._axes = _figure()
+        self._scale = self._figure.add_axes(_SCALE)
+        for axes in (self._axes, self._scale):
+            axes.spines[:].set_linewidth(72 / _DPI)  # one pixel, of which nothing leaks inside
+        self._scale.xaxis.set_visible(False)
+        self._scale.yaxis.tick_right()
+        self._scale.yaxis.offsetText.set(ha="right", x=_POWER)
+        self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
+        for one in (self._axes.xaxis, self._axes.yaxis):
+            one.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        self._at, self._bar = self._inside(self._axes), self._inside(self._scale)
+        self._axes.patch.set(hatch="xxx", edgecolor=_colour(RED), facecolor="white", linewidth=0)
+        self._figure.canvas.draw()
+        self._crosses = inked(_seen(self._figure)[self._at])
+        self._axes.patch.set(hatch=None)
+        self._key: object = None
+        self._clean: Any = None
+        self._kept = np.empty((0, 0), np.uint8)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many rows and columns can be told apart."""
+        return self._crosses.shape[0], self._crosses.shape[1]
+
+    def _inside(self, axes: Any) -> tuple[slice, slice]:
+        """The rows and columns of pixels within the lines around axes."""
+        axes.patch.set_facecolor("#ff00ff")
+        self._figure.canvas.draw()
+        there = (_seen(self._figure)[..., :3] == (255, 0, 255)).all(-1)
+        axes.patch.set_facecolor("white")
+        rows, columns = np.flatnonzero(there.any(1)), np.flatnonzero(there.any(0))
+        return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+
+    def drawn(
+        self,
+        levels: Pixels,
+        limits: tuple[float, float],
+        shape: tuple[int, ...],
+        texts: tuple[str, str, str],
+    ) -> bytes:
+        """A picture of levels of heat.
+
+        Arguments:
+            levels: uint8[rows, columns] below `HEAT`, or `_CROSSED`; as many as there is `room`.
+            limits: the values of the lowest and the highest level.
+            shape: rows and columns of the slice before it was thinned.
+            texts: the labels of rows and columns, and a title.
+        """
+        self._draw_frame(shape, texts)
+        numbers = self._kept.copy()
+        self._draw_scale(numbers, limits)
+        heat = levels[np.ix_(*map(_spread, levels.shape, self.room))]
+        numbers[self._at] = np.where(heat == _CROSSED, self._crosses, heat)
+        return png(numbers)
+
+    def _draw_frame(self, shape: tuple[int, ...], texts: tuple[str, str, str]) -> None:
+        """Draw what is the same for all slices of a shape, unless it was drawn last."""
+        if self._key == (shape, texts):
+            return
+        limits = {"xlim": (-0.5, shape[1] - 0.5), "ylim": (shape[0] - 0.5, -0.5)}
+        self._axes.set(ylabel=texts[0], xlabel=texts[1], title=texts[2], **limits)
+        self._figure.canvas.draw()
+        self._clean = self._figure.canvas.copy_from_bbox(self._figure.bbox)
+        self._kept = inked(_seen(self._figure))
+        rows = self._bar[0].stop - self._bar[0].start
+        steps = HEAT - 1 - _spread(HEAT, rows)
+        self._kept[self._bar] = steps[:, None].astype(np.uint8)
+        self._key = (shape, texts)
+
+    def _draw_scale(self, numbers: Pixels, limits: tuple[float, float]) -> None:
+        """Write the numbers at the scale."""
+        low, high = limits
+        if not high > low:
+            high = low + (abs(low) * 1e-6 or 1e-6)
+        self._figure.canvas.restore_region(self._clean)
+        self._scale.set_ylim(low, high)
+        self._scale.draw_artist(self._scale.yaxis)
+        for strip in (np.s_[:, self._bar[1].stop :], np.s_[: self._bar[0].start - 1]):
+            numbers[strip] = inked(_seen(self._figure)[strip])
+
+
+class Bars:
+    """A histogram, whose axes are kept."""
+
+    def __init__(self) -> None:
+        self._figure, self._axes = _figure()
+        self._bars = self._axes.stairs([0], [0, 1], fill=True, color=_colour(BLUE))
+        self._words = self._axes.text(0.5, 0.5, "", ha="center", transform=self._axes.transAxes)
+
+    def drawn(self, values: NDArray[np.float64], label: str, title: str) -> bytes:
+        """A picture of how often which of the finite `values` occurs."""
+        words, counts, edges = "", np.zeros(1), np.array([0.0, 1.0])
+        if values.size:
+            low, high = float(values.min()), float(values.max())
+            scale = max(abs(low), abs(high)) or 1.0
+            if high - low <= 1e-9 * scale or not np.isfinite(high - low):
+                words = f"all {low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+            else:
+                counts, edges = np.histogram(values, _BINS, (low, high))
+        self._bars.set_data(counts, edges)
+        self._words.set_text(words)
+        limits = {"xlim": (edges[0], edges[-1]), "ylim": (0, float(counts.max()) * 1.05 or 1.0)}
+        self._axes.set(xlabel=f"value in {label}", ylabel="elements", title=title, **limits)
+        self._figure.canvas.draw()
+        return png(inked(_seen(self._figure)))
+
+
+def _spread(count: int, pixels: int) -> NDArray[np.intp]:
+    """Which of `count` rows is at the middle of each of so many pixels."""
+    return (2 * np.arange(pixels, dtype=np.intp) + 1) * count // (2 * pixels)
+
+
+def thinning(part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)) -> str:
     """What a picture leaves out of a slice, '' when it is nothing."""
-    steps = zip(("row", "column"), thinned(part)[1], strict=True)
+    steps = zip(("row", "column"), thinned(part, room)[1], strict=True)
     return " and ".join(f"one {word} in {step}" for word, step in steps if step > 1)
 
 
-def thinned(part: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """Every so many rows and columns, so that at most `PIXELS` of each are left."""
-    step = (-(-part.shape[0] // PIXELS) or 1, -(-part.shape[1] // PIXELS) or 1)
+def thinned(
+    part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)
+) -> tuple[NDArray[Any], tuple[int, int]]:
+    """Every so many rows and columns, so that there is room for those that are left."""
+    step = (-(-part.shape[0] // room[0]) or 1, -(-part.shape[1] // room[1]) or 1)
     return part[:: step[0], :: step[1]], step
 
 
-def unit_range(values: np.ndarray) -> np.ndarray:
+def unit_range(values: NDArray[Any]) -> NDArray[np.float64]:
     """Pixels as floats in 0 to 1; what is not finite becomes 0."""
     if values.dtype.kind in "ui" and values.size and values.min() >= 0 and values.max() <= 255:
         return np.asarray(values, np.float64) / 255.0

@@ -28,7 +28,7 @@ from kbench.notebook import blanks, html, recording, showing, views
 from kbench.notebook.live import names, rows
 from kbench.notebook.markup import Html, element, join, table
 from kbench.version import __version__
-from kbench.workbench import nan_verbs, nan_words, plan_words, summary, versus
+from kbench.workbench import nan_verbs, nan_words, plan_words, summary, versus, watch_lines
 from kbench.workbench.lesson_coach import Coach
 from kbench.workbench.lessons import LessonError, load
 from kbench.workbench.protocol import ProtocolError
@@ -94,13 +94,14 @@ class KbenchMagics(Magics):
             for name in done:
                 config.assign(name, before[name])
             raise UsageError(f"nothing was changed: {error.reason}") from None
-        return _panel() if not pairs else _pairs("kbench settings", _settings())
+        settled = bool(pairs) or _in_terminal(self._running)
+        return _pairs("kbench settings", _settings()) if settled else _panel()
 
     @line_magic
     def watch(self, line: str) -> Any:
         """`%watch K.mean(w)` watches an expression, `%watch -d 2` no longer; alone: all of them."""
+        shell = self._running
         if KbenchMagics.watches is None:
-            shell = self._running
             KbenchMagics.watches = WatchLines(lambda: shell.user_ns)
         board, text = KbenchMagics.watches, line.strip()
         try:
@@ -108,10 +109,13 @@ class KbenchMagics(Magics):
                 number = text[2:].strip()
                 if not number.isdigit():
                     raise ValueError(f"%watch -d wants the number of a watch, got {number!r}")
-                print(f"watched no longer: {board.remove(int(number))}")
+                gone = board.remove(int(number))
+                watch_lines.tell(shell, gone, watched=False)
+                print(f"watched no longer: {gone}")
                 return None
             if text:
                 print(board.add(text))
+                watch_lines.tell(shell, text, watched=True)
                 return None
         except ValueError as error:
             raise UsageError(str(error)) from None
@@ -184,7 +188,11 @@ class KbenchMagics(Magics):
 
     @line_magic
     def lesson(self, line: str) -> None:
-        """Take lesson n: `%lesson 1`; alone, the exercises and which of them are done."""
+        """Take lesson n: `%lesson 1`; alone, its exercises and what is done; `off` closes it."""
+        if line.strip() == "off":
+            blanks.allow(self._running)
+            KbenchMagics.coach = None
+            return
         if line.strip():
             if not line.strip().isdigit():
                 raise UsageError(f"%lesson wants a number, got {line.strip()!r}")
@@ -218,15 +226,25 @@ class KbenchMagics(Magics):
 
     @line_magic
     def skip(self, line: str) -> None:
-        """Show the answer of an exercise, put it into the next cell, and count it as done."""
-        answer = _told(self._coach().skip, line)
-        print(answer)
+        """Put the answer of an exercise into the next cell, and count it as done."""
+        coach = self._coach()
+        name = line.strip() or coach.current or list(coach.lesson.exercises)[-1]
+        answer = _told(coach.skip, name)
+        if _in_terminal(self._running):
+            print(f"{name} counts as done; this enters its answer:\n{answer}")
+            return
         self._running.set_next_input(answer)
+        print(f"{name} counts as done; the next cell enters its answer")
 
     def _coach(self) -> Coach:
         if KbenchMagics.coach is None:
             raise UsageError("no lesson is open; begin with %lesson 1")
         return KbenchMagics.coach
+
+
+def _in_terminal(shell: Any) -> bool:
+    """Whether there are no cells below: the front end is a prompt."""
+    return getattr(shell, "kernel", None) is None or watch_lines.channel(shell) is not None
 
 
 def _told(action: Any, line: str, *arguments: Any) -> Any:

@@ -90,7 +90,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def refresh(self) -> None:
         """Read the value again and draw the chosen slice."""
-        with self._lock:
+        with self._lock, describe.reading_once():
             self._array = _array_of(self._value)
             mode = self.mode.value
             self._png = b""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import time
 
 import numpy as np
 import pytest
+from matplotlib import colormaps
+from PIL import Image
 from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import TensorView, live
-from kbench.notebook.heatmap import PIXELS, thinned, unit_range
+from kbench.notebook.heatmap import PIXELS, Picture, thinned, unit_range
 from kbench.notebook.slicing import Slice, first, parse
 
 
@@ -94,11 +97,12 @@ def test_view_follows_its_variable_only() -> None:
 def test_one_figure_is_used_again() -> None:
     view = TensorView(np.random.default_rng(0).normal(size=(2, 30, 40)), mode="heat map")
     picture, before = view._picture, view.picture
+    frame = picture._frame
     assert before.startswith(b"\x89PNG")
     view.steppers[0].value = 1
     wait_for(lambda: 'alt="heat map of array[1, :, :]"' in view._body.value)
     assert view._picture is picture and view.picture != before
-    assert len(picture._figure.axes) == 2
+    assert picture._frame is frame and len(frame._figure.axes) == 2
     assert 'alt="heat map of array[1, :, :]"' in view._body.value
     view.mode.value = "numbers"
     wait_for(lambda: view.picture == b"" and "<table>" in view._body.value)
@@ -149,6 +153,57 @@ def test_large_slices_are_thinned() -> None:
     assert thin.shape[0] <= PIXELS and step == (10, 1)
     view = TensorView(np.zeros((3000, 3000), np.float32), mode="heat map")
     assert len(view.picture) < 100_000
+
+
+def colours(png: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 5), (40, 300), (283, 349)])
+def test_every_cell_of_a_heat_map_has_its_colour(shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(0)
+    values = draw.normal(size=shape)
+    values[0, 0], values[-1, -1] = 5.0, -5.0
+    holes = draw.random(shape) < 0.1
+    holes[0, 0] = holes[-1, -1] = False
+    values[holes] = draw.choice([np.nan, np.inf, -np.inf], int(holes.sum()))
+    picture = Picture()
+    picture.heat(np.ones(shape), ("", ""))
+    shown = colours(picture.heat(values, ("rows", "columns")))
+    assert picture._frame is not None
+    inside = shown[picture._frame._at]
+    assert inside.shape[:2] == picture._frame.room
+    at = [(np.arange(count) * 2 + 1) * room // (2 * count)
+          for count, room in zip(shape, inside.shape, strict=False)]  # fmt: skip
+    seen = inside[np.ix_(*at)]
+    low = values[~holes].min()
+    part = (values - low) / (np.ptp(values[~holes]) or 1.0)
+    wanted = np.round(colormaps["viridis"](np.where(holes, 0, part))[..., :3] * 255)
+    assert np.abs(seen - wanted)[~holes].max() <= 3
+    red, green, blue = np.moveaxis(seen[holes], -1, 0)
+    assert ((green - blue <= 0) & (red >= green)).all()  # white, red, or between these
+    if holes.any() and max(shape) <= 10:
+        assert (np.ptp(inside, axis=(0, 1)) > 100).all()
+
+
+def test_the_scale_says_what_the_colours_are() -> None:
+    picture, values = Picture(), np.arange(12.0).reshape(3, 4)
+    before = colours(picture.heat(values, ("a", "b")))
+    after = colours(picture.heat(values * 3, ("a", "b")))
+    where = np.flatnonzero((before != after).any((0, 2)))
+    assert picture._frame is not None
+    assert where.size and where.min() >= picture._frame._bar[1].stop  # its numbers, nothing else
+    assert (colours(picture.heat(values, ("a", "b"))) == before).all()
+    assert (colours(picture.heat(values.T, ("a", "b"))) != before).any()
+    assert (colours(Picture().heat(values, ("a", "b"))) == before).all()
+
+
+@pytest.mark.parametrize("values", [np.arange(9.0), np.ones(4), np.array([np.nan]), np.zeros(0)])
+def test_histograms_are_drawn_anew(values: np.ndarray) -> None:
+    used = Picture()
+    for other in (np.linspace(-1, 1, 50), np.full(3, 2.0), values):
+        drawn = used.histogram(other.reshape(1, -1), "x")
+    assert drawn == Picture().histogram(values.reshape(1, -1), "x")
 
 
 @pytest.mark.parametrize(

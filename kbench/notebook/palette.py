@@ -1,0 +1,71 @@
+"""Pictures as numbers of colours: what matplotlib has drawn, with a colour map, as a small PNG.
+
+Colours are known beforehand, so that none have to be found in the picture, which takes longer than
+drawing it.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from matplotlib import colormaps
+from numpy.typing import NDArray
+from PIL import Image
+
+HEAT = 200  # colours of the map from low to high; they come first
+RED, BLUE = (168, 7, 26), (44, 114, 142)  # of what is no number, and of bars
+_GREYS, _SHADES = 32, 8
+Pixels = NDArray[np.uint8]
+
+
+def _ramp(ink: tuple[int, int, int], count: int) -> NDArray[np.float64]:
+    """From an ink to white."""
+    return np.linspace(ink, (255, 255, 255), count)
+
+
+_COLOURS = np.round(
+    np.concatenate(
+        [
+            colormaps["viridis"](np.linspace(0.0, 1.0, HEAT))[:, :3] * 255.0,
+            _ramp((0, 0, 0), _GREYS),
+            _ramp(RED, _SHADES),
+            _ramp(BLUE, _SHADES),
+        ]
+    )
+).astype(np.uint8)
+
+
+def _numbers(first: int, dark: int, count: int) -> Pixels:
+    """By the brightness of one channel, the numbers of a ramp that begins at `dark`."""
+    part = (np.arange(256) - dark).clip(0, 255) / (255 - dark)
+    return np.asarray(first + np.round(part * (count - 1)), np.uint8)
+
+
+_GREY = _numbers(HEAT, 0, _GREYS)
+_RED = _numbers(HEAT + _GREYS, RED[1], _SHADES)
+_BLUE = _numbers(HEAT + _GREYS + _SHADES, BLUE[0], _SHADES)
+
+
+def inked(drawn: Pixels) -> Pixels:
+    """The numbers of the colours of what was drawn on white, in black, `RED` and `BLUE`.
+
+    Arguments:
+        drawn: uint8[rows, columns, 3 or more].
+    Returns:
+        uint8[rows, columns].
+    """
+    red, green, blue = drawn[..., 0], drawn[..., 1], drawn[..., 2]
+    numbers = _GREY[green]
+    for where, found in ((red > blue, _RED[green]), (blue > red, _BLUE[red])):
+        numbers[where] = found[where]
+    return numbers
+
+
+def png(numbers: Pixels) -> bytes:
+    """A picture of numbers of colours, uint8[rows, columns], as a PNG."""
+    image = Image.fromarray(np.ascontiguousarray(numbers), "L")
+    image.putpalette(_COLOURS.tobytes())
+    stream = io.BytesIO()
+    image.save(stream, "png", compress_level=4)
+    return stream.getvalue()
