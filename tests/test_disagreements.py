@@ -152,6 +152,12 @@ def products() -> bool:
     return shape == (2, 4, 5) and K.int_shape(K.ones((4, 2, 3)) @ K.ones((4, 3, 5))) == (4, 2, 5)
 
 
+def batches() -> bool:
+    x, y = K.ones((2, 3, 4)), K.ones((2, 3, 4, 5))
+    shapes = K.int_shape(K.batch_dot(x, y, [2, 2])), K.int_shape(K.expand_dims(x, 2) @ y)
+    return shapes == ((2, 3, 3, 5), (2, 3, 1, 5))
+
+
 def variances() -> bool:
     _, _, variance = K.normalize_batch_in_training(K.constant([[1.0], [3.0]]), None, None, [0])
     return same(variance, [1.0])
@@ -176,6 +182,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
         K.binary_crossentropy(ZERO + 1, ZERO), 15.424949
     ),
     "`batch_dot` of two matrices": lambda: K.int_shape(K.batch_dot(ONE, ONE, 1)) == (2, 1),
+    "`batch_dot` above rank 3": batches,
     "`dot` above rank 2": products,
     "`softmax` of a vector": lambda: same(K.softmax(np.zeros(4)), 0.25),
     "`mean` of integers": lambda: same(K.mean(np.array([1, 2])), 1.5),
@@ -209,6 +216,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
     "`learning_phase()`": phases,
     "`set_learning_phase`": lambda: refuses(K.ArgumentError, lambda: K.set_learning_phase(2)),
     "updates of one call": together,
+    "a result of rank 0": lambda: isinstance(value(K.ones(())), np.ndarray),
     "unknown keywords of `function`": lambda: refuses(
         K.ArgumentError, lambda: K.function([], [], nonsense=1)
     ),

@@ -91,9 +91,11 @@ def share(package: ModuleType) -> None:
     """One state of the settings, whichever side is used, and the names that Keras leaves out.
 
     `package` is keras.backend. load_backend.py takes the settings' functions from common.py and
-    never from the backend, so that floatx would live twice: kbench's take their places.
+    never from the backend, so that floatx would live twice: kbench's take their places. What
+    gives values gives NumPy scalars where it can.
     """
     from kbench import backend
+    from kbench.keras_client.values import PLAIN
 
     places = [sys.modules.get(f"keras.backend.{name}") for name in ("common", "load_backend")]
     for place in (package, *places):
@@ -102,6 +104,8 @@ def share(package: ModuleType) -> None:
         for name in SHARED:
             if place is package or hasattr(place, name):
                 setattr(place, name, getattr(backend, name))
+    for place in (package, places[-1]):  # before load_backend.py takes kbench's own, or after
+        vars(place).update(PLAIN)
     for name in UNEXPORTED:
         if not hasattr(package, name):
             setattr(package, name, getattr(backend, name))

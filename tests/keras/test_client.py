@@ -195,6 +195,27 @@ def test_names_that_keras_exports_for_others_only():
     assert K.pattern_broadcast is kbench.pattern_broadcast
 
 
+def test_results_of_rank_0_are_numbers():
+    """They are rounded, looked up and put in tables; kbench's own functions keep arrays."""
+    assert repr(K.eval(K.constant(1.0))) == "np.float32(1.0)"
+    assert repr(kbench.eval(K.constant(1.0))) == "array(1., dtype=float32)"
+    variables = [K.variable(0.5, dtype="float64"), K.variable([2.0])]
+    assert round(K.get_value(variables[0]), 1) == 0.5
+    results = K.batch_get_value(variables)
+    compute = K.function([], [K.sum(variables[1]), variables[1]], name="both")
+    for number, array in (results, compute([])):
+        assert np.isscalar(number)
+        assert isinstance(array, np.ndarray)
+    assert compute.name == "both"
+    model = keras.Sequential([layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse", ["mae"])
+    x, y = np.ones((4, 2)), np.ones((4, 1))
+    assert all(np.isscalar(one) for one in model.train_on_batch(x, y))
+    assert all(np.isscalar(one) for one in model.fit(x, y, verbose=0).history["mae"])
+    with pytest.raises(ValueError, match="function: unknown argument 'nothing'"):
+        K.function([], [], nothing=1)
+
+
 def test_clear_session():
     first = layers.Dense(2)
     output = first(layers.Input((3,)))
