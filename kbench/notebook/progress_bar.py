@@ -1,5 +1,8 @@
 """How far a long cell has come: a bar below it, from half a second on, and a line when it is done.
 
+The bar stands where it came up, between what the cell showed before and since; when the cell has
+ended it goes, and the line is the last thing that the cell shows.
+
 The same facts as in the terminal workbench (`workbench/pace.py`): loops that tell of themselves,
 Keras' epochs, and loops of the user's whose bounds can be read; calls per second, time left, and
 kernels that are being compiled. Where Keras or tqdm draw bars of their own, there is no second one.
@@ -25,6 +28,12 @@ Item = TypeVar("Item")
 Bundle = dict[str, str]
 Show = Callable[[Bundle], Callable[[Bundle], None]]  # shows something; gives what changes it
 
+# What is left of a bar: outputs cannot be taken away, but JupyterLab can be told to leave no room.
+GONE = {
+    "text/plain": "",
+    "text/html": "<style>.jp-OutputArea-child:has(.kb-gone){display:none}</style>"
+    '<span class="kb-gone"></span>',
+}
 _BARS = "_kbench_bars"
 _LOOPS = frozenset(
     "fit_loop predict_loop test_loop fit_generator evaluate_generator predict_generator".split()
@@ -54,7 +63,7 @@ class Bars(pace.Pace):
             self.began()
 
     def after_cell(self, result: Any = None) -> None:
-        """The cell has ended: its bar becomes a line that says how far it came."""
+        """The cell has ended: its bar goes, and a line at its end says how far it came."""
         self._depth = max(self._depth - 1, 0)
         if self._depth:
             return
@@ -63,7 +72,8 @@ class Bars(pace.Pace):
             change, self._change = self._change, None
             if change is not None:
                 failed = result is not None and not getattr(result, "success", True)
-                change(done(self._last, time.monotonic() - self._since, failed))
+                change(GONE)
+                self._show(done(self._last, time.monotonic() - self._since, failed))
 
     def _look(self, estimate: pace.Estimate) -> None:
         """As the workbench looks, and at what is being compiled; from the thread that looks."""

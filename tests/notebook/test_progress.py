@@ -21,14 +21,22 @@ from kbench.workbench.progress import progress
 
 
 class Screen:
-    """Takes the place of the front end."""
+    """Takes the place of the front end: `outputs` as they stand, `shown` all that ever did."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
+        self.outputs: list[str] = []
 
     def __call__(self, bundle: dict[str, str]) -> Any:
-        self.shown.append(bundle["text/plain"])
-        return lambda other: self.shown.append(other["text/plain"])
+        place = len(self.outputs)
+        self.outputs.append("")
+
+        def change(other: dict[str, str]) -> None:
+            self.outputs[place] = other["text/plain"]
+            self.shown.append(other["text/plain"])
+
+        change(bundle)
+        return change
 
 
 def wait_for(condition: Any) -> None:
@@ -64,9 +72,18 @@ def test_a_bar_comes_follows_and_becomes_a_line(running: tuple[Any, Screen]) -> 
     for n in (1, 2, 3):
         assert any(f"epoch {n} of 3" in one for one in screen.shown)
     assert screen.shown[-1].startswith("done in ")
+    assert len(screen.outputs) == 2 and screen.outputs[0] == ""
     before = len(screen.shown)
     shell.run_cell("1 + 1")
     assert len(screen.shown) == before
+
+
+def test_the_line_stands_below_all_that_the_cell_shows(running: tuple[Any, Screen]) -> None:
+    shell, screen = running
+    say = "screen({'text/plain': 'said'})\n"
+    shell.run_cell(f"{say}{LOOP}{say}").raise_error()
+    said, bar, more, line = screen.outputs
+    assert (said, bar, more) == ("said", "", "said") and line.startswith("done in ")
 
 
 def test_a_cell_that_fails_says_where(running: tuple[Any, Screen]) -> None:
@@ -166,9 +183,13 @@ def test_in_a_kernel(tmp_path: Path) -> None:
         "for n in progress(range(2), name='epoch'):\n"
         "    bars, end = getattr(get_ipython(), _BARS), time.monotonic() + 30\n"
         "    while bars._change is None and time.monotonic() < end:\n"
-        "        time.sleep(0.01)",
+        "        time.sleep(0.01)\n"
+        "    print('between', n)\n"
+        "'last'",
     ):
         book.cells.append(nbformat.v4.new_code_cell(code))
     NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
-    (output,) = book.cells[1].outputs
-    assert output["data"]["text/plain"].startswith("done in ")
+    bar, said, value, line = book.cells[1].outputs
+    assert bar["data"]["text/plain"] == "" and "kb-gone" in bar["data"]["text/html"]
+    assert said["text"] == "between 0\nbetween 1\n" and value["data"]["text/plain"] == "'last'"
+    assert line["data"]["text/plain"].startswith("done in ")
