@@ -39,6 +39,7 @@ MAKE = [
 def of_filled(name: str) -> list[Wrong]:
     function = getattr(K, name)
     return [
+        Wrong(name, lambda: function((None, 2)), ArgumentError, ("got None", "try K.shape")),
         Wrong(name, lambda: function((-1, 2)), ShapeError, ("-1",)),
         Wrong(name, lambda: function(2.5), ArgumentError, ("2.5",)),
         Wrong(name, lambda: function((None, 2)), ArgumentError, ("None",)),

@@ -116,6 +116,8 @@ PICK = [
     Wrong("x[...]", lambda: v(4, 5)[0, 0, 0], ShapeError, ("3 indices",)),
     Wrong("x[...]", lambda: v(4, 5)["a"], ArgumentError, ("'a'",)),
     Wrong("x[...]", lambda: v(4, 5)[::0], ArgumentError, ("step",)),
+    Wrong("x[...]", lambda: v(4)[x(2, dtype="int32")], DtypeError, ("int32[2]", "K.gather")),
+    Wrong("x[...]", lambda: v(4)[v(4) > 0], DtypeError, ("bool[4]", "K.switch")),
     Wrong("one_hot", lambda: K.one_hot(x(2), 3), DtypeError, ("float32[2]", "integers")),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), -1), ArgumentError, ("-1",)),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), 2.5), ArgumentError, ("2.5",)),

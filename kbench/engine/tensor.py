@@ -208,7 +208,9 @@ class Tensor:
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
             return int(self.spec.value[0])  # type: ignore[arg-type]
-        raise TypeError(f"tensor {self.name!r} {self.spec} is no known integer")
+        raise TypeError(
+            f"tensor {self.name!r} {self.spec} is no known number; K.eval computes its value"
+        )
 
     if TYPE_CHECKING:  # what OPERATORS gives at run time
 

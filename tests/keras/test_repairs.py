@@ -79,6 +79,21 @@ def test_lambda_layers_know_their_shape(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "given"),
+    [
+        (lambda x: (x, x), "tuple"),
+        (lambda x: None, "NoneType"),
+        (lambda x: np.ones(3), "ndarray"),
+        (lambda x: [x, 2.0], "float"),
+    ],
+    ids=["tuple", "nothing", "array", "number"],
+)
+def test_lambda_layers_that_give_no_tensor(wrong, given):
+    with pytest.raises(TypeError, match=f"Lambda layer 'mine' gave {given}; it must give a tensor"):
+        layers.Lambda(wrong, name="mine")(layers.Input((3,)))
+
+
 # `lambda x: x * 2`, as Keras stored it under Python 3.6 and 3.10.
 FOREIGN = {
     "3.6": "4wEAAAAAAAAAAQAAAAIAAABDAAAAcwgAAAB8AGQBFABTACkCTukCAAAAqQApAdoBeHICAAAAcgIAAADaCDxz"

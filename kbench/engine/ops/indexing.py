@@ -61,7 +61,10 @@ def _bound(value: Any, extra: list[Tensor]) -> Any:
         return None
     if isinstance(value, Tensor):
         if value.spec.ndim != 0 or value.spec.dtype not in INTEGERS:
-            raise DtypeError(f"an index must be a scalar integer tensor, got {value.spec}")
+            raise DtypeError(
+                f"an index must be a scalar integer tensor, got {value.spec}; "
+                "K.gather picks rows by several, K.switch chooses by a condition"
+            )
         if value.spec.known and value.spec.value is not None:
             return value.spec.value[0]
         extra.append(value)

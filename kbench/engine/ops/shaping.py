@@ -258,7 +258,8 @@ def _checked_size(item: Any, allow_free: bool, name: str) -> int:
     try:
         number = int(item.__index__())
     except (AttributeError, TypeError):
-        raise ArgumentError(f"{name} must hold integers, got {item!r}") from None
+        hint = "K.shape(...), which has the sizes of each call" if item is None else None
+        raise ArgumentError(f"{name} must hold integers, got {item!r}", suggestion=hint) from None
     if number < (-1 if allow_free else 0):
         raise ShapeError(f"{name} must not hold negative sizes, got {number}")
     return number
