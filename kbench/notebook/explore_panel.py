@@ -12,20 +12,16 @@ from kbench.engine import config, describe, variables
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import explore_view as view
 from kbench.notebook import views
-from kbench.notebook.explore_controls import Choice, Control, Fixed, Flag, Number, Words
 from kbench.notebook.explore_functions import functions
 from kbench.notebook.explore_run import Outcome, Runner
 from kbench.notebook.explore_subject import subject
+from kbench.notebook.explore_widgets import WIDE, value_of, widget_of
 from kbench.notebook.live import Setting, Throttle, hear_beside
 from kbench.notebook.markup import join
 from kbench.notebook.slicing import Slice, first, parse
 from kbench.notebook.twin import WithTwin
 
 MODES = ("numbers", "heat map")
-_WIDE = {"description_width": "9em"}
-_LAYOUT = {"width": "26em", "max_width": "100%"}
-_FIELD = {"width": "16em"}
-_DRAG = {"width": "16em"}
 
 
 class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
@@ -128,11 +124,11 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         known = functions()
         family = next(one for one, there in known.items() if self.subject.name in there)
         families = widgets.Dropdown(
-            options=list(known), value=family, description="family", style=_WIDE,
+            options=list(known), value=family, description="family", style=WIDE,
             tooltip="Which part of the API to choose from",
         )  # fmt: skip
         picked = widgets.Dropdown(
-            options=known[family], value=self.subject.name, description="function", style=_WIDE,
+            options=known[family], value=self.subject.name, description="function", style=WIDE,
             tooltip="Which function to explore",
         )  # fmt: skip
 
@@ -148,11 +144,11 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             options=MODES, tooltips=[f"Show the result as {one}" for one in MODES]
         )
         self.index = widgets.Text(
-            description="index", continuous_update=False, style=_WIDE,
+            description="index", continuous_update=False, style=WIDE,
             tooltip="Which slice of the result, such as 0, :, :, 3; press Enter",
         )  # fmt: skip
         self.output = widgets.Dropdown(
-            description="output", style=_WIDE, tooltip="Which of the results to look into"
+            description="output", style=WIDE, tooltip="Which of the results to look into"
         )
         self._setting = Setting()
         self._code, self._said, self._body = widgets.HTML(), widgets.HTML(), widgets.HTML()
@@ -166,7 +162,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             old.close()
         self.controls, rows = {}, []
         for name, control in self.subject.controls.items():
-            made, shown = _widget(name, control, view.about(self.subject, name))
+            made, shown = widget_of(name, control, view.about(self.subject, name))
             if made is not None:
                 made.observe(lambda _change: self._ask.ask(), "value")
                 self.controls[name] = made
@@ -315,65 +311,3 @@ def _picture(shape: tuple[int, ...]) -> Slice:
     if len(long) < 2:
         return first(shape)
     return Slice((0,) * len(shape), long[-2], long[-1])
-
-
-# ------------------------------------------------------------------ one control
-
-
-def _widget(name: str, control: Control, about: str) -> tuple[Any, Any]:
-    """The widget that holds a control's value, and what stands on the page for it.
-
-    A number has a field, whose label every front end tells, and beside it a slider to drag. A value
-    that stays has neither.
-    """
-    common: dict[str, Any] = {
-        "description": name, "tooltip": about, "style": _WIDE, "layout": _LAYOUT
-    }  # fmt: skip
-    if isinstance(control, Number):
-        return _number(control, {**common, "layout": _FIELD})
-    if isinstance(control, Fixed):
-        return None, None
-    made: Any
-    if isinstance(control, Flag):
-        made = widgets.Checkbox(value=control.start, indent=True, **common)
-    elif isinstance(control, Words):
-        made = widgets.Text(value=control.start, continuous_update=False, **common)
-    else:
-        options = [(label, at) for at, (label, _) in enumerate(control.options)]
-        made = widgets.Dropdown(options=options, value=control.start, **common)
-    return made, made
-
-
-def _number(control: Number, common: dict[str, Any]) -> tuple[Any, Any]:
-    """A field and a slider that follow each other, in the front end."""
-    number = int if control.whole else float
-    low, high, step = (number(one) for one in (control.low, control.high, control.step))
-    ends = {"min": 10.0**low, "max": 10.0**high} if control.log else {"min": low, "max": high}
-    kind = widgets.BoundedIntText if control.whole else widgets.BoundedFloatText
-    value = min(max(number(control.start), ends["min"]), ends["max"])
-    field = kind(value=value, step=None if control.log else step, **ends, **common)
-    more = {"readout": False, "tooltip": common["tooltip"], "layout": _DRAG}
-    slider: Any
-    if control.log:
-        slider = widgets.FloatLogSlider(min=low, max=high, step=step, value=value, **more)
-    else:
-        kind = widgets.IntSlider if control.whole else widgets.FloatSlider
-        slider = kind(min=low, max=high, step=step, value=value, **more)
-    widgets.jslink((field, "value"), (slider, "value"))
-    field.observe(_rounded, "value")
-    return field, widgets.HBox([field, slider])
-
-
-def _rounded(change: Any) -> None:
-    """What a slider adds up in steps has digits that nobody means, such as 0.05000000000000004."""
-    if isinstance(change.new, float):
-        meant = float(f"{change.new:.6g}")
-        if meant != change.new:
-            change.owner.value = meant
-
-
-def value_of(control: Control, widget: Any) -> Any:
-    """What a control stands at."""
-    if isinstance(control, Choice):
-        return control.options[widget.value][1]
-    return widget.value

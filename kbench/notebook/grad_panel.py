@@ -186,7 +186,8 @@ class GradPanel(Part):
         data = self._data
         whole = "the sum of " if data.get("sum") else ""
         took = describe_seconds(float(data.get("seconds") or 0.0))
-        return f"d / d variable of {whole}{data['loss']}, which is {data['value']}, {took}"
+        name = data["loss"]
+        return f"d {name} / d variable; {whole}{name} is {data['value']}; {took}"
 
     def _portrait(self) -> str:
         with self._lock:

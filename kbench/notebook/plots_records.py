@@ -144,7 +144,8 @@ class GradientNorms(_Thinning):
                 "the loss depends on no float variable" if not chosen else "variables are needed",
                 function="GradientNorms",
             )
-        self.inputs: list[Any] = [one for one in nodes if one.kind == "placeholder"]
+        inputs = [one for one in nodes if one.kind == "placeholder"]
+        self.inputs: list[Any] = sorted(inputs, key=lambda one: int(one.serial))
         found = gradients(loss, chosen)
         self.names = _distinct([one.name.removesuffix(":0") for one in chosen])
         self.missing = [
@@ -159,7 +160,8 @@ class GradientNorms(_Thinning):
         """Compute the norms on the values of one step, and record them.
 
         Arguments:
-            feeds: a value for each of `inputs`, in their order or by placeholder.
+            feeds: a value for each of `inputs`, the loss' placeholders in the order in which they
+                were made; or by placeholder.
         Returns:
             The norm for each variable that a gradient flows to.
         Raises:

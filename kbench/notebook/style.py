@@ -43,7 +43,7 @@ _RULES = (
     "color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb th,.kb td{border:1px solid var(--kb-edge);padding:.1em .5em;text-align:right;"
     "white-space:nowrap;font-weight:400}",
-    ".kb thead th,.kb th[scope=row]{color:var(--jp-content-font-color2,var(--kb-soft))}",
+    ".kb thead th{color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb .kb-text td,.kb .kb-text th{text-align:left}",
     *(
         f".kb .kb-h{level}{{background:rgb(var(--kb-heat)/{share})}}"
@@ -51,6 +51,9 @@ _RULES = (
     ),
     # The titles of ipywidgets' tabs are fainter than anyone should have to read.
     ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
+    # A slider's handle, which has no name, is seen and dragged but neither focused nor read out.
+    ".kb-drag .noUi-handle{visibility:hidden}.kb-drag .noUi-touch-area{visibility:visible;"
+    "border-radius:50%;background:var(--jp-brand-color1,#1976d2)}",
     "@media (forced-colors:active){.kb td,.kb th{border-color:CanvasText}.kb .kb-bad{"
     "text-decoration:underline}}",
     "@media print{.kb{overflow:visible;color:#000}.kb details>*{display:revert}}",

@@ -122,7 +122,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         except ArgumentError as error:
             self._say(error.reason)
             return ""
-        picture = views.picture(self._png, f"{mode} of {self._name}{self.slice}")
+        picture = views.picture(self._png, f"{mode} of {self._name}{self._index()}")
         notes = views.alerts(describe.array(self._array))
         if mode == "image" and (words := thinning(self._pixels())):
             notes = join([element("p", words), notes])
@@ -232,12 +232,29 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _show_slice(self) -> None:
         """Bring every control in line with the slice, without hearing of it."""
+        shown = self._axes()
+        pixels = self.mode.value == "image"
         with self._setting():
             self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
-            self.index.value = str(self.slice)
+            self.index.value = self._index()
+            for control in (self.rows, self.cols, self.index):
+                control.disabled = pixels  # the axes of an image go by the image_data_format
             for axis, stepper in enumerate(self.steppers):
                 stepper.value = self.slice.index[axis]
-                stepper.disabled = axis in (self.slice.row_axis, self.slice.col_axis)
+                stepper.disabled = axis in shown
+
+    def _axes(self) -> set[int | None]:
+        """The axes that are shown whole."""
+        rank = self._array.ndim
+        if self.mode.value == "image" and rank > 1:
+            return set(range(max(rank - 3, 0), rank))
+        return {self.slice.row_axis, self.slice.col_axis}
+
+    def _index(self) -> str:
+        """What is shown, as text."""
+        shown = self._axes()
+        texts = [":" if at in shown else str(one) for at, one in enumerate(self.slice.index)]
+        return f"[{', '.join(texts)}]"
 
     def _say(self, text: str) -> None:
         said = element("p", views.long(text), class_="kb-bad", role="status")

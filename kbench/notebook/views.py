@@ -16,6 +16,7 @@ from kbench.notebook.style import STYLE
 
 ROW_LIMIT = 100
 MESSAGE_LIMIT = 400
+TEXT_LIMIT = 32  # of what takes the place of a range; no wider than one with its histogram
 
 
 def styled(content: Html) -> str:
@@ -26,7 +27,8 @@ def styled(content: Html) -> str:
 def picture(png: bytes, alternative: str) -> str:
     """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text."""
     data = base64.b64encode(png).decode("ascii")
-    return f'<img src="data:image/png;base64,{data}" alt="{escape(alternative)}">'
+    words = escape(alternative)
+    return f'<img src="data:image/png;base64,{data}" alt="{words}" style="max-width:100%">'
 
 
 def long(text: str) -> Html:
@@ -140,6 +142,6 @@ def _range(row: Mapping[str, Any]) -> Html:
     """NaN and infinities in words, then the range with a histogram; or the value itself."""
     if "histogram" not in row:
         last = row.get("last") or {}
-        return escape(row.get("text") or last.get("text") or "")
+        return escape(row.get("text") or last.get("text") or "", TEXT_LIMIT)
     flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
     return join([flags, histogram(row["histogram"], row["min"], row["max"])])

@@ -33,6 +33,11 @@ SETTINGS = {
     # Every cell of the page is there, whether or not it is in view: tests ask for cells by number.
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
+# Becomes Python with the arguments given, which the system ends when whoever started it is gone.
+MORTAL = """import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG, which the next line keeps
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
 BUSY_FREE = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     return panel?.sessionContext?.session?.kernel?.status === 'idle';
@@ -87,7 +92,8 @@ class Lab:
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
             "KBENCH_STATE_DIR": str(home / "state"),
         }
-        command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"]
+        command = [sys.executable, "-c", MORTAL, "-m", "jupyter", "lab"]
+        command += ["--no-browser", "--allow-root"]
         options = {
             "ServerApp.ip": "127.0.0.1",
             "ServerApp.port": _free_port(),

@@ -1,14 +1,22 @@
-"""Settings and graph as they were, and no widget left, after every test of the notebook side."""
+"""Settings and graph as they were, and no widget left, after every test of the notebook side.
+
+And the browser of the tests named `test_browser_*`: one with a JupyterLab of its own, which start
+when the first test asks for them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import ipywidgets
 import pytest
 
 from kbench import backend as K
 from kbench.engine import config
+
+if TYPE_CHECKING:
+    from browser_lab import Browser
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +29,18 @@ def default_settings() -> Iterator[None]:
     ):  # fmt: skip
         config.assign(name, value)
     K.clear_session()
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A server and a browser for all tests; what is opened stays open."""
+    from browser_lab import opened
+
+    yield from opened(tmp_path_factory.mktemp("browser"))
+
+
+@pytest.fixture
+def browser(started: Browser) -> Iterator[Browser]:
+    """The browser for one test, which leaves no page open and no kernel running."""
+    yield started
+    started.close_books()

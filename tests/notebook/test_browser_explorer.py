@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from browser_lab import Book, Browser, opened, until
+from browser_lab import Book, Browser, until
 from browser_page import blank, controls, poor_contrast, unreached
 
 pytestmark = pytest.mark.slow
@@ -37,17 +35,6 @@ TABS = {  # and something that each shows; what is done before is in the tests
     "A/B": "2 variants",
     "Settings": "floatx",
 }
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    yield from opened(tmp_path_factory.mktemp("browser"))
-
-
-@pytest.fixture(autouse=True)
-def closing(browser: Browser) -> Iterator[None]:
-    yield
-    browser.close_books()
 
 
 def shown(browser: Browser, *cells: str, dark: bool = False) -> Book:

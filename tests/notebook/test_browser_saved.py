@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from browser_lab import Browser, opened, until
+from browser_lab import Browser, until
 from browser_page import poor_contrast
 from nbconvert import HTMLExporter
 
@@ -52,17 +51,6 @@ CANARY = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    yield from opened(tmp_path_factory.mktemp("browser"))
-
-
-@pytest.fixture(autouse=True)
-def closing(browser: Browser) -> Iterator[None]:
-    yield
-    browser.close_books()
-
-
 # ------------------------------------------------------------------ lessons
 
 
@@ -96,14 +84,14 @@ def test_a_lesson_run_whole(browser: Browser, number: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Browser) -> Path:
+def saved(started: Browser) -> Path:
     """A notebook with live widgets as JupyterLab saves it."""
-    book = browser.open(browser.lab.write("saved.ipynb", list(CELLS.values())))
+    book = started.open(started.lab.write("saved.ipynb", list(CELLS.values())))
     book.run_all()
     # Pictures follow the live widgets a little later.
     until(lambda: missing(book.save()) == [], lambda: f"pictures that show {missing(book.save())}")
-    browser.close_books()
-    return browser.lab.notebooks / "saved.ipynb"
+    started.close_books()
+    return started.lab.notebooks / "saved.ipynb"
 
 
 def missing(path: Path) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from kbench.notebook.explore_functions import functions
 from kbench.notebook.explore_panel import explore
 from kbench.notebook.explore_run import Outcome, Runner
 from kbench.notebook.explore_subject import subject
+from kbench.notebook.explore_widgets import widget_of
 from kbench.notebook.markup import LIMIT
 from kbench.notebook.progress_bar import progress
 
@@ -353,3 +354,14 @@ def test_of_a_function_of_the_engine(made: list[Any]) -> None:
     x = K.placeholder((None, 2), name="x")
     made.append(one := explore(K.function([x], [x * 2], name="double")))
     assert one.now.words == () and one.now.results[0].value.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "value, step", [(1e-7, 1e-8), (2e-7, 1e-7), (1.0, 0.1), (0.3, 0.1), (9.99, 1.0), (0.0, 1e-10)]
+)
+def test_arrow_keys_change_the_first_digit_of_a_logarithmic_number(
+    value: float, step: float
+) -> None:
+    field, _ = widget_of("epsilon", Number(-9.0, 1.0, 0.5, -3.0, log=True), "about")
+    field.value = value
+    assert field.value == max(value, 1e-9) and field.step == pytest.approx(step, rel=1e-9)

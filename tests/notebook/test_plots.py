@@ -151,6 +151,15 @@ def test_gradient_norms() -> None:
     assert plots.GradientNorms(K.sum(w * b)).add() == pytest.approx({"w": 0.0, "b": 3.0})
 
 
+def test_norms_take_values_in_the_order_of_the_placeholders() -> None:
+    x, t = K.placeholder((None, 2), name="x"), K.placeholder((None, 2), name="t")
+    w = K.variable([1.0, 1.0], name="w")
+    for loss in (K.sum(x * w) - K.sum(t), K.sum(-t) + K.sum(w * x)):
+        record = plots.GradientNorms(loss)
+        assert record.inputs == [x, t]
+        assert record.add([[[3.0, 4.0]], [[0.0, 0.0]]]) == {"w": 5.0}
+
+
 def test_norms_that_are_not_finite_are_marked() -> None:
     figure = plots.gradient_norms({"a": [1.0, float("nan"), float("inf"), 0.0], "$b": [1e-30, 1.0]})
     assert "a: NaN or Inf" in words(figure) and "\\$b" in words(figure)

@@ -129,6 +129,20 @@ def test_images_go_by_the_data_format(
     assert ("kb-bad" in view._message.value) != drawn
 
 
+def test_controls_of_an_image_are_those_that_matter() -> None:
+    view = TensorView(np.zeros((2, 3, 8, 6, 3)), "a", mode="image")
+    assert [one.disabled for one in view.steppers] == [False, False, True, True, True]
+    assert view.rows.disabled and view.cols.disabled and view.index.disabled
+    view.steppers[1].value = 2
+    assert view.index.value == "[0, 2, :, :, :]"
+    wait_for(lambda: 'alt="image of a[0, 2, :, :, :]"' in view._body.value)
+    view.mode.value = "numbers"
+    assert view.index.value == "[0, 2, 0, :, :]" and not view.index.disabled
+    assert [one.disabled for one in view.steppers] == [False, False, False, True, True]
+    flat = TensorView(np.zeros((8, 6)), "a", mode="image")
+    assert flat.index.value == "[:, :]" and all(one.disabled for one in flat.steppers)
+
+
 @pytest.mark.parametrize("array", [np.array([["a", "b"]]), np.zeros((0, 3)), np.array([[None]])])
 def test_nothing_to_draw(array: np.ndarray) -> None:
     view = TensorView(array, mode="heat map")
