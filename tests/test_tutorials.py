@@ -133,7 +133,7 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('pair').equals((3, 4))", "`pair` is a list; it should be a tuple"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
         ("expect('open').equals((3, 4))", "`open` is not what comes out"),
-        ("expect('open').equals((3, 4, 5))", "`open` is not what comes out"),
+        ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
     ],
 )
 def test_first_unmet_demand(check: str, message: str) -> None:

@@ -94,7 +94,7 @@ class KbenchMagics(Magics):
             for name in done:
                 config.assign(name, before[name])
             raise UsageError(f"nothing was changed: {error.reason}") from None
-        settled = bool(pairs) or _in_terminal(self._running)
+        settled = bool(pairs) or watch_lines.channel(self._running) is not None
         return _pairs("kbench settings", _settings()) if settled else _panel()
 
     @line_magic

@@ -243,6 +243,8 @@ class Conductor(Narrator):
     def _on_Told(self, event: Any) -> None:
         if event.kind == "watch":
             self.screen.watching.told(event.data.get("rows") or [])
+        elif event.kind == "watching":
+            self.screen.watching.asked(event.data)
         elif event.kind == "pace":
             self.pace = event.data
         elif event.kind == "gradient":

@@ -95,7 +95,7 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     """Lay out the screen; `lines` is how many the prompt's text has."""
     kind = kind_of(width, height)
     if kind == "tiny":
-        return _tiny(width, height, lines, choices.banner)
+        return _tiny(width, height, lines, choices)
     banner = min(choices.banner, height // 4)
     body = Region(0, 1 + banner, width, height - 2 - banner)
     frame = {"status": Region(0, 0, width, 1), "keybar": Region(0, height - 1, width, 1)}
@@ -108,23 +108,33 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     return _columns(kind, body, choices, lines, frame)
 
 
-def _tiny(width: int, height: int, lines: int, banner: int) -> Layout:
-    """Prompt and transcript; a banner takes the place of the notice."""
+def _tiny(width: int, height: int, lines: int, choices: Choices) -> Layout:
+    """Prompt and transcript, an open lesson above; a banner takes the place of the notice."""
     notice = 1 if height >= 4 else 0
     hint = 1 if height >= 6 else 0
-    prompt = max(1, min(lines, (height - notice - hint) // 2))
+    lesson = _tiny_lesson(height - notice - hint, choices)
+    prompt = max(1, min(lines, (height - notice - hint - lesson) // 2))
     rest = max(height - notice - hint - prompt, 0)
     label = LABEL if width >= 2 * LABEL else 0
     regions = {"prompt": Region(label, notice + rest, width - label, prompt)}
     if label:
         regions["label"] = Region(0, notice + rest, label, 1)
     if notice:
-        regions["banner" if banner else "status"] = Region(0, 0, width, 1)
-    if rest:
-        regions["transcript"] = Region(0, notice, width, rest)
+        regions["banner" if choices.banner else "status"] = Region(0, 0, width, 1)
+    if lesson:
+        regions[LESSON] = Region(0, notice, width, lesson)
+    if rest > lesson:
+        regions["transcript"] = Region(0, notice + lesson, width, rest - lesson)
     if hint:
         regions["hint"] = Region(0, height - 1, width, 1)
     return Layout("tiny", regions, bordered=False)
+
+
+def _tiny_lesson(height: int, choices: Choices) -> int:
+    """Rows of the lesson where there is little room: title, some prose, state; or the state."""
+    if not choices.lesson or height < 3:
+        return 0
+    return 1 if choices.folded or height < 8 else height // 2
 
 
 def _session(area: Region, lines: int, bordered: bool) -> dict[str, Region]:
@@ -253,6 +263,8 @@ def border_of(layout: Layout, pane: str) -> str:
         return ""
     if layout.kind == "compact":
         return _drawer(layout)
+    if layout.kind == "tiny":
+        return ""
     if LESSON in layout.regions and pane in (LESSON, "prompt", "transcript"):
         return f"{layout.kind} lesson"
     if pane in ("prompt", "transcript") or "variables" not in layout.regions:

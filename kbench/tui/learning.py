@@ -37,8 +37,11 @@ class Learning(LessonCommands):
     def typed(self) -> None:
         """What stands in the prompt is not lost to a command that is typed in its place."""
         text = self.prompt.text
-        if self.open and text.strip() and not text.lstrip().startswith(":"):
+        command = text.lstrip().startswith((":", "%")) and "\n" not in text
+        if self.open and text.strip() and not command:
             self._draft = text
+        if self.open and self._prompt_now() != self._prompt_told:
+            self.tell()
 
     def go_on(self) -> None:
         """Enter on the empty prompt: whatever comes next."""
@@ -79,9 +82,9 @@ class Learning(LessonCommands):
 
     def _ended_here(self, status: str, block: Block, check: bool) -> None:
         """The code of the page that is shown has run."""
-        if block is self._skipping:
-            self._skipping = None
-            self.screen.background(partial(self._tell_made, block.code))
+        if self._skipping is not None and block is self._skipping[0]:
+            name, self._skipping = self._skipping[1], None
+            self.screen.background(partial(self._tell_made, block.code, name))
         elif self.page.exercise is not None:
             self._tried = status == "ok"
             if self._tried and check:
@@ -91,8 +94,8 @@ class Learning(LessonCommands):
         elif self.page.code and status == "error" and self.at not in self._ran:
             self._give_back()
 
-    async def _tell_made(self, code: str) -> None:
-        """Say what entering an answer has made."""
+    async def _tell_made(self, code: str, exercise: str) -> None:
+        """Say what entering an answer has made, and that it counts."""
         names = lesson_pages.made(code)
         rows: list[dict[str, Any]] = []
         try:
@@ -101,7 +104,8 @@ class Learning(LessonCommands):
         except AskFailed:
             rows = []  # the names alone are said
         made = lesson_words.created(names, rows)
-        self.say([Content(f"answer entered. It made {made}" if made else "answer entered")])
+        words = f"answer entered; {exercise} counts as done"
+        self.say([Content(f"{words}. It made {made}" if made else words)])
 
     def _give_back(self) -> None:
         """An answer that is not right yet is there to be changed."""

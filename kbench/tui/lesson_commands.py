@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui import lesson_words
+from kbench.tui import lesson_typed, lesson_words
 from kbench.tui.blocks import coloured
 from kbench.tui.lesson_state import LessonState
 from kbench.tui.palette import MUTED
 from kbench.tui.screens.dialogs import Choice
 from kbench.tui.screens.pick import Pick
-from kbench.workbench import lesson_pages, lessons
+from kbench.tui.widgets.prompt import completeness
+from kbench.workbench import lesson_desk, lesson_pages, lessons
 from kbench.workbench.lessons import BLANK, Lesson, LessonError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class LessonCommands(LessonState):
         self.coach = Coach(lesson, {}, progress)
         self.pages = lesson_pages.pages(lesson)
         self.backstage.give_up()
+        self.prompt.taught = True
         self._forget()
         self._ran = set()
         self.at = lesson_pages.page_of(self.pages, progress.step(lesson))
@@ -98,12 +100,15 @@ class LessonCommands(LessonState):
             self.screen.conductor.transcript.note(words)
 
     def command(self, text: str, draft: str = "") -> None:
-        """Do what a word after a colon, or a key, says."""
+        """Do what a word after a colon, or a key, says; `draft` is what it was typed between."""
+        if draft.strip():
+            self._draft = draft
         word, _, rest = text.strip().partition(" ")
         actions: dict[str, Callable[[], object]] = {
-            "next": self._next, "back": self._back, "check": self._check, "hint": self._hint,
+            "next": self._next, "back": self._back, "hint": self._hint,
             "solution": lambda: self._solution(rest.strip() == "sure"), "skip": self._skip,
-            "again": self._again, "play": self._play, "list": self._list, "reset": self._reset,
+            "check": partial(self._check, draft), "again": self._afresh, "play": self._play,
+            "list": self._list, "reset": self._reset,
             "fold": self._fold, "lessons": self.choose, "leave": self._leave, "help": self._help,
             "quit": self.screen.action_quit,
         }  # fmt: skip
@@ -115,10 +120,12 @@ class LessonCommands(LessonState):
             self.say([Content(f"no command :{word}; there are {ways}"[:400])])
         elif self.open:
             actions[known[0]]()
-        if self.open and not self.prompt.text and not self.playing:
-            draft = draft or self._draft
-            if draft.strip():
-                self.prompt.give(draft)
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """What a command was typed in place of stands in the prompt again."""
+        if self.open and not self.prompt.text and not self.playing and self._draft.strip():
+            self.prompt.give(self._draft, self.page.code)
 
     def _next(self) -> None:
         if self.playing:
@@ -158,14 +165,21 @@ class LessonCommands(LessonState):
         self.screen.action_pane("prompt")
         self.tell()
 
-    def _check(self) -> None:
-        page, text = self.page, self.prompt.text.strip()
+    def _afresh(self) -> None:
+        """The code of the step, as it was at first."""
+        self._answers.pop(self.at, None)
+        self._again()
+
+    def _check(self, draft: str = "") -> None:
+        page, text = self.page, (self.prompt.text or draft).strip()
         if page.exercise is None:
             self.say([Content("there is nothing to check on this step; Enter goes on")])
         elif self.backstage.checking:
             self.say([Content("it is being checked")])
-        elif lesson_pages.blanks(text):
-            self.takes(text)
+        elif self._refused(text):
+            pass  # and the blank is selected
+        elif text and completeness(text + "\n") == "incomplete":
+            self.say([Content("the code in the prompt is not complete yet; nothing was checked")])
         elif text and text != page.code.strip() and page.answers(text):
             self.prompt.clear()
             self.prompt.remember(text)
@@ -210,9 +224,10 @@ class LessonCommands(LessonState):
         code = self.coach.skip(name)
         self.prompt.put("")
         self.prompt.remember(code)
-        self._skipping = self.run(code)
+        self._skipping = (self.run(code), name)
 
     def _play(self) -> None:
+        self._keep()
         self.playing = True
         self.prompt.put("")
         self._draft = ""
@@ -235,6 +250,7 @@ class LessonCommands(LessonState):
         def act(answer: str | None) -> None:
             if answer == "b" and self.coach is not None:
                 self.coach.progress.reset(self.lesson)
+                self.prompt.put("")
                 self._forget()
                 self._go(0)
 
@@ -244,10 +260,12 @@ class LessonCommands(LessonState):
 
     def _end(self) -> None:
         """Beyond the last step."""
-        left = len(self.lesson.exercises) - len(self._passed())
+        left = [name for name in self.lesson.exercises if name not in self._passed()]
         following = next((one for one in lessons.shelf() if one > self.lesson.number), None)
         done = (
-            "All exercises are done." if not left else f"Exercises left: {left}; :list shows them."
+            "All exercises are done."
+            if not left
+            else f"Exercises left: {', '.join(left)}; :list goes to them."
         )
         answers = [("l", "all lessons"), ("s", "stay here")]
         if following is not None:
@@ -277,27 +295,62 @@ class LessonCommands(LessonState):
         overlays.show_text(self.screen, "Commands of a lesson", lesson_words.commands())
 
     def _leave(self) -> None:
-        """Close the lesson."""
+        """Close the lesson; a blank is again what the kernel makes of it."""
         if self.prompt.as_given:
             self.prompt.put("")
+        key = self.screen.bench.key_word("lessons")
+        words = f"lesson {self.lesson.number} is closed, its place is kept; {key} takes it again"
+        self.screen.conductor.transcript.note(words)
+        self.backstage.give_up()
+        self.backstage.make(lesson_desk.CLOSING, "")
         self.coach = None
+        self.prompt.taught = False
         choices = self.screen.choices
         choices.lesson, choices.tab = False, "variables"
-        self.prompt.given = ""
+        self.prompt.given = self._draft = ""
         self.screen.relayout()
         self.screen.action_pane("prompt")
 
     def takes(self, code: str) -> bool:
         """Whether what was entered is a command, or code that cannot run yet."""
-        if not self.open:
-            return False
-        *lines, last = code.split("\n")
-        if last.startswith(":"):
-            self.prompt.clear()
-            self.command(last[1:], "\n".join(lines))
+        number = lesson_typed.lesson_in(code)
+        if number is not None and (number or self.open):
+            self.prompt.put("")
+            self._leave() if number == 0 else self.screen.background(partial(self._begin, number))
             return True
+        typed = self.prompt.command
+        if not self.open:
+            return typed is not None and self._closed(typed.command)
+        magic = lesson_typed.magic_in(code, self.page.exercise)
+        if magic is not None:
+            typed = lesson_typed.Entered(magic, "")
+        if typed is not None:
+            self.prompt.put("")
+            self.command(typed.command, typed.rest)
+            return True
+        return self._refused(code)
+
+    def _closed(self, command: str) -> bool:
+        """A command of lessons while none is open; False for what is none."""
+        if command not in lesson_words.COMMANDS:
+            return False
+        self.prompt.put("")
+        if command == "quit":
+            self.screen.action_quit()
+        elif command == "help":
+            self._help()
+        else:
+            if command != "lessons":
+                self.screen.notify(f":{command} is for lessons; take one", markup=False)
+            self.choose()
+        return True
+
+    def _refused(self, code: str) -> bool:
+        """Whether code still has a blank, which is then selected."""
         found = lesson_pages.blanks(code)
-        if found:
+        if found and self.page.exercise in self._passed() and self.prompt.as_given:
+            self._next()
+        elif found:
             row = found[0][0] + 1
             begun = len(found) < len(lesson_pages.blanks(self.page.code))
             which = "has another" if begun else "still has a"

@@ -12,6 +12,8 @@ from kbench.tui import geometry, lesson_words
 from kbench.tui.backstage import Backstage
 from kbench.tui.link import Latest
 from kbench.tui.widgets.prompt import Prompt
+from kbench.workbench import lesson_pages
+from kbench.workbench.lessons import BLANK
 
 if TYPE_CHECKING:
     from kbench.tui.blocks import Block
@@ -35,10 +37,11 @@ class LessonState:
         self.backstage = Backstage(screen)
         self._ran: set[int] = set()  # pages whose code the present kernel has run
         self._cells: dict[Block, tuple[int, bool]] = {}  # their page, and whether to check then
-        self._skipping: Block | None = None
+        self._skipping: tuple[Block, str] | None = None  # and the exercise
         self._answers: dict[int, str] = {}
         self._draft = ""  # what stood in the prompt before a command was typed there
         self._tried = self._unmet = False
+        self._prompt_told = (False, False)  # what the state says of the prompt
         self._reads = Latest(screen.background)
 
     @property
@@ -87,12 +90,19 @@ class LessonState:
         self._draft = ""
 
     def _go(self, at: int, words: Sequence[Content] = ()) -> None:
+        self._keep()
         self.at = at
         self.playing = self._tried = self._unmet = False
         self._draft = ""
         if self.coach is not None:
             self.coach.progress.record_step(self.lesson, self.page.first)
         self._show(words)
+
+    def _keep(self) -> None:
+        """An answer that was begun is there again when its step is."""
+        text = self._draft if self.prompt.as_given or not self.prompt.text else self.prompt.text
+        if self.open and self.page.exercise and text.strip() and self.page.answers(text):
+            self._answers[self.at] = text
 
     def _give(self) -> None:
         """The code of the page goes to the prompt, as the learner left it."""
@@ -133,7 +143,7 @@ class LessonState:
         if lines:
             self.screen.choices.folded = False
             self._reveal()
-            if not self.screen.shows(geometry.LESSON):  # too small, or another pane has it all
+            if not self.screen.shows(geometry.LESSON) or self.pane.short:
                 self.screen.notify("\n".join(line.plain for line in lines[:4]), markup=False)
         self._reads.submit(partial(self._say, list(lines)))
 
@@ -147,6 +157,8 @@ class LessonState:
         return lesson_words.Standing(
             exercise=name,
             code=bool(self.page.code),
+            written=self._prompt_told[0],
+            blank=self._prompt_told[1],
             passed=name in self._passed(),
             failures=progress.failures(self.lesson, name) if progress and name else 0,
             unmet=self._unmet,
@@ -163,10 +175,17 @@ class LessonState:
         if self.coach is None:
             return
         lesson, key = self.lesson, self.screen.bench.key_word
+        self._prompt_told = self._prompt_now()
         place = lesson_words.where(self.at, self.pages, len(self._passed()), len(lesson.exercises))
         self.pane.tell(f"Lesson {lesson.number}: {lesson.title}", place)
         ways = [("lesson_next", "next"), ("lesson_back", "back")]
         if self.page.exercise not in {None, *self._passed()}:
             ways = [("lesson_check", "check"), ("lesson_hint", "hint"), ("lesson_next", "next")]
         words, style = lesson_words.state(self.standing())
-        self.pane.state(words, style, [(f"{key(one)} {what}", what) for one, what in ways])
+        choices = [(f"{key(one)} {what}", what) for one, what in ways]
+        self.pane.state(words, style, choices, f"{key('turn_down')} more")
+
+    def _prompt_now(self) -> tuple[bool, bool]:
+        """Whether something stands in the prompt, and whether with a blank."""
+        text = self.prompt.text
+        return bool(text.strip()), BLANK in text and bool(lesson_pages.blanks(text))

@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {
     "hint": "the next hint",
     "solution": "an answer, after two failed checks or when you insist",
     "skip": "enter the answer, and count the exercise as done",
-    "again": "put the code of the step back into the prompt",
+    "again": "put the code of the step into the prompt, as it was at first",
     "play": "free play: try what you like, :next comes back",
     "list": "all steps of the lesson, to go to one",
     "reset": "begin the lesson anew",
@@ -44,6 +44,8 @@ class Standing:
 
     exercise: str | None
     code: bool
+    written: bool = False  # something stands in the prompt
+    blank: bool = False  # with a blank in it
     passed: bool = False
     failures: int = 0
     unmet: bool = False  # the last check has failed, and nothing was run since
@@ -64,18 +66,23 @@ def state(now: Standing) -> tuple[str, str]:
         return "running ...", "$text-warning"
     if now.playing:
         return "free play: try what you like; Enter comes back", "$text-accent"
-    going = "the end of the lesson" if now.last else "Enter goes on"
+    going = "the end of the lesson, Enter goes on" if now.last else "Enter goes on"
+    waits = now.code and not now.ran
+    empty = "Enter brings the code back" if waits else going
+    enter = "Enter runs the code in the prompt" if now.written else empty
     if name is None:
-        runs = now.code and not now.ran
-        return ("Enter runs the code in the prompt" if runs else going), ""
+        return enter, ""
     if now.passed:
-        return f"[x] {name}: passed. {going}", GOOD
+        return f"[x] {name}: passed. {enter if now.written and not now.blank else going}", GOOD
     if now.unmet:
         times = "" if now.failures < 2 else f", {now.failures} checks failed"
-        return f"[!] {name}: not yet{times}", BAD
-    if now.tried:
+        again = "Enter runs it" if now.written else "Enter brings it back"
+        return f"[!] {name}: not yet{times}. {again}", BAD
+    if now.blank and now.written:
+        return f"[ ] {name}: fill in the ___, Enter runs it", "$text-accent"
+    if now.tried and not now.written:
         return f"[ ] {name}: Enter checks it", "$text-accent"
-    return f"[ ] {name}: fill in the ___, Enter runs it", "$text-accent"
+    return f"[ ] {name}: {enter}", "$text-accent"
 
 
 def commands() -> list[Content]:

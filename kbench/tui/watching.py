@@ -90,6 +90,14 @@ class Watching:
         if (table := self._table) is not None:
             table.show(self.expressions, rows)
 
+    def asked(self, data: dict[str, Any]) -> None:
+        """`%watch` was said in a cell: the pane follows."""
+        expression = str(data.get("expression", ""))[:LONGEST]
+        if not data.get("watched"):
+            self.act("remove", expression)
+        elif expression and expression not in self.expressions:
+            self.add(expression)
+
     # ------------------------------------------------------------------ the list
 
     def act(self, what: str, expression: str) -> None:

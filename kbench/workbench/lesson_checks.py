@@ -134,7 +134,10 @@ class Expectation:
         if {actual, right} != {"None", "number"}:
             complaint = f"is {_article(actual)}{place}; it should be {_article(right)}"
             self._need(actual == right, complaint)
-        if isinstance(wanted, tuple) and len(found) == len(wanted):
+        if isinstance(wanted, tuple) and actual == right:
+            many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+            complaint = f"has {many}{place}; it should have {len(wanted)}"
+            self._need(len(found) == len(wanted), complaint)
             for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
                 self._alike(one, other, f" at index {index}")
 

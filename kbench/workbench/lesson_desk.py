@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 KIND = "lesson"
+CLOSING = "%lesson off"
 _ATTRIBUTE = "_kbench_channel"  # of the shell; `kernel.ATTRIBUTE`, which the terminal cannot load
 
 

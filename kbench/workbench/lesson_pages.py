@@ -20,6 +20,7 @@ from kbench.workbench.lessons import BLANK, Lesson, Step
 _NOTEBOOK_ONLY = re.compile(r"%(load_ext\s+kbench|lesson\s+\d+)\s*$")
 ALONE = "Run the code in the prompt, and look at what comes out."
 _ALIKE = 0.6  # from which on code that was typed counts as an answer to the starter
+_ASSIGNED = re.compile(r"^(\w+) *=(?!=)", re.MULTILINE)
 _WORD = re.compile(rf"(?<!\w){BLANK}|{BLANK}(?!\w)")
 
 
@@ -64,7 +65,8 @@ class Page:
         own = self.code
         if not own:
             return False
-        if code.strip() == own.strip() or set(made(own)) & set(made(code)):
+        names = made(code) or _ASSIGNED.findall(code)  # what cannot be parsed is no less meant
+        if code.strip() == own.strip() or set(made(own)) & set(names):
             return True
         return difflib.SequenceMatcher(None, own, code, autojunk=False).ratio() >= _ALIKE
 
@@ -130,12 +132,10 @@ def filled_in(starter: str, answer: str) -> tuple[int, int, int] | None:
     """Row, first and last column of what an answer has in place of the starter's first blank."""
     for row, column in blanks(starter)[:1]:
         before, lines = starter.splitlines()[row], answer.splitlines()
-        head, tail = before[:column], before[column + len(BLANK) :]
-        if BLANK in tail or row >= len(lines):
-            return None
-        line = lines[row]
-        if len(line) >= len(head) + len(tail) and line.startswith(head) and line.endswith(tail):
-            return row, column, len(line) - len(tail)
+        pieces = re.split(_WORD, before[column:])
+        pattern = "(.*?)".join(map(re.escape, [before[:column] + pieces[0], *pieces[1:]]))
+        match = re.fullmatch(pattern, lines[row]) if row < len(lines) else None
+        return None if match is None else (row, *match.span(1))
     return None
 
 

@@ -177,11 +177,15 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
 
 
 def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lesson's own cells, each once: a learner adds cells to the notebook, and copies some."""
+    """The lesson's own cells, each once: a learner adds cells to the notebook, and copies some.
+
+    What tells how to use a notebook, and says so by `only`, is no step.
+    """
     found: dict[str, dict[str, Any]] = {}
     for index, cell in enumerate(cells):
-        if "kbench" in cell["metadata"]:
-            found.setdefault(cell["metadata"]["kbench"].get("id", f"step-{index}"), cell)
+        facts = cell["metadata"].get("kbench")
+        if facts is not None and facts.get("only") != "notebook":
+            found.setdefault(facts.get("id", f"step-{index}"), cell)
     return list(found.values())
 
 

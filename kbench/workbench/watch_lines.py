@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbench.workbench import watches
+from kbench.workbench import protocol, watches
 from kbench.workbench.watches import Row, Watches
+
+KIND = "watching"  # of what the front end is told
+_ATTRIBUTE = "_kbench_channel"  # of a shell; `kernel.ATTRIBUTE`, which a notebook need not load
+
+
+def channel(shell: Any) -> Any:
+    """What leads from a shell to the panes of a terminal, None where there are none."""
+    return getattr(shell, _ATTRIBUTE, None)
+
+
+def tell(shell: Any, expression: str, watched: bool) -> None:
+    """Have the panes watch an expression, or no longer; without panes nothing happens."""
+    panes = channel(shell)
+    if panes is not None:
+        panes.publish(protocol.push(KIND, {"expression": expression, "watched": watched}))
 
 
 class WatchLines:

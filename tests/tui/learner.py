@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from bench_screen import settle, text_of
+from fake_session import FakeSession
 from textual.pilot import Pilot
 
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.learning import Learning
 from kbench.tui.link import Opened
 from kbench.tui.widgets.prompt import Prompt
+from kbench.workbench import lesson_desk
 from kbench.workbench.base import Session
 from kbench.workbench.journal import Journal
 from kbench.workbench.local import LocalSession
 
+BLANK_CODE = "means = K.mean(y, axis=___)\nK.eval(means)"
 PATIENCE = 120.0  # a bound, not an expectation
 
 
@@ -81,3 +84,19 @@ def foot(app: Any) -> str:
 def typed(app: Any) -> str:
     """What stands in the prompt."""
     return app.query_one(Prompt).text
+
+
+def silent() -> FakeSession:
+    """A session without a kernel that runs nothing and judges nothing."""
+    session = FakeSession()
+    for number in (1, 2):
+        session.script[lesson_desk.opening(number)] = lambda one, cell: one.finish(cell)
+    return session
+
+
+async def go_to(pilot: Any, learning: Any, name: str) -> None:
+    """Jump to the page of an exercise, as the list of steps does."""
+    at = next(at for at, page in enumerate(learning.pages) if page.exercise == name)
+    learning._catch_up(at)
+    learning._go(at)
+    await settle(pilot)

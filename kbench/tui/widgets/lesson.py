@@ -61,6 +61,7 @@ class LessonPane(Vertical):
         super().__init__(id="lesson")
         self._title = ("", "")
         self._state: tuple[str, str, Sequence[Choice]] = ("", "", ())
+        self._more = ""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -72,6 +73,9 @@ class LessonPane(Vertical):
         """In ASCII there are other bullets."""
         if self._glyphs.ellipsis != UNICODE.ellipsis:
             self.query_one(Prose).plain_bullets()
+        text = self.query_one(LessonText)
+        for what in ("scroll_y", "virtual_size"):
+            self.watch(text, what, self._draw)
 
     @property
     def _glyphs(self) -> Glyphs:
@@ -110,10 +114,18 @@ class LessonPane(Vertical):
         self.border_subtitle = Content(where)
         self._draw()
 
-    def state(self, words: str, style: str, choices: Sequence[Choice]) -> None:
-        """The line below: how things stand, and commands that can be clicked."""
-        self._state = (words, style, choices)
+    def state(self, words: str, style: str, choices: Sequence[Choice], more: str = "") -> None:
+        """The line below: how things stand, and commands that can be clicked.
+
+        `more` is the key that reads on; it is named while there is something to read on.
+        """
+        self._state, self._more = (words, style, choices), more
         self._draw()
+
+    @property
+    def short(self) -> bool:
+        """Whether only the state is seen: folded, or there is no room for prose."""
+        return self.has_class("folded") or 0 < self.size.height < 4
 
     def fold(self, folded: bool) -> None:
         """Only the line that tells the state, or all."""
@@ -127,7 +139,7 @@ class LessonPane(Vertical):
     def _draw(self) -> None:
         if not self.is_mounted:
             return
-        framed, folded = self.has_class("bordered"), self.has_class("folded")
+        framed, folded = self.has_class("bordered"), self.short
         head = self.query_one("#lesson-head", Line)
         head.display = not framed and not folded
         self.query_one(LessonText).display = not folded
@@ -138,13 +150,20 @@ class LessonPane(Vertical):
         head.show(Content.assemble((left, "bold $text-accent"), gap, (where, MUTED)))
         self.query_one("#lesson-foot", Line).show(self._foot(width, where if folded else ""))
 
+    @property
+    def _cut(self) -> bool:
+        """Whether there is prose below what is seen."""
+        text = self.query_one(LessonText)
+        return text.max_scroll_y > round(text.scroll_y)
+
     def _foot(self, width: int, where: str) -> Content:
         """The state in words, then as many commands as there is room for."""
         words, style, choices = self._state
         words = f"{where}: {words}" if where else words
-        words = one_line(f" {words}", width - 1, self._glyphs.ellipsis)
-        parts: list[str | tuple[str, Any]] = [(words, style)]
-        room = width - Content(words).cell_length
+        more = f"  {self._more}" if self._more and not where and self._cut else ""
+        words = one_line(f" {words}", width - 1 - len(more), self._glyphs.ellipsis)
+        parts: list[str | tuple[str, Any]] = [(words, style), (more, "bold $text-accent")]
+        room = width - Content(words).cell_length - len(more)
         for shown, command in choices:
             if len(shown) + 2 > room:
                 break

@@ -15,10 +15,11 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Selection, TextAreaTheme
 
 from kbench.tui import keys
+from kbench.tui.lesson_typed import Entered, command_in, retyped
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
 from kbench.tui.text import typed
 from kbench.tui.widgets.field import act_on
-from kbench.workbench.lesson_pages import blanks, filled_in
+from kbench.workbench.lesson_pages import blanks, filled_in, made
 from kbench.workbench.lessons import BLANK
 
 SYNTAX = {
@@ -129,7 +130,8 @@ class Prompt(TextArea):
         self._draft = ""
         self._lines = 1
         self.list_keys: tuple[str, ...] = ()  # kept by the assistant: keys that go to its list
-        self.given = ""  # what a lesson has put here
+        self.given = self.starter = ""  # what a lesson has put here, and its code with the blanks
+        self.taught = False  # a lesson is open, and takes words after a colon
 
     # ------------------------------------------------------------------ history
 
@@ -181,12 +183,16 @@ class Prompt(TextArea):
         self.move_cursor(self.document.end)
 
     def give(self, text: str, starter: str = "") -> None:
-        """Put code of a lesson here, its first blank, or what `starter` has there, selected."""
+        """Put code of a lesson here, its first blank, or what `starter` has there, selected.
+
+        Of an answer that is more than a word the end is gone to: it is changed, not typed anew.
+        """
         self.put(text)
-        self.given = text
+        self.given, self.starter = text, starter
         if not self.select_blank() and (span := filled_in(starter, text)) is not None:
             row, start, end = span
-            self.selection = Selection((row, start), (row, end))
+            one_word = self.text.split("\n")[row][start:end].replace(".", "").isalnum()
+            self.selection = Selection((row, start if one_word else end), (row, end))
 
     def select_blank(self) -> bool:
         """Select the first blank, so that typing replaces it; False when there is none."""
@@ -240,7 +246,19 @@ class Prompt(TextArea):
         line = self.document.lines[row][:column]
         self._replace_via_keyboard("\n" + indent_after(line), *self.selection)
 
+    @property
+    def command(self) -> Entered | None:
+        """The command of a lesson that stands before the cursor."""
+        found = command_in(self.text, self.position, self.given, self.starter)
+        return found if self.taught or (found and not found.rest) else None
+
     def _enter(self) -> None:
+        if self.taught and self.command is not None:
+            self._submit()
+            return
+        if self.given and (meant := retyped(self.text, self.starter)) is not None:
+            self.replace(meant, (0, 0), self.document.end)
+            self.move_cursor(self.document.end)
         if self._filled_in and completeness(self.text.rstrip() + "\n") != "incomplete":
             self._submit()
             return
@@ -275,6 +293,14 @@ class Prompt(TextArea):
             event.prevent_default()
             return
         await super()._on_key(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A whole answer takes the place of the code with the blanks, not of the first blank.
+
+        The editor's own handler follows.
+        """
+        if self.as_given and set(made(event.text)) & set(made(self.given)):
+            self.select_all()
 
     def action_line(self, step: int) -> None:
         """A line up or down; beyond the first and the last line, through the history."""
