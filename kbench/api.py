@@ -225,11 +225,24 @@ def entries() -> tuple[Entry, ...]:
     """One entry for each name of Keras, tf_keras or kbench, by family."""
     known = data()
     tests = known["tests"]
+    with _usual_settings():
+        return tuple(_entry(row, tests.get(row["name"], {})) for row in _rows(known))
+
+
+def _rows(known: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is stored of each name, and as much of those that are kbench's own."""
     named = {row["name"] for row in known["functions"]}
     own = [one for one in K.__all__ if one not in named and inspect.isfunction(_get(one))]
-    rows = [*known["functions"], *({"name": one, "family": OWN, "in": []} for one in own)]
-    with _usual_settings():
-        return tuple(_entry(row, tests.get(row["name"], {})) for row in rows)
+    return [*known["functions"], *({"name": one, "family": OWN, "in": []} for one in own)]
+
+
+def names() -> dict[str, list[str]]:
+    """The names by family, in the order of the page; nothing is called for that."""
+    known = data()
+    found: dict[str, list[str]] = {family: [] for family in (*known["families"], OWN)}
+    for row in _rows(known):
+        found[row["family"]].append(row["name"])
+    return found
 
 
 @contextmanager

@@ -20,8 +20,8 @@ def functions() -> dict[str, list[str]]:
     from kbench import api
 
     found = {}
-    for family, members in api.families():
-        there = [one.name for one in members if inspect.isroutine(getattr(K, one.name, None))]
+    for family, members in api.names().items():
+        there = [one for one in members if inspect.isroutine(getattr(K, one, None))]
         if there:
             found[family] = there
     return found

@@ -141,7 +141,9 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _make_parts(self) -> None:
         self.mode = widgets.ToggleButtons(
-            options=MODES, tooltips=[f"Show the result as {one}" for one in MODES]
+            options=MODES,
+            tooltips=[f"Show the result as {one}" for one in MODES],
+            style={"button_width": "8em"},
         )
         self.index = widgets.Text(
             description="index", continuous_update=False, style=WIDE,

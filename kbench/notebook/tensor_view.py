@@ -51,7 +51,10 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         self._body = widgets.HTML()
         self._message = widgets.HTML()
         self.mode = widgets.ToggleButtons(
-            options=MODES, value=mode, tooltips=[f"Show as {one}" for one in MODES]
+            options=MODES,
+            value=mode,
+            tooltips=[f"Show as {one}" for one in MODES],
+            style={"button_width": "8em"},
         )
         self.mode.observe(lambda _change: self._choose(self.slice), "value")
         self._make_controls()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from waiting import wait_for
 
 import kbench
 import kbench.notebook
+from kbench import api
 from kbench import backend as K
 from kbench.engine import config, variables
 from kbench.engine.errors import ArgumentError
@@ -262,6 +265,24 @@ def test_nothing_of_the_users_changes(made: list[Any]) -> None:
     assert "would set epsilon" in made[1].now.words[0]
     assert (config.snapshot(), np.random.get_state()[1].tolist(), w.version) == before
     assert K.placeholder((2,), name="explored").name == "explored:0"
+
+
+def test_opening_calls_nothing_but_what_is_explored() -> None:
+    """In a process of its own, since what is known of the API is kept."""
+    code = (
+        "import kbench\n"
+        "from kbench.engine import config, trace\n"
+        "told = []\n"
+        "trace.ran.subscribe(told.append)\n"
+        "config.changed.subscribe(told.append)\n"
+        "made = kbench.explore('softmax')\n"
+        "print(told, made.good is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] True"
+    assert api.names() == {
+        family: [one.name for one in members] for family, members in api.families()
+    }
 
 
 def test_it_follows_variables_and_settings_while_it_is_shown(made: list[Any]) -> None:

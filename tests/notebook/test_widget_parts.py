@@ -170,7 +170,7 @@ def test_gradients_of_what_was_fed_last(names: Names) -> None:
     assert (
         "dead !" in shown
         and "100%" in shown
-        and "d loss / d variable, where loss is loss = " in shown
+        and "d loss / d variable; loss is " in shown
     )
     assert [name for name, _ in part.look.options] == ["-", "w", "dead"]
     part.look.value = "gradient/w"

@@ -137,12 +137,12 @@ def test_every_control_has_a_label_and_a_tooltip(panel: ConfigPanel) -> None:
 
 def test_table_follows_variables_once_shown() -> None:
     w = K.variable(np.zeros((2, 2)), name="w")
-    table = VariableTable({"w": w, "text": "hidden", "_w": w})
+    table = VariableTable({"w": w, "text": "a secret", "_w": w})
     assert table.html == "" and not table.live.running
     bundle = table._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert ">w<" in bundle["text/html"] and ">v0<" in table.html
-    assert bundle["text/plain"] == "2 names: text, w" and "hidden" not in table.html
+    assert bundle["text/plain"] == "2 names: text, w" and "a secret" not in table.html
     K.set_value(w, np.ones((2, 2)))
     wait_for(lambda: ">v1<" in table.html)
     table.close()
