@@ -18,7 +18,8 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
 
-from kbench.tui import drafts, keymap, keys, remembered, terminal_keys
+from kbench.tui import drafts, keymap, keys, redraw, remembered, terminal_keys
+from kbench.tui.gate import Gate, Passed
 from kbench.tui.glyphs import ASCII, UNICODE, Glyphs, counted
 from kbench.tui.link import Link, Opener, open_existing, open_kernel
 from kbench.tui.screens.main import MainScreen
@@ -83,7 +84,9 @@ class WorkbenchApp(App[int]):
         motion: bool = True,
         lesson: int | None = None,
     ) -> None:
+        redraw.forget_with_widgets()
         super().__init__()
+        self.gate = Gate(self, super().on_event)
         self.kernels = list(kernels)  # to choose from: (`existing.Kernel`, words)
         self.resume = resume
         self.lesson = lesson  # to be taken at once; 0: one that is chosen first
@@ -245,7 +248,14 @@ class WorkbenchApp(App[int]):
             event.text = typed(event.text)
         if isinstance(event, events.Key) and not event.is_forwarded:
             self._note_key(event.key, event.character)
-        await super().on_event(event)
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            await self.gate.take(event)
+        else:
+            await super().on_event(event)
+
+    async def on_passed(self, message: Passed) -> None:
+        """What was sent behind a key has come back."""
+        await self.gate.passed(message)
 
     @property
     def clipboard(self) -> str:

@@ -96,7 +96,7 @@ class Plans:
 
     def open(self, key: str) -> None:
         """Show the generated source of a step."""
-        self._screen.background(partial(self._open, key))
+        self._screen.background(partial(self._open, key), opens=True)
 
     async def _open(self, key: str) -> None:
         table = self._table

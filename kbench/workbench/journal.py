@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.engine import folders
+from kbench.workbench.holding import hold
 
 KEPT = 200  # journals kept on disk; older ones are removed when a session starts
 DAYS_KEPT = 90
@@ -96,8 +97,11 @@ class Journal:
         if self._stream is None and self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_old(self.path.parent)
-            self._stream = open(self.path, "a", encoding="utf-8", errors="backslashreplace")
-            hold(self._stream, wait=True)
+            stream = open(self.path, "a", encoding="utf-8", errors="backslashreplace")
+            if not hold(stream, wait=True):
+                stream.close()
+                raise OSError("another session writes this journal")
+            self._stream = stream
         return self._stream
 
     def end(self) -> None:
@@ -112,22 +116,6 @@ class Journal:
             if self._stream is not None:
                 self._stream.close()
                 self._stream = None
-
-
-def hold(stream: IO[Any], wait: bool = False) -> bool:
-    """Mark a file as in use until it is closed or this process ends; False if another does.
-
-    `wait`: whoever else holds it only looks whether it is held.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows refuses to remove a file that is open, and has no such marks
-        return True
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
 
 
 def is_held(path: Path) -> bool:

@@ -279,7 +279,7 @@ class MainScreen(LessonScreen):
         elif event.what == "search":
             overlays.show_history(self)
         elif event.what == "signature":
-            self.background(partial(overlays.show_documentation, self))
+            self.background(partial(overlays.show_documentation, self), opens=True)
         elif event.what == "leave" and not self.assist.close():
             self.action_pane("transcript")
         elif event.what == "quit":
@@ -346,7 +346,7 @@ class MainScreen(LessonScreen):
 
     def action_resume(self) -> None:
         """Bring back the cells of an earlier session."""
-        self.background(self.again.offer)
+        self.background(self.again.offer, opens=True)
 
     def action_restart(self) -> None:
         """Ask how to restart."""

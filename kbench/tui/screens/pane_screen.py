@@ -47,11 +47,17 @@ class PaneScreen(Screen[None]):
         """The app, with its own members."""
         return cast("WorkbenchApp", self.app)
 
-    def background(self, work: Work, group: str = "default", exclusive: bool = False) -> None:
-        """Run something on the event loop; exclusive work takes the place of its group's."""
+    def background(
+        self, work: Work, group: str = "default", exclusive: bool = False, opens: bool = False
+    ) -> None:
+        """Run something on the event loop; exclusive work takes the place of its group's.
+
+        `opens`: it ends with a dialog, for which keys that are typed meanwhile wait.
+        """
 
         async def begin() -> None:
-            with self.while_it_stands():
+            waiting = self.bench.gate.opening() if opens else contextlib.nullcontext()
+            with self.while_it_stands(), waiting:
                 await work()
 
         _: Worker[None] = self.run_worker(begin, group=group, exclusive=exclusive)

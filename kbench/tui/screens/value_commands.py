@@ -131,7 +131,7 @@ def show_full(screen: MainScreen, pane: ValuePane) -> None:
             lines = [Content(safe(part.text)), Content(""), Content(safe(kind))]
             show_text(screen, cell_expression(pane), lines)
 
-    screen.background(work)
+    screen.background(work, opens=True)
 
 
 def copy_cell(screen: MainScreen, pane: ValuePane) -> None:

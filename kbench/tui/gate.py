@@ -1,0 +1,131 @@
+"""Keys wait until the key before them has led where it leads.
+
+A key travels from the app to the focused widget and back up, and what it asks for, such as a
+dialog, may be some messages away. Meanwhile a key typed right behind it would still reach the pane
+that had the focus before. So after a key that can lead elsewhere a message is sent the same way,
+again and again until it has found nothing changed; keys that come before it is back are held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.message import Message
+from textual.widgets import Input, TextArea
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+QUIET = 3  # times that nothing has changed: no key here leads further than over two widgets
+LOST = 0.02  # seconds after which a message may have gone with a widget that was removed
+LONGEST = 1.0  # seconds for which a key is held at most
+
+
+class Passed(Message):
+    """Went the way of a key, behind it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__()
+
+
+class Gate:
+    """Lets keys through to `forward` one after the other. Runs within the app's own messages."""
+
+    def __init__(self, app: App[Any], forward: Callable[[events.Event], Awaitable[None]]) -> None:
+        self._app = app
+        self._forward = forward
+        self._held: deque[events.Event] = deque()
+        self._closed = False
+        self._since = 0.0
+        self._number = 0
+        self._quiet = 0
+        self._seen: tuple[object, object] = (None, None)
+        self._later: asyncio.TimerHandle | None = None
+        self._opening = 0  # dialogs that open once the kernel has answered
+
+    async def take(self, event: events.Event) -> None:
+        """A key, or pasted text, now or when its turn comes."""
+        if self._closed and self._app.is_running:
+            self._held.append(event)
+        else:
+            await self._pass(event)
+
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """Around what a key has begun and what ends with a dialog."""
+        self._opening += 1
+        try:
+            yield
+        finally:
+            self._opening -= 1
+
+    async def passed(self, message: Passed) -> None:
+        """The message is back."""
+        if message.number == self._number and self._closed:
+            await self._go_on()
+
+    async def _pass(self, event: events.Event) -> None:
+        typed = isinstance(event, events.Paste) or (
+            isinstance(event, events.Key) and event.is_printable
+        )
+        into = self._app.focused if self._app.screen_stack else None
+        await self._forward(event)
+        if not (typed and isinstance(into, (Input, TextArea))):
+            self._closed, self._quiet, self._since = True, QUIET, time.monotonic()
+            self._send()
+
+    def _send(self) -> None:
+        app = self._app
+        self._number += 1
+        if not app.screen_stack:
+            return
+        self._seen = app.screen, app.focused
+        (app.focused or app.screen).post_message(Passed(self._number))
+        self._wait()
+
+    def _wait(self) -> None:
+        """Look again although no message may come."""
+        number = self._number
+        loop = asyncio.get_running_loop()
+        self._later = loop.call_later(LOST, lambda: self._app.call_later(self._look, number))
+
+    async def _look(self, number: int) -> None:
+        """The message is not back: is there still whom it was sent to?"""
+        if number != self._number or not self._closed:
+            return
+        here = self._app.screen_stack and self._seen == (self._app.screen, self._app.focused)
+        if here and time.monotonic() - self._since < LONGEST:
+            self._wait()
+        else:
+            await self._go_on()
+
+    async def _go_on(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        app = self._app
+        here = (app.screen, app.focused) if app.screen_stack else (None, None)
+        self._quiet = QUIET if here != self._seen else self._quiet - 1
+        if time.monotonic() - self._since > LONGEST:
+            if self._opening:  # they were meant for a dialog that has not come
+                self._held.clear()
+            await self._open()
+        elif self._opening and self._quiet <= 0:
+            self._quiet = 1
+            self._number += 1
+            self._wait()
+        elif self._quiet > 0:
+            self._send()
+        else:
+            await self._open()
+
+    async def _open(self) -> None:
+        self._closed = False
+        while self._held and not self._closed:
+            await self._pass(self._held.popleft())

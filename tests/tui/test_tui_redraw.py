@@ -1,0 +1,35 @@
+"""What was drawn for a widget goes with it."""
+
+from __future__ import annotations
+
+import gc
+
+from bench_screen import bench, settle
+from textual._styles_cache import StylesCache
+
+from kbench.tui import redraw
+
+
+def drawn() -> int:
+    """How many widgets' drawn lines are in memory."""
+    gc.collect()
+    return sum(type(one) is StylesCache for one in gc.get_objects())
+
+
+async def test_closed_dialogs_leave_no_drawn_lines_behind() -> None:
+    async with bench((80, 24)) as (_app, pilot, _):
+        before = 0
+        for round_ in range(8):
+            await pilot.press("f1")
+            await settle(pilot)
+            await pilot.press("escape")
+            await settle(pilot)
+            before = before or drawn()  # after the first, whose kind of widget is kept once
+        assert round_ == 7 and drawn() <= before + 2
+
+
+def test_a_second_time_changes_nothing() -> None:
+    redraw.forget_with_widgets()
+    known = StylesCache.get_inner_outer
+    redraw.forget_with_widgets()
+    assert StylesCache.get_inner_outer is known
