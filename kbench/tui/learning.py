@@ -127,6 +127,7 @@ class Learning(LessonCommands):
         self._unmet = here and not passed
         if here and passed:
             self._ran.add(self.at)
+            self._make_rest()
         elif here:
             self._give_back()
             seen = self.coach.progress.may_see_solution(self.lesson, name)
@@ -136,6 +137,16 @@ class Learning(LessonCommands):
             lines.append(Content.styled(self.coach.progress.note, MUTED))
         self.say(lines)
         self.tell()
+
+    def _make_rest(self) -> None:
+        """What the step makes besides the answer, when that was typed alone and it is not there."""
+        answer = self._answers.get(self.at, "")
+        rest = lesson_pages.left_out(self.page.code, answer) if answer else {}
+        if rest:
+            lines = [f"if {name!r} not in globals():\n    {rest[name]}" for name in rest]
+            self.backstage.make("\n".join(lines), "")
+            words = f"lesson {self.lesson.number}: later steps need {', '.join(rest)}; made unseen"
+            self.screen.conductor.transcript.note(f"{words}, unless it was there")
 
     def failed(self, event: Any) -> None:
         """An unseen cell has raised."""

@@ -14,7 +14,7 @@ from kbench.tui.lesson_words import COMMANDS
 from kbench.workbench.lessons import BLANK
 
 _LINE = re.compile(r":([a-z]+)((?: +[a-z]+)*)")
-_OVER = re.compile(r"(?<![\w\"'):]):([a-z]+)$|(?<![\w\"')\]])%(hint|check|solution|skip)$")
+_OVER = re.compile(r":([a-z]+)$|%(hint|check|solution|skip)$")
 _MAGIC = re.compile(r"%(hint|check|solution|skip)((?: +\S+)*)")
 _LESSON = re.compile(r"%lesson +(\d{1,3}|off)")
 
@@ -72,7 +72,7 @@ def _between(text: str, position: int) -> Entered | None:
 
 
 def _over(text: str, position: int, given: str, starter: str) -> Entered | None:
-    """A known command that was typed in the midst of code, where a blank was selected."""
+    """A known command that was typed in the midst of code: over a blank, or behind the end."""
     before, after = text[:position], text[position:]
     found = _OVER.search(before)
     command = "" if found is None else found[1] or found[2]
@@ -81,11 +81,11 @@ def _over(text: str, position: int, given: str, starter: str) -> Entered | None:
     word, before = found[0], before[: found.start()]
     if word.startswith("%") and not before.strip():
         return None  # a magic
-    if len(given) > len(before + after) and given.startswith(before) and given.endswith(after):
+    if len(given) >= len(before + after) and given.startswith(before) and given.endswith(after):
         return Entered(command, given)
     if filled := _blank_again(before, word, after, starter):
         return Entered(command, filled)
-    return None if before.endswith("[") else Entered(command, before + after)
+    return Entered(command, before + after) if _runs(before + after) else None
 
 
 def _blank_again(before: str, word: str, after: str, starter: str) -> str:

@@ -69,9 +69,9 @@ def state(now: Standing) -> tuple[str, str]:
     going = "the end of the lesson, Enter goes on" if now.last else "Enter goes on"
     waits = now.code and not now.ran
     empty = "Enter brings the code back" if waits else going
-    enter = "Enter runs the code in the prompt" if now.written else empty
     if name is None:
-        return enter, ""
+        return ("Enter runs the code in the prompt" if now.written else empty), ""
+    enter = "Enter runs it" if now.written else empty
     if now.passed:
         return f"[x] {name}: passed. {enter if now.written and not now.blank else going}", GOOD
     if now.unmet:

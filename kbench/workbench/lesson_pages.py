@@ -68,6 +68,8 @@ class Page:
         names = made(code) or _ASSIGNED.findall(code)  # what cannot be parsed is no less meant
         if code.strip() == own.strip() or set(made(own)) & set(names):
             return True
+        if any(_fits(begun, line) for begun in own.splitlines() for line in code.splitlines()):
+            return True
         return difflib.SequenceMatcher(None, own, code, autojunk=False).ratio() >= _ALIKE
 
 
@@ -114,6 +116,13 @@ def code_of(step: Step) -> str:
     return "\n".join(lines).strip("\n")
 
 
+def _fits(begun: str, line: str) -> bool:
+    """Whether a line is what a line with blanks becomes by filling them in, however spaced."""
+    pieces = _WORD.split("".join(begun.split()))
+    pattern = "(.+?)".join(map(re.escape, pieces))
+    return len(pieces) > 1 and re.fullmatch(pattern, "".join(line.split())) is not None
+
+
 def blanks(code: str) -> list[tuple[int, int]]:
     """Where code still has a blank to fill in, as (row, column) from 0; not in texts or remarks."""
     found: list[tuple[int, int]] = []
@@ -137,6 +146,24 @@ def filled_in(starter: str, answer: str) -> tuple[int, int, int] | None:
         match = re.fullmatch(pattern, lines[row]) if row < len(lines) else None
         return None if match is None else (row, *match.span(1))
     return None
+
+
+def left_out(starter: str, answer: str) -> dict[str, str]:
+    """The starter's assignments without a blank of names that an answer does not make, by name.
+
+    An answer may be typed as one line of several; later steps count on all names of the starter.
+    """
+    try:
+        body = ast.parse(starter).body
+    except (SyntaxError, ValueError):
+        return {}
+    there = made(answer)
+    found = {}
+    for statement in body:
+        code, names = ast.unparse(statement), made(ast.unparse(statement))
+        if isinstance(statement, ast.Assign) and len(names) == 1 and not blanks(code):
+            found |= {} if names[0] in there else {names[0]: code}
+    return found
 
 
 def made(code: str) -> list[str]:

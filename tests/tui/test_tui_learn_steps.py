@@ -129,6 +129,22 @@ async def test_one_key_runs_and_checks() -> None:
         assert "passed" in foot(app)
 
 
+async def test_an_answer_of_one_line_leaves_no_names_out() -> None:
+    async with taught(2) as (app, pilot, learning):
+        await go_to(pilot, learning, "feed")
+        await enter(pilot, "run = K.function([x], [y])")
+        await enter(pilot)
+        assert "feed: passed" in said(app) and "later steps need batch" in text_of(app)
+        await enter(pilot)
+        await enter(pilot, typed(app).replace("___", "K.dot(x, w) - b"))
+        names = app.link.session._shell.user_ns  # type: ignore[union-attr]
+        assert names["batch"].shape == (3, 2)
+        kept = names["b"]
+        await enter(pilot, "layer = y + b")
+        await enter(pilot)
+        assert "affine: passed" in said(app) and names["b"] is kept
+
+
 async def test_a_prediction_is_kept_before_it_is_seen() -> None:
     async with taught() as (app, pilot, learning):
         await go_to(pilot, learning, "guess-dtype")

@@ -36,7 +36,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("f(%hint|)", "f(0)", "f(___)", ("hint", "f(0)")),
         ("x %hint|", "", "", None),
         ("%hint|", "", "", None),  # a magic; another rule is for it
-        ("x = 1:check|", "", "", None),  # a word right behind a name or number may be a slice's
+        ("x = 1:check|", "", "", ("check", "x = 1")),
+        ("y = f(x:hint|", "y = f(x", "", ("hint", "y = f(x")),  # behind what the lesson gave
+        ("y = f(x:hint|", "", "", None),
+        ("x:hint|", "", "", None),  # an annotation
+        ("{'a':list|", "", "", None),
+        ("for i in x:list|", "", "", None),
         ("x = 1 :check|", "", "", ("check", "x = 1 ")),
         ("x[:next|", "", "", None),
         ("x[:next|]", "", "", None),
@@ -207,7 +212,7 @@ async def test_the_state_follows_the_prompt() -> None:
         assert "fill in the ___" in foot(app)
         await pilot.press("1")
         await settle(pilot)
-        assert "Enter runs the code in the prompt" in foot(app)
+        assert "row-means: Enter runs it" in foot(app)
         await pilot.press("ctrl+c")
         await settle(pilot)
         assert typed(app) == "" and "Enter brings the code back" in foot(app)

@@ -26,6 +26,24 @@ def test_pages_hold_every_step_once() -> None:
                 assert not lesson_pages.blanks(lesson.exercises[page.exercise].solution)
 
 
+@pytest.mark.parametrize(
+    ("code", "answers"),
+    [
+        ("K.set_value(w, 2 * start)", True),  # one line of the two
+        ("twice = 2 * start\nK.set_value(w, twice)", True),
+        ("K.set_value(w, 2 * start", False),
+        ("K.set_value(w,2*start)", True),
+        ("K.set_value(v, 2 * start)", False),
+        ("K.get_value(w) / start", False),
+        ("w", False),
+    ],
+)
+def test_what_is_meant_for_the_step(code: str, answers: bool) -> None:
+    found = lesson_pages.pages(lessons.load(2))
+    page = next(page for page in found if page.exercise == "set-value")
+    assert page.answers(code) == answers
+
+
 def test_a_step_is_found_on_its_page() -> None:
     lesson = lessons.load(1)
     found = lesson_pages.pages(lesson)
@@ -68,6 +86,20 @@ def test_what_stands_in_place_of_a_blank(
     assert lesson_pages.filled_in(starter, answer) == span
 
 
+@pytest.mark.parametrize(
+    ("starter", "answer", "rest"),
+    [
+        ("run = f(___)\nbatch = [1]\nrun(batch)", "run = f(x)", {"batch": "batch = [1]"}),
+        ("run = f(___)\nbatch = [1]\nrun(batch)", "run = f(x)\nbatch = [2]", {}),
+        ("a = K.___(1)\nb = a.c(___)\nd = 1", "a = 1", {"d": "d = 1"}),
+        ("f(___)", "f(1)", {}),
+        ("f(", "f(1)", {}),
+    ],
+)
+def test_what_an_answer_leaves_out(starter: str, answer: str, rest: dict[str, str]) -> None:
+    assert lesson_pages.left_out(starter, answer) == rest
+
+
 def test_names_that_code_makes() -> None:
     code = "a, b = 1, 2\nfor i in c:\n    d = i\ndef f(x):\n    e = x\na = 3\n_ = 4\nK.eval(z)"
     assert lesson_pages.made(code) == ["a", "b", "i", "d", "f"]
@@ -88,11 +120,11 @@ def test_names_that_code_makes() -> None:
         ),
         (
             {"exercise": "e", "code": True, "written": True, "tried": True},
-            "[ ] e: Enter runs the code in the prompt",
+            "[ ] e: Enter runs it",
         ),
         (
             {"exercise": "e", "code": True, "written": True, "passed": True},
-            "[x] e: passed. Enter runs the code in the prompt",
+            "[x] e: passed. Enter runs it",
         ),
         ({"exercise": "e", "code": True, "tried": True}, "[ ] e: Enter checks it"),
         ({"exercise": "e", "code": True, "checking": True}, "checking e ..."),
