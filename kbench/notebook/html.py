@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from kbench.differences import seconds
 from kbench.engine import describe, entries, windows
 from kbench.engine.trace import RunRecord
 from kbench.notebook import collection, comparing, error_view, graph_rows, model_view, views
@@ -327,7 +328,7 @@ def _names(tensors: Sequence[Any]) -> Html:
 
 def _duration(record: RunRecord) -> str:
     count = len(record.steps)
-    return f"{count} step{'' if count == 1 else 's'}, {record.seconds * 1e3:.3g} ms"
+    return f"{count} step{'' if count == 1 else 's'}, {seconds(record.seconds)}"
 
 
 def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) -> Html:
@@ -340,7 +341,7 @@ def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) 
             row["step"],
             row["op"],
             row["form"],
-            f"{row['seconds'] * 1e3:.3g} ms",
+            seconds(float(row["seconds"])),
             *([] if limits is None else [plan_words.of_limit(row, limits)]),
             describe.size(row["bytes"]),
             "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
@@ -352,7 +353,7 @@ def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) 
     count = len(rows["rows"])
     cut = f", the first {len(lines)} shown" if count > len(lines) else ""
     steps = f"{count} step{'' if count == 1 else 's'}"
-    caption = f"{steps}{cut}, {rows['seconds'] * 1e3:.3g} ms in all"
+    caption = f"{steps}{cut}, {seconds(float(rows['seconds']))} in all"
     part = () if limits is None else ("of limit",)
     heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")

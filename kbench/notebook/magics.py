@@ -22,6 +22,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
 
+from kbench.differences import seconds
 from kbench.engine import beside, config, describe, trace
 from kbench.engine.errors import KbenchError
 from kbench.notebook import blanks, html, recording, showing, views
@@ -303,10 +304,10 @@ def _pairs(title: str, facts: list[tuple[str, str]]) -> Shown:
 
 def _run(rows: dict[str, Any]) -> Shown:
     """A recorded run as text and as a table."""
-    lines = [f"{rows['function']}  {rows['seconds'] * 1e3:.3g} ms"]
+    lines = [f"{rows['function']}  {seconds(float(rows['seconds']))}"]
     for row in rows["rows"][:40]:
         speed = f"{row['gb_per_s']:.3g} GB/s" if row["gb_per_s"] else ""
-        time = f"{row['seconds'] * 1e3:.3g} ms"
+        time = seconds(float(row["seconds"]))
         moved = describe.size(row["bytes"])
         lines.append(f"  {row['op']:<24} {row['form']:<8} {time:>10} {moved:>8}  {speed}".rstrip())
     if len(rows["rows"]) > 40:

@@ -10,6 +10,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from kbench.differences import seconds
 from kbench.engine import describe, trace
 from kbench.notebook import html, views
 from kbench.notebook.dropdown import Dropdown
@@ -169,7 +170,7 @@ class PlanTable(Part):
 
 def _time(row: Row, key: str = "seconds") -> str:
     """As the table of steps writes it."""
-    return f"{float(row[key]) * 1e3:.3g} ms"
+    return seconds(float(row[key]))
 
 
 def _title(run: Row) -> str:

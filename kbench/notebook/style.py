@@ -21,7 +21,7 @@ _RULES = (
     f".vscode-dark .kb{{{_DARK};{_DARK_PAGE}}}",
     ".kb{color:var(--jp-content-font-color1,var(--kb-text));line-height:1.45;"
     "font-size:var(--jp-code-font-size,13px);max-width:100%;overflow-x:auto}",
-    ".kb p{margin:.2em 0}",
+    ".kb p,.kb details{margin:.2em 0}",
     ".kb pre{margin:.2em 0;padding:0;border:0;background:none;color:inherit;font-size:inherit;"
     "white-space:pre}",
     ".kb .kb-head b{color:var(--kb-name)}",
@@ -35,7 +35,6 @@ _RULES = (
     ".kb .kb-bars{letter-spacing:0;white-space:pre;border-bottom:1px solid var(--kb-edge)}",
     ".kb .kb-bad{color:var(--kb-bad);font-weight:600}",
     ".kb .kb-good{font-weight:600}",
-    ".kb details{margin:.15em 0}",
     ".kb summary{cursor:pointer;color:var(--jp-content-font-color2,var(--kb-soft))}",
     ".kb summary:focus-visible{outline:2px solid var(--kb-name)}",
     ".kb table{border-collapse:collapse;border:0;margin:.2em 0;font-size:inherit}",
@@ -51,9 +50,11 @@ _RULES = (
     ),
     # The titles of ipywidgets' tabs are fainter than anyone should have to read.
     ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
+    # A table that is too wide scrolls by itself, below controls that stay.
+    ".widget-html-content:has(.kb){min-width:0}",
     # A slider's handle, which has no name, is seen and dragged but neither focused nor read out.
     ".kb-drag .noUi-handle{visibility:hidden}.kb-drag .noUi-touch-area{visibility:visible;"
-    "border-radius:50%;background:var(--jp-brand-color1,#1976d2)}",
+    "border-radius:50%;background:var(--jp-brand-color1,#17d)}",
     "@media (forced-colors:active){.kb td,.kb th{border-color:CanvasText}.kb .kb-bad{"
     "text-decoration:underline}}",
     "@media print{.kb{overflow:visible;color:#000}.kb details>*{display:revert}}",

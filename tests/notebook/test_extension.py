@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def test_refused_settings_change_nothing(shell: Any) -> None:
 def test_profile_shows_every_step(shell: Any) -> None:
     run(shell, "x = K.placeholder((None,), name='x')\nf = K.function([x], [K.sum(x * 2)])")
     shown = run(shell, "%%profile\nf([np.ones(5)])\nf([np.ones(6)])")
-    assert shown.count(" ms\n") >= 2 and "sum" in shown
+    assert len(re.findall(r" [mun]?s\n", shown)) >= 2 and "sum" in shown
     assert "nothing was evaluated" in run(shell, "%%profile\n1 + 1")
     shown = run(shell, "%%profile\n1 / 0")
     assert shown.count("Traceback") == 1 and "UsageError: the cell was not run" in shown

@@ -167,11 +167,7 @@ def test_gradients_of_what_was_fed_last(names: Names) -> None:
     part.compute()
     settled("float32[3, 2]", part)
     shown = text_of(part.html)
-    assert (
-        "dead !" in shown
-        and "100%" in shown
-        and "d loss / d variable; loss is " in shown
-    )
+    assert "dead !" in shown and "100%" in shown and "d loss / d variable; loss is " in shown
     assert [name for name, _ in part.look.options] == ["-", "w", "dead"]
     part.look.value = "gradient/w"
     expected = K.function([names["x"]], K.gradients(names["loss"], [names["w"]]))([names["data"]])
