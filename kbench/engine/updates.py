@@ -57,6 +57,10 @@ class Update(Tensor):
     def target(self) -> Variable:
         return self.inputs[0]  # type: ignore[return-value]
 
+    def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
+        """Store the new value, as an operation of TensorFlow does."""
+        self.eval(session, feed_dict)
+
 
 def update(x: Variable, new_x: Operand) -> Update:
     """An op that stores a new value in a variable when it is evaluated, or listed in `updates=`.

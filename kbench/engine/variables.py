@@ -42,10 +42,13 @@ class Variable(Tensor):
     kind = "variable"
     _phase_flag = False
 
-    def __init__(self, value: Any, name: str | None, constraint: Any = None) -> None:
+    def __init__(
+        self, value: Any, name: str | None, constraint: Any = None, first: Tensor | None = None
+    ) -> None:
         spec = Spec(value.shape, value.dtype.name, sparse=sparse.is_csr(value))
         super().__init__(VARIABLE, (), {}, spec, name)
         self._array = value  # an array, or compressed rows when the variable is sparse
+        self._first = first  # the tensor that it was made of
         self.version = 0
         self.constraint = constraint
         self.trainable = True
@@ -101,8 +104,17 @@ class Variable(Tensor):
 
     @property
     def initializer(self) -> Tensor:
-        """A tensor without effect: variables hold their initial value from the start."""
-        return self.value()
+        """An update to the value it began with; random numbers, as of a layer, are drawn anew.
+
+        ArgumentError when it was made of an array and has changed: that array is not kept.
+        """
+        if self._first is None and self.version:
+            raise ArgumentError(
+                f"variable {self.name!r} {self.spec} was made of an array and has changed; "
+                "K.set_value stores its first value again",
+                function="initializer",
+            )
+        return self.assign(self if self._first is None else self._first)
 
 
 def storable(target: Variable, value: Any) -> Any:
@@ -196,6 +208,7 @@ def variable(
            [3., 4.]], dtype=float32)
     """
     wanted = dtype_or_floatx(dtype)
+    first = value if isinstance(value, Tensor) and not value.is_sparse else None
     if isinstance(value, Tensor):
         value = evaluated(value)
     if sparse.is_matrix(value):
@@ -203,7 +216,7 @@ def variable(
         return Variable(csr, name, constraint)
     array = to_array(value)
     memory.require_array(array.shape, np.dtype(wanted).itemsize, f"a variable {show(array.shape)}")
-    return Variable(cast_array(array, wanted), name, constraint)
+    return Variable(cast_array(array, wanted), name, constraint, first)
 
 
 def constant(

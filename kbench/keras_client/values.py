@@ -15,6 +15,7 @@ import numpy as np
 
 from kbench import backend
 from kbench.engine.function import Function
+from kbench.engine.tensor import Tensor
 
 
 def plain(value: Any) -> Any:
@@ -31,6 +32,26 @@ class PlainFunction(Function):
         return [plain(one) for one in super().__call__(inputs)]
 
 
+STEPS = ("train_function", "test_function", "predict_function")  # as Keras names a model's
+
+
+class StepFunction(PlainFunction):
+    """A function of a model. Keras gives each of its arrays a second axis, of size 1 if need be.
+
+    The targets of an output of rank 1, such as a loss for each sample, do without it.
+    """
+
+    def __call__(self, inputs: Any = ()) -> list[Any]:
+        if len(inputs) == len(self.inputs):
+            pairs = zip(self.inputs, inputs, strict=True)
+            inputs = [one[:, 0] if _too_deep(node, one) else one for node, one in pairs]
+        return super().__call__(inputs)
+
+
+def _too_deep(node: Tensor, value: Any) -> bool:
+    return node.ndim == 1 and getattr(value, "shape", ())[1:] == (1,)
+
+
 def _plainly(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -43,7 +64,7 @@ def _plainly(original: Callable[..., Any]) -> Callable[..., Any]:
 def function(*arguments: Any, **keywords: Any) -> Function:
     """`kbench.function` with results of rank 0 as NumPy scalars."""
     made = backend.function(*arguments, **keywords)
-    made.__class__ = PlainFunction
+    made.__class__ = StepFunction if made.name in STEPS else PlainFunction
     return made
 
 

@@ -355,6 +355,19 @@ def test_dropped_models_are_forgotten():
     assert [one() for one in kept] == [None] * len(kept)
 
 
+def test_layers_start_anew():
+    """By the initializer of each weight, as folds of a cross-validation do."""
+    model = sequential()
+    model.compile("adam", "mse")
+    before = model.get_weights()
+    model.fit(numbers(8, 4), numbers(8, 2), verbose=0)
+    for layer in model.layers:
+        for weight in layer.weights:
+            weight.initializer.run(session=K.get_session())
+    for old, new in zip(before, model.get_weights(), strict=True):
+        assert (old != new).any() == (old.ndim == 2)  # a kernel, which is drawn anew
+
+
 def test_clone():
     model = functional()
     twin = models.clone_model(model)

@@ -150,6 +150,21 @@ def test_tensors_as_data():
     assert model.predict(None, steps=2).shape == (12, 1)
 
 
+def test_an_output_of_one_number_for_each_sample():
+    """Its targets are of rank 1, too, though Keras gives every array a second axis."""
+    x, y = numbers(6, 3), numbers(6, seed=2)
+    inputs = layers.Input((3,))
+    hidden = Dense(1, use_bias=False, kernel_initializer="zeros")(inputs)
+    outputs = layers.Lambda(lambda one: K.sum(one, axis=-1), output_shape=(1,))(hidden)
+    model = Model(inputs, outputs)
+    model.compile(optimizers.SGD(0.1), lambda true, found: K.square(true - found))
+    model.train_on_batch(x, y)
+    found = model.layers[1].get_weights()[0]
+    np.testing.assert_allclose(found, descended(x, y[:, None]), rtol=1e-5)
+    wanted = (((x @ found)[:, 0] - y) ** 2).mean()
+    assert model.evaluate(x, y, 4, verbose=0) == pytest.approx(wanted, rel=1e-5)
+
+
 def test_sparse_data():
     dense, y = np.where(RNG(1).uniform(size=(8, 3)) < 0.5, numbers(8, 3), 0), numbers(8, 1, seed=2)
     matrix = scipy.sparse.csr_matrix(dense)

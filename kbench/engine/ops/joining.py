@@ -38,8 +38,8 @@ def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
                     f"which is not the axis {axis} that is joined"
                 )
     value = None
-    if len(merged) == 1 and all(x.value is not None for x in xs):
-        value = tuple(entry for x in xs for entry in (x.value or ()))
+    if len(merged) == 1 and merged[0] is not None and any(x.value is not None for x in xs):
+        value = tuple(entry for x in xs for entry in x.value or (None,) * (x.shape[0] or 0))
     return Spec(tuple(merged), xs[0].dtype, value)
 
 

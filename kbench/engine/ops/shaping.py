@@ -209,7 +209,7 @@ def stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
         for sizes in zip(*[one.shape for one in specs], strict=True)
     )
     value = None
-    if not merged and all(one.value is not None for one in specs):
+    if not merged and any(one.value is not None for one in specs):
         value = tuple((one.value or (None,))[0] for one in specs)
     return Spec((*merged[:axis], len(specs), *merged[axis:]), first.dtype, value)
 
