@@ -60,6 +60,7 @@ class CompareView(Part):
             description="differ in",
             options=[*((words, text) for _, words, text in versus.VARIANTS), _TYPED],
             tooltip="What the two sides differ in",
+            layout={"width": "28em", "max_width": "100%"},
         )
         self.variants = widgets.Text(
             value=variants,

@@ -309,7 +309,11 @@ def _run(rows: dict[str, Any]) -> Shown:
         speed = f"{row['gb_per_s']:.3g} GB/s" if row["gb_per_s"] else ""
         time = seconds(float(row["seconds"]))
         moved = describe.size(row["bytes"])
-        lines.append(f"  {row['op']:<24} {row['form']:<8} {time:>10} {moved:>8}  {speed}".rstrip())
+        name = str(row["op"])
+        if len(name) > 24:  # a line of its own, or the figures are cut where lines are short
+            lines.append(f"  {name}")
+            name = ""
+        lines.append(f"  {name:<24} {row['form']:<8} {time:>10} {moved:>8}  {speed}".rstrip())
     if len(rows["rows"]) > 40:
         lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")

@@ -144,4 +144,5 @@ def _range(row: Mapping[str, Any]) -> Html:
         last = row.get("last") or {}
         return escape(row.get("text") or last.get("text") or "", TEXT_LIMIT)
     flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
-    return join([flags, histogram(row["histogram"], row["min"], row["max"])])
+    mark = escape("~" if row.get("sampled") else "")
+    return join([flags, mark, histogram(row["histogram"], row["min"], row["max"])])

@@ -88,7 +88,12 @@ def run(shell: Any, code: str) -> str:
         ("%lesson 1\n%hint", ["hint 1 of 2"]),
         ("%lesson 1\n%solution", ["0 failed checks so far"]),
         ("%lesson 1\n%solution --sure", ["axis=1"]),
-        ("%lesson 1\n%skip overflow\n%lesson", ['dtype="float32"', "[x] overflow"]),
+        (
+            "%lesson 1\n%skip overflow\n%lesson",
+            ["overflow counts as done", 'dtype="float32"', "[x] overflow"],
+        ),
+        ("%lesson 1\n%lesson off\n%hint", ["no lesson is open"]),
+        ("_ = 1; ___ = 7\n%lesson 1\n%lesson off\nprint(___)", ["7"]),
         ("%lesson 1\n%check nope", ["has no exercise 'nope'"]),
         ("%lesson 1\n%check", ["row-means: not yet. `means` does not exist yet"]),
     ],
@@ -114,6 +119,25 @@ def test_profile_shows_every_step(shell: Any) -> None:
     assert "nothing was evaluated" in run(shell, "%%profile\n1 + 1")
     shown = run(shell, "%%profile\n1 / 0")
     assert shown.count("Traceback") == 1 and "UsageError: the cell was not run" in shown
+
+
+def test_long_operations_have_a_line_of_their_own(shell: Any) -> None:
+    code = "x = K.placeholder((2,)); f = K.function([x], [K.tanh(K.exp(K.sin(x) / 2) - 3)])"
+    shown = run(shell, f"{code}\nf([[0.0, 1.0]])\n%plan f").split("\n")
+    assert shown == []
+    at = next(at for at, line in enumerate(shown) if line.startswith("  sin+divide"))
+    assert "+" not in shown[at + 1] and shown[at].endswith("tanh") and " B" in shown[at + 1]
+
+
+def test_skip_fills_the_next_cell_where_there_is_one(shell: Any) -> None:
+    class Cells:  # a kernel whose front end has cells
+        pass
+
+    shell.kernel, given = Cells(), []
+    shell.set_next_input = given.append
+    shown = run(shell, "%lesson 1\n%skip overflow")
+    assert "overflow counts as done; the next cell enters its answer" in shown
+    assert 'dtype="float32"' not in shown and 'dtype="float32"' in given[0]
 
 
 def test_trace_keeps_its_columns(shell: Any) -> None:

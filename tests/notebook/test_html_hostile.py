@@ -56,6 +56,13 @@ def test_many_names_stay_within_the_limit(names: list[str]) -> None:
     read(views.names_table(rows(View({f"n{name}": np.ones(3) for name in names}))))
 
 
+def test_a_sampled_range_is_marked() -> None:
+    large = np.arange(4_000_001, dtype=np.int32)
+    for value, marked in ((large, True), (large[1:], False)):
+        shown = views.names_table(rows(View({"a": value})))
+        assert ("~" in "".join(read(shown).text)) == marked
+
+
 class Broken:
     """An object that raises from everything that a repr might touch."""
 
