@@ -351,3 +351,19 @@ def test_an_update_that_waits_for_another_of_the_same_call() -> None:
     assert [K.get_value(one) for one in (count, total, copy)] == [2.0, 12.0, 2.0]
     run([])
     assert [K.get_value(one) for one in (count, total, copy)] == [3.0, 15.0, 3.0]
+
+
+def test_initializers_bring_back_how_a_variable_began() -> None:
+    base = K.variable([1.0, 2.0])
+    made, drawn = K.variable(base * 2), K.variable(K.random_normal((9,)))
+    before = K.get_value(drawn)
+    K.batch_set_value([(made, [0.0, 0.0]), (base, [3.0, 3.0])])
+    made.initializer.run(session=K.get_session())
+    assert K.get_value(made).tolist() == [6.0, 6.0]
+    K.get_session().run([drawn.initializer])
+    assert not (K.get_value(drawn) == before).any()
+    fresh = K.variable([1.0])
+    fresh.initializer.run()
+    assert K.get_value(fresh).tolist() == [1.0]
+    with pytest.raises(K.ArgumentError, match=r"initializer: .* float32\[2\] was made of an array"):
+        _ = base.initializer

@@ -228,3 +228,14 @@ def test_one_hot_of_what_is_out_of_range_is_zero() -> None:
     assert K.eval(K.one_hot(K.constant([1], "int32"), 0)).shape == (1, 0)
     K.set_floatx("float64")
     assert K.dtype(K.one_hot([1], 2)) == "float64"
+
+
+def test_sizes_beside_computed_ones_stay_known() -> None:
+    x = K.placeholder((None, None, 12))
+    rows, columns = K.shape(x)[0], K.shape(x)[1]
+    assert K.int_shape(K.reshape(x, (rows, columns * 2, 6))) == (None, None, 6)
+    joined = K.concatenate([K.shape(x)[:2] * 2, K.constant([3], dtype="int32")])
+    tensor = K.reshape(x, joined)
+    assert K.int_shape(tensor) == (None, None, 3)
+    (value,) = K.function([x], [tensor])([np.zeros((2, 5, 12))])
+    assert value.shape == (4, 10, 3)

@@ -226,22 +226,6 @@ def test_values_of_other_things() -> None:
     assert K.eval(v.read_value()) == K.eval(v.value()) == K.eval(v.initializer) == 1.0
 
 
-def test_initializers_bring_back_how_a_variable_began() -> None:
-    base = K.variable([1.0, 2.0])
-    made, drawn = K.variable(base * 2), K.variable(K.random_normal((9,)))
-    before = K.get_value(drawn)
-    K.batch_set_value([(made, [0.0, 0.0]), (base, [3.0, 3.0])])
-    made.initializer.run(session=K.get_session())
-    assert K.get_value(made).tolist() == [6.0, 6.0]
-    K.get_session().run([drawn.initializer])
-    assert not (K.get_value(drawn) == before).any()
-    fresh = K.variable([1.0])
-    fresh.initializer.run()
-    assert K.get_value(fresh).tolist() == [1.0]
-    with pytest.raises(K.ArgumentError, match=r"initializer: .* float32\[2\] was made of an array"):
-        _ = base.initializer
-
-
 # ------------------------------------------------------------------ questions
 
 THINGS: list[tuple[str, Callable[[], Any], str]] = [
@@ -398,17 +382,6 @@ def test_known_integers_serve_as_sizes() -> None:
     with pytest.raises(TypeError):
         range(4)[K.shape(x)[0]]
     assert K.int_shape(K.reshape(x, (-1, K.shape(x)[1] // 2, 2))) == (None, 3, 2)
-
-
-def test_sizes_beside_computed_ones_stay_known() -> None:
-    x = K.placeholder((None, None, 12))
-    rows, columns = K.shape(x)[0], K.shape(x)[1]
-    assert K.int_shape(K.reshape(x, (rows, columns * 2, 6))) == (None, None, 6)
-    joined = K.concatenate([K.shape(x)[:2] * 2, K.constant([3], dtype="int32")])
-    tensor = K.reshape(x, joined)
-    assert K.int_shape(tensor) == (None, None, 3)
-    (value,) = K.function([x], [tensor])([np.zeros((2, 5, 12))])
-    assert value.shape == (4, 10, 3)
 
 
 def test_reprs_name_kind_and_spec() -> None:

@@ -17,6 +17,8 @@ from kbench import backend
 from kbench.engine.function import Function
 from kbench.engine.tensor import Tensor
 
+K: Any = backend
+
 
 def plain(value: Any) -> Any:
     """An array of rank 0 as a NumPy scalar; all else as it is, lists entry by entry."""
@@ -60,10 +62,9 @@ def _plainly(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@functools.wraps(backend.function)
+@functools.wraps(K.function)
 def function(*arguments: Any, **keywords: Any) -> Function:
-    """`kbench.function` with results of rank 0 as NumPy scalars."""
-    made = backend.function(*arguments, **keywords)
+    made: Function = K.function(*arguments, **keywords)
     made.__class__ = StepFunction if made.name in STEPS else PlainFunction
     return made
 
@@ -71,7 +72,7 @@ def function(*arguments: Any, **keywords: Any) -> Function:
 # What keras.backend has in place of kbench's own.
 PLAIN = {
     "function": function,
-    "eval": _plainly(backend.eval),
-    "get_value": _plainly(backend.get_value),
-    "batch_get_value": _plainly(backend.batch_get_value),
+    "eval": _plainly(K.eval),
+    "get_value": _plainly(K.get_value),
+    "batch_get_value": _plainly(K.batch_get_value),
 }
