@@ -25,9 +25,10 @@ _BINS = 40
 _MOST = 4e307  # so that the range of a scale can be told
 _INCHES, _DPI = (5.0, 3.6), 100
 # Of the axes in the figure: left, bottom, width, height; whole pixels, which leaves no gaps.
-_PLACE = (65 / 500, 47 / 360, 350 / 500, 284 / 360)
-_SCALE = (430 / 500, 47 / 360, 15 / 500, 284 / 360)
-_POWER = 4.6  # where the power of ten of the scale ends, in widths of the scale
+_PLACE = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
+_SCALE = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
+_POWER = 5.3  # where the power of ten of the scale ends, in widths of the scale
+_SMALL, _PLAIN = 8.5, (-3, 4)  # type and powers of ten of numbers that there is room for
 _CROSSED = 255  # stands for what is no finite number, among numbers of colours
 
 
@@ -107,6 +108,8 @@ class Frame:
             axes.spines[:].set_linewidth(72 / _DPI)  # one pixel, of which nothing leaks inside
         self._scale.xaxis.set_visible(False)
         self._scale.yaxis.tick_right()
+        self._scale.tick_params(labelsize=_SMALL)
+        self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN)
         self._scale.yaxis.offsetText.set(ha="right", x=_POWER)
         self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
         for one in (self._axes.xaxis, self._axes.yaxis):

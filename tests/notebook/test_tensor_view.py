@@ -173,7 +173,7 @@ def colours(png: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 5), (40, 300), (283, 349)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 5), (40, 300), (280, 330)])
 def test_every_cell_of_a_heat_map_has_its_colour(shape: tuple[int, int]) -> None:
     draw = np.random.default_rng(0)
     values = draw.normal(size=shape)
@@ -210,6 +210,16 @@ def test_the_scale_says_what_the_colours_are() -> None:
     assert (colours(picture.heat(values, ("a", "b"))) == before).all()
     assert (colours(picture.heat(values.T, ("a", "b"))) != before).any()
     assert (colours(Picture().heat(values, ("a", "b"))) == before).all()
+
+
+ENDS = [0.001, 0.0012, 0.0037, 0.0089, 0.0102, 0.02, 0.0375, 0.1, 0.15, 0.9, 7.5, 11.0, 99.0,
+        1234.5, 9876.5, 12345.6, 1e6, 1e8 + 1.5, 3e-300, 1e308]  # fmt: skip
+
+
+@pytest.mark.parametrize("low, high", [(-one, one) for one in ENDS] + [(-one, 0) for one in ENDS])
+def test_numbers_at_the_scale_are_not_cut(low: float, high: float) -> None:
+    shown = colours(Picture().heat(np.array([[low, high]]), ("", "")))
+    assert (shown[:, -2:] == 255).all() and (shown[:2] == 255).all()
 
 
 @pytest.mark.parametrize("values", [np.arange(9.0), np.ones(4), np.array([np.nan]), np.zeros(0)])
