@@ -53,15 +53,16 @@ def test_a_learner_takes_a_lesson(tmp_path: Path, size: tuple[int, int]) -> None
 
 
 def test_without_a_screen_the_lessons_are_lines(tmp_path: Path) -> None:
+    first = f"[1/{len(lessons.load(1).steps)}]"
     with Terminal(tmp_path, "learn", "--list") as terminal:
         assert terminal.ended() == 0
         assert "0 of 6 exercises done" in terminal.screen
     with Terminal(tmp_path, "learn", "1", "--plain") as terminal:
-        terminal.until("Lesson 1: A tour", "[1/38]")
+        terminal.until("Lesson 1: A tour", first)
         terminal.type(":quit\r")
         assert terminal.ended() == 0
     with Terminal(tmp_path, "learn", "1", TERM="dumb") as terminal:
-        terminal.until("[1/38]")
+        terminal.until(first)
         terminal.type(":quit\r")
         assert terminal.ended() == 0
     with Terminal(tmp_path, "learn", "77") as terminal:
