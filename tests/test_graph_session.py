@@ -355,15 +355,19 @@ def test_an_update_that_waits_for_another_of_the_same_call() -> None:
 
 def test_initializers_bring_back_how_a_variable_began() -> None:
     base = K.variable([1.0, 2.0])
-    made, drawn = K.variable(base * 2), K.variable(K.random_normal((9,)))
+    made = K.variable(K.constant([1.0, 2.0]) * 3)
+    drawn = K.variable(K.random_normal((9,)))
     before = K.get_value(drawn)
     K.batch_set_value([(made, [0.0, 0.0]), (base, [3.0, 3.0])])
     made.initializer.run(session=K.get_session())
-    assert K.get_value(made).tolist() == [6.0, 6.0]
+    assert K.get_value(made).tolist() == [3.0, 6.0]
     K.get_session().run([drawn.initializer])
     assert not (K.get_value(drawn) == before).any()
     fresh = K.variable([1.0])
     fresh.initializer.run()
     assert K.get_value(fresh).tolist() == [1.0]
-    with pytest.raises(K.ArgumentError, match=r"initializer: .* float32\[2\] was made of an array"):
-        _ = base.initializer
+    other = K.variable(base * 2)  # does not keep `base` alive
+    K.set_value(other, [0.0, 0.0])
+    for changed in (base, other):
+        with pytest.raises(K.ArgumentError, match=r"initializer: .* float32\[2\] has changed"):
+            _ = changed.initializer

@@ -23,6 +23,7 @@ from kbench.engine.signal import Signal
 from kbench.engine.sparse import sparse_dtype, sparse_shape
 from kbench.engine.spec import Shape, Spec, checked_flag, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
+from kbench.engine.walk import walk
 
 changed = Signal("variables.changed")
 store_lock = threading.RLock()  # held while several variables are read or stored together
@@ -48,7 +49,7 @@ class Variable(Tensor):
         spec = Spec(value.shape, value.dtype.name, sparse=sparse.is_csr(value))
         super().__init__(VARIABLE, (), {}, spec, name)
         self._array = value  # an array, or compressed rows when the variable is sparse
-        self._first = first  # the tensor that it was made of
+        self._first = first  # the tensor that it was made of, if that is kept
         self.version = 0
         self.constraint = constraint
         self.trainable = True
@@ -106,11 +107,13 @@ class Variable(Tensor):
     def initializer(self) -> Tensor:
         """An update to the value it began with; random numbers, as of a layer, are drawn anew.
 
-        ArgumentError when it was made of an array and has changed: that array is not kept.
+        ArgumentError when it was made of an array or of other variables and has changed: what it
+        began with is not kept then.
         """
         if self._first is None and self.version:
             raise ArgumentError(
-                f"variable {self.name!r} {self.spec} was made of an array and has changed; "
+                f"variable {self.name!r} {self.spec} has changed, and was made of a value that is "
+                "not kept; "
                 "K.set_value stores its first value again",
                 function="initializer",
             )
@@ -208,8 +211,10 @@ def variable(
            [3., 4.]], dtype=float32)
     """
     wanted = dtype_or_floatx(dtype)
-    first = value if isinstance(value, Tensor) and not value.is_sparse else None
+    first = None
     if isinstance(value, Tensor):
+        # Not of other variables, which would live as long as this one.
+        first = None if any(isinstance(one, Variable) for one in walk([value])) else value
         value = evaluated(value)
     if sparse.is_matrix(value):
         csr = _cast_copy(sparse.as_csr(value), sparse_dtype(wanted))
