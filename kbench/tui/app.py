@@ -35,6 +35,8 @@ KEY_NAMES = {
     "escape": "Esc",
     "enter": "Enter",
     "slash": "/",
+    "comma": ",",
+    "full_stop": ".",
     "colon": ":",
     "left_square_bracket": "[",
     "right_square_bracket": "]",

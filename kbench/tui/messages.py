@@ -123,3 +123,27 @@ class TitleChanged(Message):
         self.title = title
         self.note = title.removeprefix(TITLES[pane]).lstrip(": ") if note is None else note
         super().__init__()
+
+
+class FetchPixel(Message):
+    """What the cursor in a picture is on is needed; `window` says where, as the inspector asks."""
+
+    def __init__(self, window: dict[str, Any]) -> None:
+        self.window = window
+        super().__init__()
+
+
+class FetchGraph(Message):
+    """The graph of the name in the value pane is needed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
+
+
+class ValueCommand(Message):
+    """A key of the value pane that needs the kernel or a dialog, such as axes, find, export."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__()

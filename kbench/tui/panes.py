@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ class Panes:
         self._all = True  # every name must be asked for: first time, or another kernel
         self._parts_dirty = False
         self._requests = {name: Latest(self._work) for name in ("variables", "value")}
+        self._pixel = Latest(self._work)
         self.seeker = Seeker(screen)
         self.writer = Writer(screen)
         self.round_trips: list[float] = []
@@ -267,6 +269,18 @@ class Panes:
             return
         if look.name == pane.shown:
             pane.show_picture(model.Picture.of(data))
+
+    def fetch_pixel(self, window: dict[str, Any]) -> None:
+        """Fetch what the cursor in a picture is on."""
+        if window:
+            self._pixel.submit(partial(self._fetch_pixel, window))
+
+    async def _fetch_pixel(self, window: dict[str, Any]) -> None:
+        pane = self._find(ValuePane)
+        with contextlib.suppress(AskFailed):  # the index alone is told
+            data = await self.link.ask("window", **window)
+            if pane is not None and data["cells"]:
+                pane.show_pixel(window, " ".join(data["cells"][0]))
 
     @staticmethod
     def _limits(pane: ValuePane) -> dict[str, list[float]]:

@@ -201,6 +201,32 @@ class Picture:
         """The axes that lead to other pictures: neither shown nor the channels."""
         return [axis for axis in range(len(self.shape)) if axis not in self.axes]
 
+    def pixel_of(self, cell: tuple[int, int]) -> tuple[int, int]:
+        """The pixel, row and column, that an element of the shown axes falls on."""
+        lengths = self.shape[self.axes[0]], self.shape[self.axes[1]]
+        row, col = (
+            max(0, min(at * count // length, count - 1))
+            for at, count, length in zip(cell, self.size, lengths, strict=True)
+        )
+        return row, col
+
+    def cell_of(self, pixel: tuple[int, int]) -> tuple[int, int]:
+        """The element in the middle of a pixel."""
+        lengths = self.shape[self.axes[0]], self.shape[self.axes[1]]
+        row, col = (
+            (2 * at + 1) * length // (2 * count)
+            for at, count, length in zip(pixel, self.size, lengths, strict=True)
+        )
+        return row, col
+
+    def place_of(self, cell: tuple[int, int]) -> list[int | None]:
+        """The index of an element in the whole array; None along channels shown as colours."""
+        place: list[int | None] = list(self.index)
+        place[self.axes[0]], place[self.axes[1]] = cell
+        if self.colours and self.axes[2] is not None:
+            place[self.axes[2]] = None
+        return place
+
     def pixel(self, row: int, col: int) -> tuple[int, int, int] | None:
         """Red, green and blue from 0 to `top`; None where the number is not finite."""
         at = row * self.size[1] + col

@@ -64,30 +64,40 @@ def place(row: Row, here: Target, width: int) -> str:
     return _fitting(pieces, width)
 
 
-def where(row: Row, here: Target | None, drawn: Picture | None, width: int) -> str:
+def where(
+    row: Row, here: Target | None, drawn: Picture | None, width: int, cursor: str = ""
+) -> str:
     """What is drawn: cells or a picture; `here` is None until there is anything."""
     if here is None:
         return "reading"
-    return place(row, here, width) if drawn is None else picture(drawn, width)
+    return place(row, here, width) if drawn is None else picture(drawn, width, cursor)
 
 
-def picture(shown: Picture, width: int) -> str:
-    """Which picture of the array it is, and how its numbers became shades."""
+def pixel(shown: Picture, at: tuple[int, int], value: str) -> str:
+    """The element under the cursor of a picture, and its value once that is known."""
+    place = ", ".join(":" if one is None else str(one) for one in shown.place_of(at))
+    return f"at ({place})" + f" {safe(value)}" * bool(value)
+
+
+def picture(shown: Picture, width: int, cursor: str = "") -> str:
+    """Which picture of the array it is, what the cursor is on, how numbers became shades."""
     rows, cols, channel = shown.axes
     visible = shown.axes if shown.colours else (rows, cols)
     parts = (":" if axis in visible else str(one) for axis, one in enumerate(shown.index))
-    pieces = [(f"[{', '.join(parts)}]", 0), (f"{shown.shape[rows]}x{shown.shape[cols]}", 1)]
+    # The index under the cursor says also which picture it is.
+    pieces = [(f"[{', '.join(parts)}]", 1 if cursor else 0)] + [(cursor, 0)] * bool(cursor)
+    pieces.append((f"{shown.shape[rows]}x{shown.shape[cols]}", 2))
     if channel is not None:
         count = shown.shape[channel]
         names = {3: "RGB", 4: "RGBA"}
         one = "grey" if count == 1 else f"channel {shown.index[channel]} of {count}"
         pieces.append((f"{shown.data_format} {names[count] if shown.colours else one}", 0))
         if count in names:
-            pieces.append(("c one channel" if shown.colours else "c colours", 4))
+            pieces.append(("c one channel" if shown.colours else "c colours", 5))
     if shown.free_axes:
-        pieces.append(("[ ] next", 3))
+        pieces.append(("[ ] next", 4))
     low, high = (number_text(one) for one in shown.limits)
-    pieces.append((f"{low} black {high} white", 2))
+    pieces.append((f"{low} black {high} white", 3))
     return _fitting(pieces, width)
 
 

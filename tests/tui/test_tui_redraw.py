@@ -19,13 +19,13 @@ def drawn() -> int:
 async def test_closed_dialogs_leave_no_drawn_lines_behind() -> None:
     async with bench((80, 24)) as (_app, pilot, _):
         before = 0
-        for round_ in range(8):
+        for _round in range(8):
             await pilot.press("f1")
             await settle(pilot)
             await pilot.press("escape")
             await settle(pilot)
             before = before or drawn()  # after the first, whose kind of widget is kept once
-        assert round_ == 7 and drawn() <= before + 2
+        assert 0 < before and drawn() <= before + 2
 
 
 def test_a_second_time_changes_nothing() -> None:

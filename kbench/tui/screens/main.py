@@ -17,6 +17,8 @@ from kbench.tui.messages import (
     AssignSetting,
     CompareWanted,
     CopyText,
+    FetchGraph,
+    FetchPixel,
     HintChanged,
     InsertText,
     LinkFailed,
@@ -26,6 +28,7 @@ from kbench.tui.messages import (
     Submitted,
     TitleChanged,
     TraceNan,
+    ValueCommand,
 )
 from kbench.tui.panes import Panes
 from kbench.tui.plans import Plans, show_place
@@ -251,11 +254,15 @@ class MainScreen(LessonScreen):
         """The value pane needs a picture."""
         self.panes.fetch_picture(event.look)
 
-    def on_value_pane_fetch_graph(self, event: ValuePane.FetchGraph) -> None:
+    def on_fetch_pixel(self, event: FetchPixel) -> None:
+        """The cursor in a picture is elsewhere."""
+        self.panes.fetch_pixel(event.window)
+
+    def on_fetch_graph(self, event: FetchGraph) -> None:
         """The value pane shows what has a graph in place of a value."""
         self.panes.fetch_graph(event.name)
 
-    def on_value_pane_command(self, event: ValuePane.Command) -> None:
+    def on_value_command(self, event: ValueCommand) -> None:
         """A key of the value pane that needs the kernel or a dialog."""
         if event.what == "watch":
             self.watching.add_cell(self.query_one(ValuePane))

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from kbench.tui import value_words
 from kbench.tui.glyphs import UNICODE, Glyphs
-from kbench.tui.messages import TitleChanged
+from kbench.tui.messages import FetchGraph, FetchPixel, TitleChanged, ValueCommand
 from kbench.tui.palette import MUTED
 from kbench.tui.rows import Picture, Row, Statistics, Window
 from kbench.tui.slices import Target, cell_index, free_axes, stepped, with_cell
@@ -41,20 +41,6 @@ class ValuePane(Vertical):
 
         def __init__(self, look: Look) -> None:
             self.look = look
-            super().__init__()
-
-    class FetchGraph(Message):
-        """The graph of the shown name is needed."""
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-            super().__init__()
-
-    class Command(Message):
-        """A key that needs the kernel or a dialog, such as axes, index, find, copy, export."""
-
-        def __init__(self, what: str) -> None:
-            self.what = what
             super().__init__()
 
     def __init__(self) -> None:
@@ -113,7 +99,7 @@ class ValuePane(Vertical):
         if had_focus and self.is_attached:
             shown.focus()
         if as_graph:
-            self.post_message(self.FetchGraph(row.name))
+            self.post_message(FetchGraph(row.name))
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
@@ -181,7 +167,19 @@ class ValuePane(Vertical):
         if self.as_picture:
             self.note, self._index, self._heading = "", picture.index, None
             self.picture.show(picture)
+            self.on_picture_view_moved()
+
+    def show_pixel(self, window: Mapping[str, Any], text: str) -> None:
+        """What stands in the array where the cursor is, if that is still there."""
+        if window == self.picture.window(self.shown):
+            self.picture.value = text
             self._describe()
+
+    def on_picture_view_moved(self) -> None:
+        """The words tell where the cursor is, and soon what stands there."""
+        self.picture.value = ""
+        self.post_message(FetchPixel(self.picture.window(self.shown)))
+        self._describe()
 
     def refuse_picture(self, reason: str) -> None:
         """There is no such picture: back to the cells, and say why."""
@@ -218,7 +216,7 @@ class ValuePane(Vertical):
         """The slice and cell on show."""
         picture, window = self.picture.picture, self.grid.window
         if self.as_picture and picture is not None:
-            return Target(picture.index, picture.axes[0], picture.axes[1])
+            return Target(picture.index, picture.axes[0], picture.axes[1], self.picture.at)
         if self.as_picture or window is None:
             return None
         return Target(window.index, window.row_axis, window.col_axis, self.grid.at)
@@ -236,6 +234,8 @@ class ValuePane(Vertical):
             return
         if self.as_picture and target.row_axis is not None:
             self._index = cell_index(target)
+            if target.cell is not None:
+                self.picture.aim = self._index
             if (target.row_axis, target.col_axis) != (here.row_axis, here.col_axis):
                 self._axes = target.row_axis, target.col_axis
             self._heading = replace(target, index=self._index, cell=None)
@@ -300,6 +300,7 @@ class ValuePane(Vertical):
                 self.go(here)
         else:
             self._index, self.as_picture = self.full_index(), True
+            self.picture.aim = self._index
             self._fetch(self.row)
 
     def _leave_picture(self) -> None:
@@ -332,7 +333,7 @@ class ValuePane(Vertical):
             self._colours = not self._colours
             self._ask_picture()
         else:
-            self.post_message(self.Command(event.what))
+            self.post_message(ValueCommand(event.what))
 
     # ------------------------------------------------------------------ events
 
@@ -355,7 +356,7 @@ class ValuePane(Vertical):
         elif event.what == "picture":
             self.toggle_picture()
         elif self.shown and self.row is not None:
-            self.post_message(self.Command(event.what))
+            self.post_message(ValueCommand(event.what))
 
     # ------------------------------------------------------------------ words
 
@@ -382,7 +383,8 @@ class ValuePane(Vertical):
             return value_words.no_value(row)
         drawn = self.picture.picture if self.as_picture else None
         width = (self.query_one("#value-axes", Line).size.width or 80) - 1
-        return value_words.where(row, self.target, drawn, width)
+        at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
+        return value_words.where(row, self.target, drawn, width, at)
 
     def _describe_numbers(self, row: Row | None) -> None:
         held = row is not None and row.held
