@@ -168,6 +168,7 @@ class LessonState:
             checking=self.backstage.checking,
             playing=self.playing,
             last=self.at + 1 == len(self.pages),
+            clear=self.screen.bench.key_word("interrupt"),
         )
 
     def tell(self) -> None:

@@ -1,7 +1,7 @@
 """Commands of a lesson as learners type them: alone, between the lines of a cell, over a blank.
 
 What is typed stays Python wherever it can be: `x[:hint]` is a slice. A word is a command where the
-text could not run with it, and the text without it is given back.
+text could not run with it, or behind what the lesson gave; the text without it is given back.
 """
 
 from __future__ import annotations
@@ -76,9 +76,13 @@ def _over(text: str, position: int, given: str, starter: str) -> Entered | None:
     before, after = text[:position], text[position:]
     found = _OVER.search(before)
     command = "" if found is None else found[1] or found[2]
-    if found is None or command not in COMMANDS or _runs(text):
+    if found is None or command not in COMMANDS:
         return None
     word, before = found[0], before[: found.start()]
+    if word[0] == ":" and given and before + after == given.rstrip():
+        return Entered(command, given)  # behind `y` it would be an annotation, which nobody means
+    if _runs(text):
+        return None
     if word.startswith("%") and not before.strip():
         return None  # a magic
     if len(given) >= len(before + after) and given.startswith(before) and given.endswith(after):

@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {
     "hint": "the next hint",
     "solution": "an answer, after two failed checks or when you insist",
     "skip": "enter the answer, and count the exercise as done",
-    "again": "put the code of the step into the prompt, as it was at first",
+    "again": "the step's code into the prompt, as it was at first",
     "play": "free play: try what you like, :next comes back",
     "list": "all steps of the lesson, to go to one",
     "reset": "begin the lesson anew",
@@ -55,6 +55,7 @@ class Standing:
     checking: bool = False
     playing: bool = False
     last: bool = False
+    clear: str = ""  # the key that empties the prompt
 
 
 def state(now: Standing) -> tuple[str, str]:
@@ -70,7 +71,8 @@ def state(now: Standing) -> tuple[str, str]:
     waits = now.code and not now.ran
     empty = "Enter brings the code back" if waits else going
     if name is None:
-        return ("Enter runs the code in the prompt" if now.written else empty), ""
+        clears = f", {now.clear} clears it" if now.clear else ""
+        return (f"Enter runs the code in the prompt{clears}" if now.written else empty), ""
     enter = "Enter runs it" if now.written else empty
     if now.passed:
         return f"[x] {name}: passed. {enter if now.written and not now.blank else going}", GOOD
@@ -91,8 +93,8 @@ def commands() -> list[Content]:
         Content.assemble((f"  :{name:<10}", "$text-accent"), f" {words}")
         for name, words in COMMANDS.items()
     ]
-    first = "Whatever does not begin with a colon is Python; try what you like at any step."
-
+    first = "Whatever does not begin with a colon is Python; try what you like at any step. "
+    first += "A command is taken wherever it is typed, and what stood there stays."
     return [Content(first), Content(""), *rows]
 
 

@@ -38,6 +38,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("%hint|", "", "", None),  # a magic; another rule is for it
         ("x = 1:check|", "", "", ("check", "x = 1")),
         ("y = f(x:hint|", "y = f(x", "", ("hint", "y = f(x")),  # behind what the lesson gave
+        ("y:leave|", "y", "", ("leave", "y")),
         ("y = f(x:hint|", "", "", None),
         ("x:hint|", "", "", None),  # an annotation
         ("{'a':list|", "", "", None),

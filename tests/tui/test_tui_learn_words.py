@@ -111,7 +111,10 @@ def test_names_that_code_makes() -> None:
         ({"exercise": None, "code": False}, "Enter goes on"),
         ({"exercise": None, "code": True}, "Enter brings the code back"),
         ({"exercise": None, "code": True, "written": True}, "Enter runs the code in the prompt"),
-        ({"exercise": None, "code": False, "written": True}, "Enter runs the code in the prompt"),
+        (
+            {"exercise": None, "code": False, "written": True, "clear": "^C"},
+            "Enter runs the code in the prompt, ^C clears it",
+        ),
         ({"exercise": None, "code": True, "ran": True, "last": True}, "the end of the lesson"),
         ({"exercise": "e", "code": True}, "[ ] e: Enter brings the code back"),
         (
