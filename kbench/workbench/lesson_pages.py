@@ -158,7 +158,7 @@ def left_out(starter: str, answer: str) -> dict[str, str]:
     except (SyntaxError, ValueError):
         return {}
     there = made(answer)
-    found = {}
+    found: dict[str, str] = {}
     for statement in body:
         code, names = ast.unparse(statement), made(ast.unparse(statement))
         if isinstance(statement, ast.Assign) and len(names) == 1 and not blanks(code):
