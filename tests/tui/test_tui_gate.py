@@ -48,6 +48,7 @@ LED: list[tuple[str, str, list[str], Seen]] = [
     ("copy", "f4", ["Y", "i"], lambda app: app.clipboard == "h[0, 0, 0, 0]"),
     ("full", "f4", ["space", "q", "right"], lambda app: grid_at(app) == (0, 1)),
     ("help", "f3", ["f1", "q", "down"], lambda app: len(app.screen_stack) == 1),
+    ("help again", "f3", ["f1", "escape", "f1"], lambda app: "Help: " in text_of(app)),
     ("jump", "f3", ["ctrl+o", "p", "x"], lambda app: app._main.query_one("#prompt").text == "x"),
     ("palette", "f3", ["ctrl+p", "s", "o"], lambda app: line(app) == "so"),
     ("history", "f3", ["f8", "d", "e"], lambda app: line(app) == "de"),
