@@ -8,7 +8,7 @@
 %%profile                    run the cell and show every step that ran
 %nan f                       what made the first NaN or infinity in a tensor or a last call
 %%ab epsilon=1e-7,1e-3       the cell's value under several settings, or on engine=kbench,numpy
-%lesson n  %check  %hint  %solution [--sure]  %skip
+%lesson n|off  %check  %hint  %solution [--sure]  %skip
 %explore and %plot stand in `explore_magics.py`.
 """
 
