@@ -228,7 +228,7 @@ async def test_the_end_leads_to_the_next_lesson() -> None:
     Progress().record_step(lesson, len(lesson.steps) - 1)
     async with taught(1, (80, 24), silent()) as (app, pilot, learning):
         await enter(pilot)
-        assert "This is the end of lesson 1. Exercises left: 6" in text_of(app)
+        assert "This is the end of lesson 1. Exercises left: row-means" in text_of(app)
         await pilot.press("n")
         await settle(pilot)
         assert learning.lesson.number == 2 and learning.at == 0
