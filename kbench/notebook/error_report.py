@@ -25,7 +25,11 @@ def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any =
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
     own = errors.user_frames(traceback) or traceback
     lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)
-    lines = [*lines, *drawn(error)]
+    drawing = drawn(error)
+    if len(drawing) > 2:  # the expression tells the operands, and what to try: not twice
+        words = str(error)
+        lines = [one.replace(words, words.partition("\n")[0]) for one in lines]
+    lines = [*lines, *drawing]
     shell._showtraceback(kind, error, lines)
     return lines
 

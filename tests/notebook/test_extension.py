@@ -206,6 +206,10 @@ def test_errors_show_the_users_frames_and_the_operands(shell: Any) -> None:
     assert "ShapeError" in shown and "return K.concatenate([a, b], axis=0)" in shown
     assert "kbench/engine" not in shown.replace("\\", "/")
     assert "+-" in shown and "placeholder 'p" in shown
+    shell.run_cell("u, v = K.zeros((3, 6)), K.zeros((16, 6))", store_history=True)
+    shown = run(shell, "K.dot(u, v)")
+    assert "+-" in shown and shown.count("try K.dot(u, K.transpose(v)) -> (3, 16)") == 1
+    assert shown.count("float32[16, 6]") == 2  # in the reason, and in the drawing
 
 
 def test_unloading_restores_everything(shell: Any) -> None:
