@@ -146,7 +146,7 @@ COMPARE = [
         ("less_equal", np.less_equal),
     )
 ] + [
-    Case(name, BINARY, function, dtypes=ANY, result="bool", gradient=False, call=call)
+    Case(name, BINARY, function, dtypes=("bool",), result="bool", gradient=False, call=call)
     for name, function, call in (
         ("logical_and", np.logical_and, operator.and_),
         ("logical_or", np.logical_or, operator.or_),
@@ -159,7 +159,7 @@ CHOICE = [
         "logical_not",
         UNARY,
         np.logical_not,
-        dtypes=ANY,
+        dtypes=("bool",),
         result="bool",
         gradient=False,
         call=operator.invert,

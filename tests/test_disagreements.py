@@ -190,6 +190,10 @@ CHECKS: dict[str, Callable[[], bool]] = {
         K.dtype(K.sum(np.ones(2, "int32"))) == K.dtype(K.sum(ONE > 0)) == "int32"
     ),
     "`any` and `all`": lambda: K.dtype(K.any(ONE)) == K.dtype(K.all(ONE)) == "bool",
+    "`&`, `\\|`, `^` and `~` of numbers": lambda: all(
+        refuses(TypeError, call)
+        for call in (lambda: ONE & 1, lambda: ONE | ONE, lambda: ONE ^ 3, lambda: ~ONE)
+    ),
     "`in_top_k`": lambda: value(K.in_top_k(ONE, np.array([0, 1]), 1)).tolist() == [True, True],
     "two dtypes in one operation": dtypes,
     "gradient of `max` at ties": ties,

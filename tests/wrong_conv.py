@@ -154,7 +154,7 @@ ONE_AXIS = [
         ("padding must be 'valid' or 'same', got 'causal'",),
     ),
     Wrong("conv2d", lambda: K.conv2d(image("conv2d"), v(0, 3, 3, 2)), ShapeError, ("no taps",)),
-    Wrong("conv2d", lambda: K.conv2d("text", v(3, 3, 3, 2)), DtypeError, ("<U4",)),
+    Wrong("conv2d", lambda: K.conv2d("text", v(3, 3, 3, 2)), DtypeError, ("the text",)),
     Wrong(
         "separable_conv1d",
         lambda: K.separable_conv1d(image("conv1d"), v(3, 3, 2), v(1, 5, 4)),
@@ -246,8 +246,8 @@ TRANSPOSED = [
     Wrong(
         "conv2d_transpose",
         lambda: transposed([None, None, K.size(x(None)), 5]),
-        ShapeError,
-        ("output_shape [2, -1, ?, 5] holds a negative size",),
+        ArgumentError,
+        ("output_shape must hold integers, got None", "(K.shape(x)[0], 3)"),
     ),
     Wrong(
         "conv2d_transpose",

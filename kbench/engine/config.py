@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside
-from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.errors import ArgumentError
+from kbench.engine.refusal import numbers
 from kbench.engine.signal import Signal
 from kbench.engine.spec import FLOATS
 
@@ -148,14 +149,8 @@ def cast_to_floatx(x: Any) -> Any:
     >>> K.cast_to_floatx([1.0, 2.0]).dtype
     dtype('float32')
     """
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise ArgumentError(f"not an array: {error}") from None
-    if array.dtype.kind not in "biuf":
-        raise DtypeError(f"{array.dtype} is no dtype of kbench (value of type {type(x).__name__})")
     with np.errstate(over="ignore"):
-        return array.astype(floatx(), copy=False)
+        return numbers(x).astype(floatx(), copy=False)
 
 
 def image_data_format() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.errors import ArgumentError, KbenchError
+from kbench.engine.errors import ArgumentError, DtypeError, KbenchError
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Gradient, Op, apply, register
 from kbench.engine.operands import as_tensor, converted, known_value, tensors_of
@@ -63,8 +63,6 @@ def _result_dtype(rule: str, dtype: str) -> tuple[str, str]:
         return dtype, dtype
     if rule == "compare":
         return dtype, "bool"
-    if rule == "bool":
-        return "bool", "bool"
     return dtype, dtype
 
 
@@ -100,11 +98,15 @@ def elementwise(
             if keywords:
                 operands = _in_order(public, names, operands, keywords)
             if len(operands) != len(names):
-                raise ArgumentError(f"takes {len(names)} operands, got {len(operands)}")
+                told = f"{len(names)} operand{'s' * (len(names) > 1)} ({', '.join(names)})"
+                raise ArgumentError(f"takes {told}, got {len(operands)}")
             tensors = tensors_of(*operands)
             common, *others = [one.spec.dtype for one in tensors]
             if others.count(common) == len(others) and dtype != "bool" and is_float(common):
                 return apply(op, *tensors)  # every other rule leaves floats
+            if dtype == "bool":
+                _need_bool(op, tensors)
+                return apply(op, *tensors)
             wanted, _ = _result_dtype(dtype, functools.reduce(promote, others, common))
             return apply(op, *[converted(one, wanted) for one in tensors])
 
@@ -113,6 +115,17 @@ def elementwise(
         return public
 
     return declare
+
+
+def _need_bool(op: Op, operands: list[Tensor]) -> None:
+    power = "; the power is **" if op.name == "logical_xor" else ""
+    for name, one in zip(op.names, operands, strict=True):
+        if one.spec.dtype != "bool":
+            raise DtypeError(
+                f"{name} is {one.spec}, but logic is of bool{power}; K.not_equal({name}, 0) tells "
+                "which numbers are not 0",
+                suggestion=f"K.not_equal({name}, 0)",
+            )
 
 
 # Functions of `allocating` without a check -> the form that they run, without what it adds. Kept

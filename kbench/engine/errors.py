@@ -7,11 +7,13 @@ reason. The fields stay available for user interfaces; `str(error)` says all of 
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -34,6 +36,7 @@ _OPERATOR_NAMES = {
     "__and__": "&",
     "__or__": "|",
     "__xor__": "^",
+    "__invert__": "~",
     "__getitem__": "x[...]",
 }
 
@@ -171,10 +174,33 @@ def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | No
 
 
 def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call under their names, the entries of a list each for itself."""
+    for name, value in _given(frame):
+        if isinstance(value, (list, tuple)):
+            label = "operand " if name in ("operands", "arguments", "args") else f"{name}["
+            for index, item in enumerate(value[:8]):
+                yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
+        else:
+            yield name, value
+
+
+def role_of(value: Any) -> str | None:
+    """What the function that the user called calls this value of its arguments."""
+    entry = _entry_frame(sys._getframe(1))
+    if entry is None:
+        return None
+    pairs = [*_given(entry), *_arguments(entry)]
+    roles = list(dict.fromkeys(name for name, one in pairs if one is value))
+    if value is None and len(roles) > 1 and roles[0] != pairs[0][0]:
+        return None  # most of them were left out
+    return roles[0] if roles else None
+
+
+def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
     code, variables = frame.f_code, frame.f_locals
     if code.co_name == "method" and "name" in variables:  # an operator of Tensor
-        others = [variables.get("other"), *(variables.get("arguments") or ())]
-        values = [variables.get("self"), *(one for one in others if one is not None)]
+        others = [variables["other"]] if "other" in variables else []
+        values = [variables.get("self"), *others, *variables.get("arguments", ())]
         if variables["name"].startswith("__") and code.co_varnames[1:2] == ("other",):
             values.reverse()
         yield from zip("xyz", values, strict=False)
@@ -189,13 +215,7 @@ def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
     if code.co_flags & 4:
         count += 1
     for name in code.co_varnames[:count]:
-        value = frame.f_locals.get(name)
-        if isinstance(value, (list, tuple)):
-            label = "operand " if name in ("operands", "arguments", "args") else f"{name}["
-            for index, item in enumerate(value[:8]):
-                yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
-        else:
-            yield ("x" if name == "self" else name), value
+        yield ("x" if name == "self" else name), variables.get(name)
 
 
 def code_names(function: Any) -> tuple[str, ...]:
@@ -227,9 +247,9 @@ class KbenchError(Exception):
         suggestion: str | None = None,
     ) -> None:
         entry = _entry_frame(sys._getframe(1))
-        self.reason = reason
+        self.reason = _FUNCTION.sub(r"the function \1", reason) if "<function" in reason else reason
         self.axes = axes or {}
-        self.suggestion = suggestion
+        self.suggestion = suggestion if suggestion is not None else _meant(entry)
         self.function = function or _function_name(entry)
         self.place = user_call(2)[0]
         self.operands = operands if operands is not None else self._operands_of(entry)
@@ -259,6 +279,26 @@ class KbenchError(Exception):
         if self.place is not None:
             lines.append(f"  at {self.place}")
         return "\n".join(lines)
+
+
+_FUNCTION = re.compile(r"<function (?:\w+\.<locals>\.)*(\w+|<lambda>) at 0x[0-9a-f]+>")
+
+
+def meant_call(value: Any) -> str | None:
+    """`K.epsilon()` for the function `K.epsilon`: a function of K that needs no argument."""
+    if not isinstance(value, FunctionType) or not value.__module__.startswith("kbench."):
+        return None
+    parameters = inspect.signature(value).parameters.values()
+    needed = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]
+    return None if needed else f"K.{value.__name__}()"
+
+
+def _meant(entry: FrameType | None) -> str | None:
+    """The call of a function of K that was given in place of its value, whatever the rule says."""
+    if entry is None:
+        return None
+    calls = (meant_call(one) for _, one in _arguments(entry) if callable(one))
+    return next((one for one in calls if one is not None), None)
 
 
 def _function_name(entry: FrameType | None) -> str:

@@ -16,6 +16,7 @@ from kbench.engine.operands import Constant, as_tensor, shared
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.direct import direct_value
 from kbench.engine.plan.plan import Plan, make_plan
+from kbench.engine.refusal import told
 from kbench.engine.sparse import as_dense, is_csr
 from kbench.engine.tensor import Last, Tensor
 from kbench.engine.trace import RunRecord
@@ -243,7 +244,8 @@ def function(
     for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates or [])):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"function: {label} must be a list or tuple, got {type(value).__name__}"
+                f"function: {label} must be a list or tuple, got {told(value)}; "
+                "it is called as K.function([x], [y])"
             )
     for one in inputs:
         if not isinstance(one, Tensor):

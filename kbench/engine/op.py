@@ -66,6 +66,27 @@ class Op:
         return self.name
 
 
+_TOLD = {"target": "shape", "counts": "n"}  # rules whose attributes have the user's name already
+
+
+def operand_names(op: Op, count: int) -> list[str]:
+    """What errors call `count` operands of an op: the parameters of its rule, which carry the names
+    that users know; of an elementwise op those of its expression."""
+    code = op.infer.__code__
+    named = list(code.co_varnames[: code.co_argcount])[:count]
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & 4 else ""
+    if rest == "specs" and len(op.names) == count:
+        named = list(op.names)
+    more = range(count - len(named))
+    if rest in _TOLD:
+        named += [_TOLD[rest] for _ in more]
+    elif rest in ("", "specs") or rest.startswith("_"):
+        named += [f"operand {len(named) + index}" for index in more]
+    else:
+        named += [f"{rest}[{index}]" for index in more]
+    return [_TOLD.get(one, one) for one in named]
+
+
 def register(op: Op) -> Op:
     """Enter a complete record; a name is used once."""
     if op.name in REGISTRY:

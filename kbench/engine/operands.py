@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config, session
-from kbench.engine.errors import ArgumentError, DtypeError, user_call
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, role_of, user_call
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, no_infer, no_numpy, register
+from kbench.engine.refusal import numbers
 from kbench.engine.sparse import is_matrix
 from kbench.engine.spec import (
     SMALL,
@@ -63,15 +64,7 @@ def to_array(value: Any) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
     if is_matrix(value):
         raise DtypeError("a sparse matrix is no array; K.variable makes a sparse tensor of it")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ArgumentError(f"not an array: {error}") from None
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise DtypeError(
-            f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
-        )
-    return array
+    return numbers(value)
 
 
 def plain_array(value: Any) -> np.ndarray | None:
@@ -111,13 +104,22 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if like is not None and dtype is None and type(value) in (float, int) and is_float(like):
         return _number(value, like)
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
-        return REGISTRY_FUNCTIONS["stack"](list(value))  # type: ignore[no-any-return]
+        return _stacked(value)
     array = to_array(value)
     if dtype is None:
         dtype = adopt_dtype(value, array, like) if like is not None else _own_dtype(value, array)
     if array.dtype.kind in "iu" and dtype in ("bool", "float16", "float32", "float64"):
         return constant_node(array.astype(dtype))
     return constant_node(_exact_cast(array, dtype))
+
+
+def _stacked(values: list[Any] | tuple[Any, ...]) -> Tensor:
+    try:
+        return REGISTRY_FUNCTIONS["stack"](list(values))  # type: ignore[no-any-return]
+    except ShapeError as error:
+        head = f"{role_of(values) or 'value'} is a list of {len(values)}, which is stacked into one"
+        error.reason = f"{head} tensor, but {error.reason}"
+        raise
 
 
 def _number(value: float, dtype: str) -> Tensor:

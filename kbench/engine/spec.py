@@ -224,6 +224,8 @@ def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Sorted, non-negative, distinct axes; None means all of them."""
     if axis is None:
         return tuple(range(ndim))
+    if isinstance(axis, TensorShape):
+        raise ArgumentError(f"axis must hold numbers of axes, got the shape {show(axis)}")
     scalar = not isinstance(axis, (list, tuple, np.ndarray)) or getattr(axis, "ndim", None) == 0
     items = (axis,) if scalar else tuple(axis)  # type: ignore[arg-type]
     axes = sorted(check_axis(item, ndim) for item in items)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kbench.engine import session
+from kbench.engine import session, ufuncs
 from kbench.engine.errors import ArgumentError, Place, user_call
 from kbench.engine.spec import DType, Spec, TensorShape
 
@@ -65,7 +65,6 @@ class Tensor:
     `==` is identity; use `K.equal`.
     """
 
-    __array_ufunc__ = None  # `array + tensor` is the tensor's business
     __array_priority__ = 1000.0
     kind = "tensor"
     last: Last | None = None
@@ -188,29 +187,55 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"tensor {self.name!r} {self.spec} is symbolic and has no truth value; "
-            "evaluate it with K.eval, or choose with K.switch"
+            f"{self._told()} is symbolic and has no truth value before it is evaluated; K.switch "
+            "chooses by it, K.equal, & and | compare and join, bool(K.eval(x)) looks at it now"
         )
 
     def __len__(self) -> int:
-        if not self.spec.shape or self.spec.shape[0] is None:
-            raise TypeError(f"tensor {self.name!r} {self.spec} has no known length")
-        return self.spec.shape[0]
+        return self._rows("length", "K.shape(x)[0] is its first size, as a tensor")
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.spec.shape or self.spec.shape[0] is None:
-            raise TypeError(f"tensor {self.name!r} {self.spec} cannot be iterated over")
-        return (self[index] for index in range(self.spec.shape[0]))
+        rows = self._rows("entries to iterate over", "K.map_fn goes over as many as there are")
+        return (self[index] for index in range(rows))
+
+    def _rows(self, what: str, otherwise: str) -> int:
+        """The first size, or a TypeError that says what cannot be done without it."""
+        if not self.spec.shape:
+            raise TypeError(f"{self._told()} is a scalar, which has no {what}")
+        if self.spec.shape[0] is None:
+            raise TypeError(
+                f"{self._told()} has no known {what}: its first size is told only when it is "
+                f"evaluated; {otherwise}"
+            )
+        return self.spec.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        raise TypeError(f"tensor {self.name!r} {self.spec} is symbolic; K.eval computes its value")
+        raise TypeError(
+            f"{self._told()} is symbolic, so that NumPy cannot take it; K has functions of the "
+            "same names, and K.eval(x) computes its value"
+        )
 
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
             return int(self.spec.value[0])  # type: ignore[arg-type]
-        raise TypeError(
-            f"tensor {self.name!r} {self.spec} is no known number; K.eval computes its value"
-        )
+        raise TypeError(self._no_number("int", "is no integer that is known before"))
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __float__(self) -> float:
+        if self.spec.shape == () and self.spec.known and self.spec.value is not None:
+            return float(self.spec.value[0])  # type: ignore[arg-type]
+        raise TypeError(self._no_number("float", "has no value before"))
+
+    def _no_number(self, wanted: str, why: str) -> str:
+        if self.spec.shape:
+            return f"{self._told()} is no single number; K.eval(x) computes what it holds"
+        return f"{self._told()} {why} it is evaluated; {wanted}(K.eval(x)) computes it"
+
+    def _told(self) -> str:
+        """What errors call it: kind, name, dtype and shape."""
+        return f"{self.kind} {self.name.split(':')[0]!r} {self.spec}"
 
     if TYPE_CHECKING:  # what OPERATORS gives at run time
 
@@ -256,6 +281,21 @@ def _reflected(name: str) -> Callable[..., Any]:
     return method
 
 
+def _asked_by_numpy() -> Callable[..., Any]:
+    def method(self: Any, ufunc: Any, way: str, *arguments: Any, **options: Any) -> Any:
+        name = ufuncs.operator_of(ufunc, way, arguments, options)
+        if name is not None:
+            self, *arguments = arguments  # type: ignore[assignment]  # as errors look for them
+            return OPERATORS[name](self, *arguments)
+        if ufuncs.is_comparison(ufunc, way, arguments):
+            return ufunc is np.not_equal  # of identity, as that of tensors
+        raise ufuncs.refusal(ufunc, way, self._told())
+
+    method.__name__ = "__array_ufunc__"
+    return method
+
+
+Tensor.__array_ufunc__ = _asked_by_numpy()  # type: ignore[attr-defined]
 _BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
 for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
     setattr(Tensor, f"__{_name}__", _forward(f"__{_name}__"))

@@ -17,17 +17,17 @@ from kbench.engine.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.variables import Variable, needs_variable
 
 
-def _update_infer(target: Spec, value: Spec) -> Spec:
-    if len(target.shape) != len(value.shape) or any(
+def _update_infer(x: Spec, new_x: Spec) -> Spec:
+    if len(x.shape) != len(new_x.shape) or any(
         a is not None and b is not None and a != b
-        for a, b in zip(target.shape, value.shape, strict=True)
+        for a, b in zip(x.shape, new_x.shape, strict=True)
     ):
-        raise ShapeError(f"the variable is {target}, but its new value is {value}")
-    if target.sparse != value.sparse:
+        raise ShapeError(f"the variable is {x}, but its new value is {new_x}")
+    if x.sparse != new_x.sparse:
         raise DtypeError(
-            f"the variable is {target}, but its new value is {value}: both or neither is sparse"
+            f"the variable is {x}, but its new value is {new_x}: both or neither is sparse"
         )
-    return Spec(target.shape, target.dtype, sparse=target.sparse)
+    return Spec(x.shape, x.dtype, sparse=x.sparse)
 
 
 def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
     REGISTRY_FUNCTIONS,
+    Constant,
     cast_array,
     constant_node,
     converted,
@@ -132,6 +133,13 @@ def storable(target: Variable, value: Any) -> Any:
                 f"variable {target.name!r} is dense, {target.spec}, but the value is sparse",
                 suggestion="value.toarray()",
             )
+    elif isinstance(value, Tensor) and not isinstance(value, (Variable, Constant)):
+        raise ArgumentError(
+            f"the value of {target.name.split(':')[0]!r} must be numbers, got {value.kind} "
+            f"{value.name.split(':')[0]!r} {value.spec}, which is symbolic; K.update(x, value) "
+            "stores what a function computes",
+            suggestion="K.eval(value)",
+        )
     else:
         found = to_array(value)
     if found.shape != target.spec.shape:

@@ -60,6 +60,8 @@ def path(traceback: TracebackType | None) -> list[Spot]:
     written = [one for one in steps if is_own(one.tb_frame.f_code.co_filename)]
     if not written:
         written = [one for one in steps if is_users(one.tb_frame.f_code.co_filename)][-1:]
+    if not written:  # made, but never raised
+        return []
     kept = [
         one
         for one, inner in zip(written, [*written[1:], None], strict=True)

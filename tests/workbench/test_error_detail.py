@@ -70,7 +70,7 @@ SUGGESTIONS = [
     ("K.concatenate([x, K.zeros((5, 784))])", "axis=0"),
     (
         "K.batch_dot(K.zeros((4, 5, 6)), K.zeros((4, 7, 6)), axes=(2, 1))",
-        "K.batch_dot(K.zeros((4, 5, 6)), K.zeros((4, 7, 6)), axes=(2, 2))",
+        "K.batch_dot(K.zeros((4, 5, 6)), K.zeros((4, 7, 6)), axes=(2, 2)) -> (4, 5, 7)",
     ),
     ("K.conv2d(K.zeros((2, 3, 8, 8)), K.zeros((3, 3, 3, 4)))", 'data_format="channels_first"'),
     ("K.categorical_crossentropy(side, x)", "K.sparse_categorical_crossentropy(side, x)"),
@@ -169,7 +169,7 @@ def test_wide_characters_take_two_cells() -> None:
 
 def test_told_draws_what_it_can_and_else_says_it() -> None:
     assert "      +--" in errors.told(failure("K.dot(w, x)"))
-    assert errors.told(failure("K.variable('text')")).startswith("variable: <U4")
+    assert errors.told(failure("K.variable('text')")).startswith("variable: value is the text")
     assert errors.told(ValueError("words")) == "words"
 
 
@@ -213,3 +213,10 @@ def test_safe_text_of_a_hostile_error() -> None:
 
     assert errors.safe_text(Bad()) == "(no text: RuntimeError)"
     assert errors.safe_text(ValueError("a\x1b[31m")) == r"a\x1b[31m"
+
+
+def test_an_error_that_was_made_but_never_raised() -> None:
+    row = errors.detail(K.ShapeError("nothing fits"))
+    assert row["reason"] == "nothing fits"
+    assert (row["source"], row["chain"], row["line"]) == ([], [], None)
+    assert "nothing fits" in errors.told(K.ShapeError("nothing fits"))

@@ -125,22 +125,22 @@ def less_equal(x: Operand, y: Operand) -> Tensor:
 @operator("__and__")
 @elementwise("logical_and(x, y)", "bool", _none)
 def logical_and(x: Operand, y: Operand) -> Tensor:
-    """Where both hold; also `x & y`. Other dtypes are compared with 0 first."""
+    """Where both hold; also `x & y`. Other dtypes than bool are a DtypeError."""
 
 
 @operator("__or__")
 @elementwise("logical_or(x, y)", "bool", _none)
 def logical_or(x: Operand, y: Operand) -> Tensor:
-    """Where either holds; also `x | y`. Other dtypes are compared with 0 first."""
+    """Where either holds; also `x | y`. Other dtypes than bool are a DtypeError."""
 
 
 @operator("__xor__")
 @elementwise("x != y", "bool", _none)
 def logical_xor(x: Operand, y: Operand) -> Tensor:
-    """Where exactly one holds; also `x ^ y`. Other dtypes are compared with 0 first."""
+    """Where exactly one holds; also `x ^ y`. Other dtypes than bool are a DtypeError."""
 
 
 @operator("__invert__")
 @elementwise("logical_not(x)", "bool", _none)
 def logical_not(x: Operand) -> Tensor:
-    """Where `x` does not hold; also `~x`. Other dtypes are compared with 0 first."""
+    """Where `x` does not hold; also `~x`. Other dtypes than bool are a DtypeError."""

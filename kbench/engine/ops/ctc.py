@@ -19,7 +19,7 @@ from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import ctc_lattice
 from kbench.engine.ops.elementary import log
 from kbench.engine.ops.layout import expand_dims
-from kbench.engine.spec import Dim, Spec, is_float, several
+from kbench.engine.spec import Dim, Spec, Specs, is_float, several
 from kbench.engine.tensor import Operand, Tensor
 
 LEAST = 2048  # activations from which on a compiled kernel is worth while
@@ -70,16 +70,24 @@ def _rows(y_pred: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Dim:
     return common_size(named, "rows")
 
 
-def _cost_infer(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Spec:
-    return Spec((_rows(x, labels, steps, lengths), 1), x.dtype)
+def _cost_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Spec:
+    return Spec((_rows(y_pred, y_true, input_length, label_length), 1), y_pred.dtype)
 
 
-def _slope_infer(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Spec:
-    return Spec((_rows(x, labels, steps, lengths), *x.shape[1:]), x.dtype)
+def _slope_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Spec:
+    rows = _rows(y_pred, y_true, input_length, label_length)
+    return Spec((rows, *y_pred.shape[1:]), y_pred.dtype)
 
 
-def _bend_infer(v: Spec, x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Spec:
-    return _slope_infer(x, labels, steps, lengths)
+def _bend_infer(
+    v: Spec, y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec
+) -> Spec:
+    return _slope_infer(y_pred, y_true, input_length, label_length)
+
+
+def _both_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Specs:
+    operands = (y_pred, y_true, input_length, label_length)
+    return several([_cost_infer(*operands), _slope_infer(*operands)])
 
 
 # ------------------------------------------------------------------ checks of the values
@@ -219,7 +227,7 @@ BOTH = register(
     Op(
         "ctc_cost_and_slope",
         "several",
-        lambda *specs: several([_cost_infer(*specs), _slope_infer(*specs)]),
+        _both_infer,
         lambda out, *arrays: (_cost_numpy(None, *arrays), _slope_numpy(None, *arrays)),
         None,
         allocates=True,

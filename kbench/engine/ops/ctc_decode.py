@@ -27,12 +27,15 @@ from kbench.engine.tensor import Operand, Tensor
 # ------------------------------------------------------------------ rules
 
 
-def _decoded_infer(x: Spec, steps: Spec, *, paths: int = 1, **_attrs: Any) -> Specs:
-    check_predictions(x)
-    check_lengths("input_length", steps)
-    named = {"y_pred": (x, x.shape[0]), "input_length": (steps, steps.shape[0])}
+def _decoded_infer(y_pred: Spec, input_length: Spec, *, paths: int = 1, **_attrs: Any) -> Specs:
+    check_predictions(y_pred)
+    check_lengths("input_length", input_length)
+    named = {
+        "y_pred": (y_pred, y_pred.shape[0]),
+        "input_length": (input_length, input_length.shape[0]),
+    }
     rows = common_size(named, "rows")
-    return several([*[Spec((rows, None), "int64")] * paths, Spec((rows, paths), x.dtype)])
+    return several([*[Spec((rows, None), "int64")] * paths, Spec((rows, paths), y_pred.dtype)])
 
 
 def _steps(x: np.ndarray, steps: np.ndarray) -> np.ndarray:

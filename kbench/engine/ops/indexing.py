@@ -268,12 +268,12 @@ def _entries(value: Any, name: str) -> list[Any]:
 # ------------------------------------------------------------------ rows by index
 
 
-def _gather_infer(x: Spec, indices: Spec) -> Spec:
-    if x.ndim == 0:
-        raise ShapeError(f"reference is {x}, which has no rows")
-    if indices.value is not None and x.shape[0] is not None:
-        _check_rows([i for i in indices.value if i is not None], x.shape[0])
-    return Spec((*indices.shape, *x.shape[1:]), x.dtype)
+def _gather_infer(reference: Spec, indices: Spec) -> Spec:
+    if reference.ndim == 0:
+        raise ShapeError(f"reference is {reference}, which has no rows")
+    if indices.value is not None and reference.shape[0] is not None:
+        _check_rows([i for i in indices.value if i is not None], reference.shape[0])
+    return Spec((*indices.shape, *reference.shape[1:]), reference.dtype)
 
 
 def _check_rows(indices: Any, rows: int) -> None:

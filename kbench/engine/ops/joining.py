@@ -15,17 +15,18 @@ from kbench.engine.operands import converted, shared, tensors_of
 from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import stacked_spec
 from kbench.engine.ops.sparse import concatenate_sparse, to_dense
+from kbench.engine.refusal import told
 from kbench.engine.spec import Spec, check_axis, promote, show
 from kbench.engine.tensor import Operand, Tensor
 
 # ------------------------------------------------------------------ concatenate
 
 
-def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
-    merged: list[int | None] = list(xs[0].shape)
-    for x in xs[1:]:
+def _concatenate_infer(*tensors: Spec, axis: int) -> Spec:
+    merged: list[int | None] = list(tensors[0].shape)
+    for x in tensors[1:]:
         if x.ndim != len(merged):
-            raise ShapeError(f"shapes {show(xs[0].shape)} and {show(x.shape)} differ in rank")
+            raise ShapeError(f"shapes {show(tensors[0].shape)} and {show(x.shape)} differ in rank")
         for i, size in enumerate(x.shape):
             if i == axis:
                 known = merged[i]
@@ -34,13 +35,13 @@ def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
                 merged[i] = size
             elif size is not None and size != merged[i]:
                 raise ShapeError(
-                    f"shapes {show(xs[0].shape)} and {show(x.shape)} differ on axis {i}, "
+                    f"shapes {show(tensors[0].shape)} and {show(x.shape)} differ on axis {i}, "
                     f"which is not the axis {axis} that is joined"
                 )
     value = None
-    if len(merged) == 1 and merged[0] is not None and any(x.value is not None for x in xs):
-        value = tuple(entry for x in xs for entry in x.value or (None,) * (x.shape[0] or 0))
-    return Spec(tuple(merged), xs[0].dtype, value)
+    if len(merged) == 1 and merged[0] is not None and any(x.value is not None for x in tensors):
+        value = tuple(entry for x in tensors for entry in x.value or (None,) * (x.shape[0] or 0))
+    return Spec(tuple(merged), tensors[0].dtype, value)
 
 
 def _concatenate_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
@@ -121,7 +122,10 @@ WINDOW = register(
 
 def _joined(tensors: Sequence[Operand]) -> list[Tensor]:
     if isinstance(tensors, (Tensor, np.ndarray)) or not isinstance(tensors, (list, tuple)):
-        raise ArgumentError(f"needs a list of tensors, got {type(tensors).__name__}")
+        raise ArgumentError(
+            f"needs a list of tensors, got {told(tensors)}",
+            suggestion="a list, as in [x, y]",
+        )
     if not tensors:
         raise ArgumentError("needs at least one tensor")
     items = tensors_of(*tensors)
@@ -156,8 +160,8 @@ def concatenate(tensors: Sequence[Operand], axis: int = -1) -> Tensor:
 # ------------------------------------------------------------------ stack
 
 
-def _stack_infer(*xs: Spec, axis: int) -> Spec:
-    return stacked_spec(xs, axis)
+def _stack_infer(*x: Spec, axis: int) -> Spec:
+    return stacked_spec(x, axis)
 
 
 def _stack_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:

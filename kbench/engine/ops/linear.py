@@ -127,8 +127,19 @@ def _unequal(x: Spec, y: Spec, i: int, j: int, batch: int) -> ShapeError:
         f"x is {x}, so axis {i - x.ndim} has {x.shape[i]} entries, but y is {y}, whose axis "
         f"{j - y.ndim}, over which they are multiplied, has {y.shape[j]}",
         axes={"x": i - x.ndim, "y": j - y.ndim},
-        suggestion=None if batch else _suggestion(x.shape, y.shape),
+        suggestion=(_batch_suggestion if batch else _suggestion)(x.shape, y.shape),
     )
+
+
+def _batch_suggestion(x: Shape, y: Shape) -> str | None:
+    """Axes over which the product of two batches can be taken; the outermost pair comes last."""
+    for i in range(len(x) - 1, 0, -1):
+        for j in range(1, len(y)):
+            if x[i] is not None and x[i] == y[j]:
+                sizes = [*x[:i], *x[i + 1 :], *y[1:j], *y[j + 1 :]]
+                result = show(sizes if len(sizes) > 1 else (*sizes, 1))[1:-1]
+                return f"K.batch_dot(x, y, axes=({i}, {j})) -> ({result})"
+    return None
 
 
 def _suggestion(x: Shape, y: Shape) -> str | None:

@@ -17,7 +17,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
 from kbench.engine.sparse import is_csr
-from kbench.engine.spec import Spec, known_size, show
+from kbench.engine.spec import INTEGERS, Spec, known_size, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ identity
@@ -227,7 +227,7 @@ def shape_operand(
     if not isinstance(shape, (list, tuple)):
         raise ArgumentError(f"{name} must be integers or a tensor, got {shape!r}")
     if any(isinstance(item, Tensor) and not _is_known(item) for item in shape):
-        return _stacked(shape)
+        return _stacked(shape, allow_free, name)
     return tuple(_checked_size(item, allow_free, name) for item in shape)
 
 
@@ -245,10 +245,18 @@ def _is_known(item: Tensor) -> bool:
     return item.spec.known and item.spec.ndim == 0
 
 
-def _stacked(shape: Sequence[Any]) -> Tensor:
+def _stacked(shape: Sequence[Any], allow_free: bool, name: str) -> Tensor:
+    """The sizes as one vector; some of them are tensors."""
     from kbench.engine.ops.joining import stack
 
-    items = [-1 if item is None else item for item in shape]
+    items: list[Any] = []
+    for item in shape:
+        if not isinstance(item, Tensor):
+            items.append(_checked_size(item, allow_free, name))
+        elif item.ndim or item.spec.dtype not in INTEGERS:
+            raise ArgumentError(f"{name} must hold integers, got {item.kind} {item.spec}")
+        else:
+            items.append(item)
     return stack([cast(as_tensor(item), "int32") for item in items])
 
 

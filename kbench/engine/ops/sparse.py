@@ -157,18 +157,18 @@ def _left(x: Tensor, y: Tensor) -> Tensor:
 # ------------------------------------------------------------------ concatenate
 
 
-def _concatenate_infer(*xs: Spec, axis: int) -> Spec:
+def _concatenate_infer(*tensors: Spec, axis: int) -> Spec:
     across = 1 - axis
-    sizes = {x.shape[across] for x in xs if x.shape[across] is not None}
+    sizes = {x.shape[across] for x in tensors if x.shape[across] is not None}
     if len(sizes) > 1:
         raise ShapeError(
-            f"{', '.join(map(str, xs))} differ on axis {across}, which is not the axis {axis} "
+            f"{', '.join(map(str, tensors))} differ on axis {across}, which is not the axis {axis} "
             "that is joined"
         )
-    along = [x.shape[axis] for x in xs]
+    along = [x.shape[axis] for x in tensors]
     shape = [sizes.pop() if sizes else None] * 2
     shape[axis] = None if None in along else sum(size or 0 for size in along)
-    return Spec(tuple(shape), xs[0].dtype, sparse=True)
+    return Spec(tuple(shape), tensors[0].dtype, sparse=True)
 
 
 def _concatenate_numpy(out: Any, *xs: Csr, axis: int) -> Csr:
@@ -197,12 +197,13 @@ def concatenate_sparse(tensors: Sequence[Tensor], axis: int) -> Tensor:
 # ------------------------------------------------------------------ labels of CTC
 
 
-def _labels_infer(labels: Spec, lengths: Spec) -> Spec:
-    if None not in (labels.shape[0], lengths.shape[0]) and labels.shape[0] != lengths.shape[0]:
+def _labels_infer(labels: Spec, label_lengths: Spec) -> Spec:
+    rows, others = labels.shape[0], label_lengths.shape[0]
+    if None not in (rows, others) and rows != others:
         raise ShapeError(
-            f"labels is {labels}, which has {labels.shape[0]} rows, but label_lengths is {lengths}"
+            f"labels is {labels}, which has {rows} rows, but label_lengths is {label_lengths}"
         )
-    rows = lengths.shape[0] if labels.shape[0] is None else labels.shape[0]
+    rows = others if rows is None else rows
     return Spec((rows, labels.shape[1]), labels.dtype, sparse=True)
 
 

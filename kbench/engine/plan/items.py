@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.errors import FeedError, KbenchError, make_operand, op_symbol
-from kbench.engine.op import Op
+from kbench.engine.op import Op, operand_names
 from kbench.engine.operands import Constant
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.shaping import IDENTITY
@@ -96,8 +96,9 @@ def called(node: Tensor, op: Op) -> str:
 
 def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
     rows = []
-    for index, (one, spec) in enumerate(zip(node.inputs, specs, strict=False)):
-        row = make_operand(f"operand {index}", one)
+    names = operand_names(node.op, len(node.inputs))
+    for name, one, spec in zip(names, node.inputs, specs, strict=False):
+        row = make_operand(name, one)
         if row is not None:
             rows.append(type(row)(row.role, str(spec), row.kind, row.name, row.place, row.ident))
     return tuple(rows)

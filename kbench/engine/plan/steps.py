@@ -14,6 +14,7 @@ import numpy as np
 from kbench.engine.declare import BARE
 from kbench.engine.errors import KbenchError, make_operand
 from kbench.engine.kernels.scalars import BLOCK
+from kbench.engine.op import operand_names
 from kbench.engine.ops.control import BRANCH
 from kbench.engine.ops.several import RESULT
 from kbench.engine.ops.shaping import runtime_value
@@ -125,8 +126,10 @@ def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
     if "group" in item.attrs and error.function:
         return error
     rows = []
-    for index, (node, slot) in enumerate(zip(item.origin.inputs, item.inputs, strict=False)):
-        row = make_operand(f"operand {index}", node)
+    inputs = item.origin.inputs
+    names = operand_names(item.origin.op, len(inputs))
+    for name, node, slot in zip(names, inputs, item.inputs, strict=False):
+        row = make_operand(name, node)
         array = values[slot]
         if row is not None and (isinstance(array, np.ndarray) or is_csr(array)):
             spec = str(runtime_value(array))
