@@ -208,3 +208,27 @@ def test_a_variable_that_only_the_other_side_reads_has_no_slope() -> None:
     inside = w * 1.0
     y = K.switch(s > 0, lambda: K.sqrt(inside), lambda: s)
     assert K.function([s], K.gradients(y, [inside]))([-1.0]) == [0.0]
+
+
+LONG = 70_000
+SHARED = {  # many cells that were made of one: their gradients are summed in float32
+    "tile": lambda x: K.tile(x, (LONG, 1)),
+    "repeat_elements": lambda x: K.repeat_elements(x, LONG, 0),
+    "gather": lambda x: K.gather(x, K.zeros((LONG,), dtype="int32")),
+    "broadcast": lambda x: x * K.ones((LONG, 3), dtype="float16"),
+    "broadcast on two axes": lambda x: x * K.ones((LONG // 2, 2, 1, 3), dtype="float16"),
+    "concatenate": lambda x: K.concatenate([x] * 7) * K.ones((LONG // 7, 1), dtype="float16"),
+    "bias_add": lambda x: K.bias_add(K.zeros((LONG, 3), dtype="float16"), x[0]),
+}
+
+
+@pytest.mark.parametrize("mode", ["off", "wait"])
+@pytest.mark.parametrize("name", SHARED)
+def test_gradients_of_float16_do_not_stall(
+    name: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    x = K.variable(np.ones((1, 3)), dtype="float16")
+    (slope,) = K.gradients(SHARED[name](x) * 0.001, [x])
+    wanted = LONG * float(np.float16(0.001))
+    np.testing.assert_allclose(K.eval(slope).astype("float64"), [[wanted] * 3], 2e-3)

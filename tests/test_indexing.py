@@ -239,3 +239,49 @@ def test_sizes_beside_computed_ones_stay_known() -> None:
     assert K.int_shape(tensor) == (None, None, 3)
     (value,) = K.function([x], [tensor])([np.zeros((2, 5, 12))])
     assert value.shape == (4, 10, 3)
+
+
+ENTRIES = {  # one entry of a vector, as a tensor of rank 0
+    "x[1]": lambda x: x[1],
+    "x[-1]": lambda x: x[-1],
+    "x[1][...]": lambda x: x[1][...],
+    "x[1][()]": lambda x: x[1][()],
+    "x[i]": lambda x: x[K.argmax(x)],
+    "stacked": lambda x: K.stack([x[0] * 2, x[1]])[1],
+    "gathered": lambda x: K.gather(x, K.constant(1, dtype="int32")),
+    "squeezed": lambda x: K.squeeze(x[1:2], 0),
+    "folded": lambda x: K.foldl(lambda one, other: one * 2 + other, x),
+}
+
+
+@pytest.mark.parametrize("mode", ["off", "wait"])
+@pytest.mark.parametrize("name", ENTRIES)
+def test_one_entry_joins_a_compiled_loop(
+    name: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", mode)
+    monkeypatch.setenv("KBENCH_LEAST", "1")
+    x, y = K.placeholder((None,)), K.placeholder((None,))
+    entry = ENTRIES[name](x)
+    outputs = [entry, K.sin(y * entry) + 1, K.sum(y * entry)]
+    outputs += K.gradients(outputs[1], [x, y])
+    vector = np.array([0.5, 2.0], "float32")
+    for size in (3, 5000):
+        line = np.linspace(-1, 1, size, dtype="float32")
+        number, chain, total, to_vector, to_line = K.function([x, y], outputs)([vector, line])
+        assert isinstance(number, np.ndarray) and number.shape == ()
+        np.testing.assert_allclose(chain, np.sin(line * number) + 1, 1e-5, 1e-5)
+        np.testing.assert_allclose(total, (line * number).sum(), 1e-4, 1e-3)
+        np.testing.assert_allclose(to_line, np.cos(line * number) * number, 1e-5, 1e-5)
+        slope = (np.cos(line * number) * line).sum()
+        np.testing.assert_allclose(to_vector[1], slope, 1e-4, 1e-3)
+
+
+def test_every_result_of_rank_0_is_an_array() -> None:
+    from kbench.engine.ops.indexing import GETITEM
+    from kbench.engine.ops.joining import TAKE
+
+    one = GETITEM.numpy(None, np.arange(3.0), items=(("int", 1),))
+    assert isinstance(one, np.ndarray) and one.shape == ()
+    two = TAKE.numpy(None, np.arange(3.0), axis=0, index=1)
+    assert isinstance(two, np.ndarray) and two.shape == ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable
 
-from kbench.engine.errors import OutOfMemory
+from kbench.engine.errors import OutOfMemory, ShapeError
 
 ASK_FROM = 1 << 26  # bytes from which on it is worth asking
 
@@ -31,7 +33,8 @@ def require(nbytes: int, what: str, function: str | None = None) -> None:
 
 def require_array(shape: Iterable[int], itemsize: int, what: str) -> None:
     """`require` for an array of known shape."""
-    nbytes = itemsize
-    for size in shape:
-        nbytes *= int(size)
+    sizes = [int(size) for size in shape]
+    nbytes = itemsize * math.prod(sizes)
     require(nbytes, what)
+    if not nbytes and itemsize * math.prod(size or 1 for size in sizes) > sys.maxsize:
+        raise ShapeError(f"{what} has sizes that no array can have, not even an empty one")

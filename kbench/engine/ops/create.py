@@ -238,9 +238,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     natural = "int32" if whole else config.floatx()
     count = max(0, math.ceil((last - first) / by))
     memory.require_array((count,), 16, f"{count} numbers")
-    values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
     wanted = "int32" if dtype is None else dtype_or_floatx(dtype)
     result = natural if wanted == "int32" else wanted
+    if whole and count and result in INTEGERS:
+        _need_room((first, first + (count - 1) * by), result)
+    values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
     return constant_node(values.astype(result))
 
 
@@ -273,6 +275,15 @@ def _scalar(value: Any, name: str) -> Tensor:
     if one.ndim or one.spec.dtype == "bool":
         raise ArgumentError(f"{name} must be a number, got {one.spec}")
     return one
+
+
+def _need_room(ends: Sequence[int | float], dtype: str) -> None:
+    """Refuse whole numbers that would wrap around."""
+    limits = np.iinfo(dtype)
+    for number in ends:
+        if not limits.min <= number <= limits.max:
+            wider = "" if dtype == "int64" else "; dtype='int64' holds more"
+            raise DtypeError(f"{number} does not fit into {dtype}{wider}")
 
 
 def _number(value: Any, name: str) -> int | float:

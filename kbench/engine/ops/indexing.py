@@ -155,7 +155,7 @@ def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any,
             key.append(None)
         else:
             key.append(item[1] if item[0] == "int" else _as_slice(item))
-    return tuple(key)
+    return (*key, Ellipsis)  # with it, one entry is an array of rank 0 and no NumPy scalar
 
 
 def _getitem_numpy(x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]) -> np.ndarray:
@@ -194,7 +194,7 @@ def _place_laid(
     items: tuple[Item, ...],
 ) -> None:
     moving.zero(out, copy)
-    copy(out[(*_index(items, indices), ...)], g)
+    copy(out[_index(items, indices)], g)
 
 
 GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)

@@ -194,7 +194,7 @@ TAKE = register(
         "take_one",
         "view",
         lambda x, *, axis, index: Spec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype),
-        lambda out, x, *, axis, index: x[(slice(None),) * axis + (index,)],
+        lambda out, x, *, axis, index: x[(slice(None),) * axis + (index, Ellipsis)],
         _take_gradient,
         allocates=True,
     )

@@ -83,7 +83,7 @@ def _reduced_axes(g: tuple[int, ...], x: tuple[int, ...]) -> Axes:
 
 def _reduce_like_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     axes = _reduced_axes(g.shape, x.shape)
-    return np.array(g.sum(axis=axes, dtype=g.dtype)).reshape(x.shape)
+    return accumulated(g, axes, False, None).reshape(x.shape)
 
 
 def _reduce_like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
@@ -122,7 +122,8 @@ def reduce_like(g: Tensor, x: Tensor) -> Tensor:
 # ------------------------------------------------------------------ sums and products
 
 
-def _accumulate(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+def accumulated(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+    """The sum over axes in the dtype of `x`; float16 is summed in float32."""
     if x.dtype == np.float16:
         total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float32)
         return stored(total, out, np.float16)
@@ -138,7 +139,7 @@ def stored(value: Any, out: Any, dtype: Any) -> np.ndarray:
 
 @reduction(
     "sum",
-    _accumulate,
+    accumulated,
     "number",
     lambda g, y, x, *, axis, keepdims: (spread(g, x, axis),),
 )

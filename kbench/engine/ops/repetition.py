@@ -12,6 +12,7 @@ from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.layout import expand_dims, reshape
 from kbench.engine.ops.moved import moved
+from kbench.engine.ops.reduce import accumulated
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.ops.shaping import shape as shape_of
 from kbench.engine.ops.shaping import shape_operand
@@ -116,7 +117,7 @@ def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     apart: list[int] = []
     for whole, size in zip(g.shape, x.shape, strict=True):
         apart += [whole // size if size else 0, size]
-    return g.reshape(apart).sum(axis=tuple(range(0, 2 * x.ndim, 2)), dtype=g.dtype)
+    return accumulated(g.reshape(apart), tuple(range(0, 2 * x.ndim, 2)), False, None)
 
 
 TILE = structured(
