@@ -85,7 +85,9 @@ def plain_average() -> bool:
 def together() -> bool:
     a, b = K.variable(1.0), K.variable(2.0)
     K.function([], [], [(a, b + 0), (b, a + 0)])([])
-    return (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
+    swapped = (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
+    K.function([], [], [K.update_add(a, 5.0), K.update_add(a, 1.0)])([])
+    return swapped and K.get_value(a) == 3.0
 
 
 def masked() -> bool:

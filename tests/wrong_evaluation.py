@@ -52,7 +52,9 @@ EVALUATE = [
     Wrong("eval", lambda: K.eval(None), DtypeError, ("None",)),
     Wrong("function", lambda: doubled()([np.ones((2, 4))]), FeedError, ("float32[?, 3]", "[2, 4]")),
     Wrong("function", lambda: doubled()([]), FeedError, ("takes 1 value",)),
-    Wrong("function", lambda: doubled()([["a", "b", "c"]]), FeedError, ("<U1",)),
+    Wrong(
+        "function", lambda: doubled()([["a", "b", "c"]]), FeedError, ("value[0] is the text 'a'",)
+    ),
     Wrong("function", lambda: doubled()(np.ones((2, 3))), FeedError, ("one list of values",)),
     Wrong("function", lambda: K.function([3], [v(2)]), ArgumentError, ("got 3",)),
     Wrong("function", lambda: K.function([], [v(2), None]), ArgumentError, ("outputs[1] is None",)),

@@ -8,7 +8,7 @@ import numpy as np
 from wrong import Wrong, fed, v, x
 
 from kbench import backend as K
-from kbench.backend import ArgumentError, DtypeError, ShapeError
+from kbench.backend import ArgumentError, DtypeError, FeedError, ShapeError
 
 
 class Dense:
@@ -76,6 +76,15 @@ LISTS = [
     Wrong("dot", lambda: K.dot([v(2), v(3)], v(2)), ShapeError, ("x is a list of 2", "[3]")),
     Wrong("concatenate", lambda: K.concatenate(v(2), v(2)), ArgumentError, ("as in [x, y]",)),
     Wrong("function", lambda: K.function(v(2), v(2)), TypeError, ("variable float32[2]",)),
+]
+
+FED = [
+    Wrong("function", lambda: K.function([x(2)], [])([None]), FeedError, ("the value is None",)),
+    Wrong(
+        "function", lambda: K.function([x(2)], [])([[1, None]]), FeedError, ("value[1] is None",)
+    ),
+    Wrong("function", lambda: K.function([x(2)], [])([[[1], [1, 2]]]), FeedError, ("in length",)),
+    Wrong("function", lambda: K.function([x(2)], [])([K.mean]), FeedError, ("function K.mean",)),
 ]
 
 SIZES = [
@@ -185,4 +194,4 @@ NAMED = [  # at evaluation operands have the names of parameters
     ),
 ]
 
-WRONG = [*FUNCTIONS, *OBJECTS, *LISTS, *SIZES, *LOGIC, *STORED, *NAMED]
+WRONG = [*FUNCTIONS, *OBJECTS, *LISTS, *FED, *SIZES, *LOGIC, *STORED, *NAMED]

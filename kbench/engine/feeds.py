@@ -8,6 +8,7 @@ import numpy as np
 
 from kbench.engine import sparse
 from kbench.engine.errors import FeedError, KbenchError
+from kbench.engine.refusal import difference, no_number
 from kbench.engine.spec import show
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Variable
@@ -52,10 +53,11 @@ def _cast_feed(node: Tensor, value: Any) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise FeedError(
-            f"the value for {node.name!r} {node.spec}{made(node)} is no array: {error}",
-            function="function",
-        ) from None
+        listed = isinstance(value, (list, tuple))
+        why = f"but the value makes no array: {difference(value) if listed else error}"
+        raise _refused(node, why) from None
+    if array.dtype.kind in "OUS" and not isinstance(value, np.ndarray):
+        raise _refused(node, f"but {no_number(value)}")
     return _cast(node, array)
 
 

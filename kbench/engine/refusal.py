@@ -62,6 +62,12 @@ def refused(value: Any, role: str | None = None) -> KbenchError:
     return DtypeError(f"{reason}, where {_NEEDED} are needed", suggestion=suggestion)
 
 
+def no_number(value: Any) -> str:
+    """Which entry of a fed value is none, in words: "value[1] is None"."""
+    path, found = _culprit(value)
+    return f"{f'value{path}' if path else 'the value'} is {told(found)}"
+
+
 def _culprit(value: Any) -> tuple[str, Any]:
     """The first entry of nested lists that is no number, and the way to it."""
     path = ""
@@ -97,7 +103,7 @@ def numbers(value: Any) -> np.ndarray:
         if not isinstance(value, (list, tuple)):
             raise ArgumentError(f"not an array: {error}") from None
         head = f"{role_of(value) or 'value'} is a {type(value).__name__}"
-        raise ArgumentError(f"{head} that makes no array: {_difference(value)}") from None
+        raise ArgumentError(f"{head} that makes no array: {difference(value)}") from None
     if array.dtype.kind in "OUSVmM" and not isinstance(value, np.ndarray):
         raise refused(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
@@ -107,7 +113,7 @@ def numbers(value: Any) -> np.ndarray:
     return array
 
 
-def _difference(value: Any) -> str:
+def difference(value: Any) -> str:
     """How nested lists fail to be an array, in words."""
     rows = value
     for _ in range(_DEEPEST):
