@@ -70,6 +70,26 @@ def test_binary_operators_on_floats(dtype):
     compare_forms(rows, data, assert_same)
 
 
+INNER = [f"{name}(a0)" for name in UNARY if SCALARS[name].result != "bool"]
+INNER += [*BINARY, "a0 / a1", "a0 ** 2", "a0 ** -1", "a0 ** 0.5", "a0 ** a1", "2.0 ** a0"]
+INNER += ["where(a0 < a1, a0, a1)", "where(a0 < a1, 1, a1)", "cast(a0 < a1, '{dtype}')", "a0 + 1"]
+
+
+@pytest.mark.parametrize("outer", ["exp", "tanh", "log", "sin"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_every_name_keeps_the_dtype_for_the_next(dtype, outer):
+    """A helper that widens would break the next one, which takes its bits for those of `dtype`."""
+    data = [np.abs(values(dtype, seed=n)) % np.dtype(dtype).type(2) + 0.5 for n in (3, 4)]
+    data = [one.astype(dtype) for one in data]
+    limit = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
+
+    def close(got, want):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, limit, limit)
+
+    compare_forms([(f"{outer}({one.format(dtype=dtype)})", dtype) for one in INNER], data, close)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_powers(dtype):
     edges = np.array([0, 1, -1, 2, -2, 0.5, 3, -3, np.inf, -np.inf, np.nan], dtype)

@@ -32,6 +32,7 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: int(scalar()), ("float32[]", "int(K.eval(x))")),
     (lambda: complex(scalar()), ("float32[]", "float(K.eval(x))")),
     (lambda: range(scalar()), ("float32[]", "int(K.eval(x))")),
+    (lambda: f"{scalar():.2f}", ("float32[] has no value to format", "float(K.eval(x))")),
     (lambda: np.asarray(unknown()), ("float32[?, 3] is symbolic", "K.eval(x)")),
     (lambda: np.tanh(unknown()), ("np.tanh takes arrays", "float32[?, 3]", "use K.tanh")),
     (lambda: np.tanh(K.zeros((2,))), ("variable", "float32[2]", "use K.tanh")),
@@ -56,6 +57,25 @@ def test_the_functions_that_are_proposed_are_there() -> None:
         for ufunc, name in names.items():
             assert isinstance(getattr(np, ufunc), np.ufunc)
             assert callable(getattr(K, name))
+
+
+MISSING = ["T", "sum", "reshape", "astype", "numpy", "item", "assign", "nothing_known"]
+
+
+@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize("make", [unknown, lambda: K.constant([1.0])], ids=["fed", "constant"])
+def test_methods_of_arrays_are_told_what_to_write(name: str, make: Callable[[], Any]) -> None:
+    tensor = make()
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as caught:
+        getattr(tensor, name)
+    assert ("; write K." in str(caught.value)) == (name != "nothing_known")
+    assert getattr(tensor, name, 3) == 3
+    assert not hasattr(tensor, name)
+
+
+def test_what_is_proposed_for_methods_is_there() -> None:
+    for text in ufuncs.METHODS.values():
+        assert callable(getattr(K, text.split("(")[0].removeprefix("K.")))
 
 
 BINARY = "add sub mul truediv floordiv mod pow lt le gt ge".split()

@@ -247,7 +247,7 @@ class KbenchError(Exception):
         suggestion: str | None = None,
     ) -> None:
         entry = _entry_frame(sys._getframe(1))
-        self.reason = _FUNCTION.sub(r"the function \1", reason) if "<function" in reason else reason
+        self.reason = _plain_words(reason)
         self.axes = axes or {}
         self.suggestion = suggestion if suggestion is not None else _meant(entry)
         self.function = function or _function_name(entry)
@@ -284,9 +284,16 @@ class KbenchError(Exception):
 _FUNCTION = re.compile(r"<function (?:\w+\.<locals>\.)*(\w+|<lambda>) at 0x[0-9a-f]+>")
 
 
+def _plain_words(reason: str) -> str:
+    """A reason without the addresses of functions that were given."""
+    if type(reason) is not str or "<function" not in reason:
+        return reason
+    return _FUNCTION.sub(r"the function \1", reason)
+
+
 def meant_call(value: Any) -> str | None:
     """`K.epsilon()` for the function `K.epsilon`: a function of K that needs no argument."""
-    if not isinstance(value, FunctionType) or not value.__module__.startswith("kbench."):
+    if not isinstance(value, FunctionType) or not str(value.__module__).startswith("kbench."):
         return None
     parameters = inspect.signature(value).parameters.values()
     needed = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]

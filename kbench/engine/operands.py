@@ -34,7 +34,7 @@ class Constant(Tensor):
 
     def __getattr__(self, key: str) -> Any:
         if key != "_name":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+            return super().__getattr__(key)
         self._name = session.numbered_name(self.op.name)
         return self._name
 

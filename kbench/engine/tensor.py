@@ -215,6 +215,17 @@ class Tensor:
             "same names, and K.eval(x) computes its value"
         )
 
+    def __format__(self, form: str) -> str:
+        if form:
+            raise TypeError(self._no_number("float", "has no value to format before"))
+        return str(self)
+
+    def __getattr__(self, key: str) -> Any:
+        instead = ufuncs.METHODS.get(key)
+        hint = f"; write {instead}" if instead is not None else ""
+        kind = type(self).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {key!r}{hint}", name=key, obj=self)
+
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
             return int(self.spec.value[0])  # type: ignore[arg-type]

@@ -45,6 +45,27 @@ FOLDS = {
 }
 
 
+_FOLDED = "sum mean max min prod std var any all argmax argmin cumsum cumprod".split()
+METHODS = {  # what to write for methods and attributes that arrays have and tensors do not
+    **{name: f"K.{name}(x, axis)" for name in _FOLDED},
+    "T": "K.transpose(x)",
+    "transpose": "K.permute_dimensions(x, pattern)",
+    "reshape": "K.reshape(x, shape)",
+    "flatten": "K.flatten(x)",
+    "ravel": "K.flatten(x)",
+    "dot": "K.dot(x, y)",
+    "astype": "K.cast(x, dtype)",
+    "clip": "K.clip(x, low, high)",
+    "round": "K.round(x)",
+    "squeeze": "K.squeeze(x, axis)",
+    "size": "K.size(x)",
+    "repeat": "K.repeat_elements(x, rep, axis)",
+    "copy": "K.identity(x)",
+    **dict.fromkeys(("numpy", "item", "tolist", "get_value"), "K.eval(x)"),
+    **dict.fromkeys(("set_value", "fill", "assign"), "K.set_value(x, value) of a variable"),
+}
+
+
 def operator_of(ufunc: Any, way: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The operator that an array on the left asked for; None when it was another call."""
     left = inputs[0]

@@ -34,7 +34,7 @@ def cube(x):
 
 @inline
 def reciprocal(x):
-    return 1 / x
+    return F32(1) / x
 
 
 @inline
@@ -144,10 +144,10 @@ def floordiv_float(x, y):
     """NumPy's: the exact remainder taken off first, then rounded to the nearest whole quotient."""
     rest = remainder(x, y)
     quotient = (x - rest) / y
-    quotient = quotient - 1 if (rest != 0) & ((rest < 0) != (y < 0)) else quotient
+    quotient = quotient - F32(1) if (rest != 0) & ((rest < 0) != (y < 0)) else quotient
     whole = floor(quotient)
-    whole = whole + 1 if quotient - whole > 0.5 else whole
-    result = whole if quotient != 0 else copysign(quotient * 0, x / y)
+    whole = whole + F32(1) if quotient - whole > 0.5 else whole
+    result = whole if quotient != 0 else copysign(quotient * F32(0), x / y)
     return x / y if y == 0 else result
 
 
