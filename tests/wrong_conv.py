@@ -247,7 +247,7 @@ TRANSPOSED = [
         "conv2d_transpose",
         lambda: transposed([None, None, K.size(x(None)), 5]),
         ArgumentError,
-        ("output_shape must hold integers, got None", "(K.shape(x)[0], 3)"),
+        ("output_shape must hold integers, got None", "try K.shape(...)"),
     ),
     Wrong(
         "conv2d_transpose",

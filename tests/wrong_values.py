@@ -88,8 +88,8 @@ FED = [
 ]
 
 SIZES = [
-    Wrong("zeros", lambda: K.zeros((None, 3)), ArgumentError, ("got None", "K.shape(x)[0]")),
-    Wrong("ones", lambda: K.ones((None, 3)), ArgumentError, ("got None", "K.shape(x)[0]")),
+    Wrong("zeros", lambda: K.zeros((None, 3)), ArgumentError, ("got None", "try K.shape(...)")),
+    Wrong("ones", lambda: K.ones((None, 3)), ArgumentError, ("got None", "try K.shape(...)")),
     Wrong(
         "zeros",
         lambda: K.zeros((K.shape(x(None))[0], None)),
