@@ -34,7 +34,7 @@ class Constant(Tensor):
 
     def __getattr__(self, key: str) -> Any:
         if key != "_name":
-            return super().__getattr__(key)
+            return super().__getattr__(key)  # type: ignore[misc]
         self._name = session.numbered_name(self.op.name)
         return self._name
 

@@ -220,11 +220,14 @@ class Tensor:
             raise TypeError(self._no_number("float", "has no value to format before"))
         return str(self)
 
-    def __getattr__(self, key: str) -> Any:
-        instead = ufuncs.METHODS.get(key)
-        hint = f"; write {instead}" if instead is not None else ""
-        kind = type(self).__name__
-        raise AttributeError(f"{kind!r} object has no attribute {key!r}{hint}", name=key, obj=self)
+    if not TYPE_CHECKING:  # which shall go on to find misspelt attributes
+
+        def __getattr__(self, key: str) -> Any:
+            instead = ufuncs.METHODS.get(key)
+            hint = f"; write {instead}" if instead is not None else ""
+            kind = type(self).__name__
+            text = f"{kind!r} object has no attribute {key!r}{hint}"
+            raise AttributeError(text, name=key, obj=self)
 
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
