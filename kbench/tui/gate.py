@@ -50,6 +50,11 @@ class Gate:
         self._later: asyncio.TimerHandle | None = None
         self._opening = 0  # dialogs that open once the kernel has answered
 
+    @property
+    def busy(self) -> bool:
+        """Whether a key is still on its way."""
+        return self._closed
+
     async def take(self, event: events.Event) -> None:
         """A key, or pasted text, now or when its turn comes."""
         if self._closed and self._app.is_running:

@@ -267,11 +267,13 @@ class Player:
             screen = self.app.screen
             screen._on_timer_update()
             rounds -= 1
-            if self.app._resize_timer is not None or screen.size != self.app.size:
+            unfit = self.app._resize_timer is not None or screen.size != self.app.size
+            if unfit or self.app.gate.busy:
                 await asyncio.sleep(0.005)
                 rounds = 2
                 if time.monotonic() > end:
-                    raise Failed(f"{screen!r} is of {screen.size} on a screen of {self.app.size}")
+                    what = "a key is held up" if self.app.gate.busy else f"it is of {screen.size}"
+                    raise Failed(f"{screen!r} on a screen of {self.app.size}: {what}")
 
     def _look_at_the_draft(self, action: Action, ran: bool) -> None:
         """What a single action has taken from the prompt comes back by undo; redo takes it."""
