@@ -1,7 +1,7 @@
 """Settings and graph as they were, and no widget left, after every test of the notebook side.
 
-And the browser of the tests named `test_browser_*`: one with a JupyterLab of its own, which start
-when the first test asks for them.
+And the browser of the tests named `test_browser_*`: one for each file, with a JupyterLab of its
+own, which start when the first test asks for them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ def default_settings() -> Iterator[None]:
     K.clear_session()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A server and a browser for all tests; what is opened stays open."""
+    """A server and a browser for the tests of a file; what is opened stays open.
+
+    For no longer: an event loop runs in this thread as long as there is a browser, and tests of
+    other files may need one of their own.
+    """
     from browser_lab import opened
 
     yield from opened(tmp_path_factory.mktemp("browser"))

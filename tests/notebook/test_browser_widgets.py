@@ -45,7 +45,8 @@ def test_a_stepper_changes_the_heat_map(browser: Browser) -> None:
     before = source(book, 1)
     book.cell(1).get_by_label("axis 0", exact=True).press("ArrowUp")
     until(lambda: source(book, 1) != before, "another heat map")
-    assert book.cell(1).get_by_label("index").input_value() == "[1, :, :]"
+    index = book.cell(1).get_by_label("index")
+    until(lambda: index.input_value() == "[1, :, :]", "the index following")
     assert book.cell(1).locator(IMAGE).first.get_attribute("alt") == "heat map of w[1, :, :]"
     assert book.said == []
 
@@ -62,11 +63,11 @@ def test_a_slider_changes_the_heat_map(browser: Browser) -> None:
     drag(book, cell.locator(".noUi-touch-area"), 40)
     until(lambda: source(book, 1) != before, "another heat map")
     until(lambda: float(field.input_value()) > first, "the field following")
-    assert f"squash(w, by={field.input_value()})" in cell.inner_text()
+    until(lambda: f"squash(w, by={field.input_value()})" in cell.inner_text(), "the line of code")
     before, second = source(book, 1), float(field.input_value())
     field.press("ArrowUp")
     until(lambda: source(book, 1) != before, "another heat map")
-    assert float(field.input_value()) > second
+    until(lambda: float(field.input_value()) > second, "the field following")
     # ipywidgets gives a slider no name: for those who do not see it, there is the field alone.
     found = controls(book.page, cell.locator(AREA))
     assert [one for one in found if not one.name] == [] and len(found) > 3

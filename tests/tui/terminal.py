@@ -157,7 +157,9 @@ class Terminal:
                 self.type(ALT + rest)
             else:
                 self.type(KEYS.get(key, key))
-            self.read(0.15)  # an Escape and the key behind it are two keys
+            behind = time.monotonic() + 0.15  # an Escape and the key behind it are two keys
+            while (left := behind - time.monotonic()) > 0 and self.read(left):
+                pass
 
     def put(self, code: str) -> None:
         """Type a line, or paste several, and wait until it stands there."""

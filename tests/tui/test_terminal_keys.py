@@ -22,6 +22,8 @@ from kbench.tui import terminal_keys
         ("\x1bx\x1b[A", ["alt+x", "up"]),
         ("a\x1bO\x50", ["a", "f1"]),
         ("\x1b[1;3B", ["alt+down"]),
+        ("\x1b\x10", ["escape", "ctrl+p"]),
+        ("\x1b\x1b\x10\x1bx", ["escape", "escape", "ctrl+p", "alt+x"]),
         ("\x1bf\x1bb", ["ctrl+right", "ctrl+left"]),
         ("\x1b[200~ab\x1b[201~\x1bx", ["pasted ab", "alt+x"]),
     ],
