@@ -332,6 +332,7 @@ class Player:
         """The kernel, be it a new one, runs another cell behind those that wait."""
         session, conductor = self._session, self.app._main.conductor
         end = time.monotonic() + 2 * PATIENCE
+        interrupted = 0.0
         self._prompt.put("6 * 7_0")
         self._send(events.Key("enter", "\r"))
         while not re.search(r"Out\[\d+\]: (420|6 \* 7_0)", drawn := text_of(self.app)):
@@ -341,7 +342,8 @@ class Player:
                 await self.pilot.pause(0.2)
             if not self.setting.real:
                 session.act("finish")
-            elif time.monotonic() > end - PATIENCE and self._running():
+            elif time.monotonic() > max(end - PATIENCE, interrupted + 5) and self._running():
+                interrupted = time.monotonic()  # at once again, it would meet the cell behind
                 session.interrupt()
             if time.monotonic() > end:
                 raise Failed(f"the last cell did not run: {drawn}")
