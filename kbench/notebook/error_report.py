@@ -25,22 +25,9 @@ def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any =
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
     own = errors.user_frames(traceback) or traceback
     lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)
-    drawing = drawn(error)
-    if len(drawing) > 2:  # the expression tells the operands, and what to try: not twice
-        words = str(error)
-        lines = [one.replace(words, words.partition("\n")[0]) for one in lines]
-    lines = [*lines, *drawing]
+    words, more = errors.parts(error)
+    if more:
+        whole = str(error)
+        lines = [*(one.replace(whole, words) for one in lines), "", *more]
     shell._showtraceback(kind, error, lines)
     return lines
-
-
-def drawn(error: BaseException) -> list[str]:
-    """The failing expression with its operands; nothing when it cannot be found."""
-    try:
-        detail = errors.detail(error)
-    except Exception:  # the report of an error must not replace it
-        return []
-    if any(one["start"] is not None for one in detail.get("operands", ())):
-        return ["", *detail["drawing"]]
-    found = detail.get("suggestion")
-    return ["", f"try {found}"] if found and not getattr(error, "suggestion", None) else []

@@ -67,19 +67,26 @@ def detail(error: BaseException) -> dict[str, Any]:
 
 def told(error: BaseException) -> str:
     """The words of an error, its operands drawn in the user's expression where they stand there."""
+    words, more = parts(error)
+    return "\n".join([words, *(f"  {line}" for line in more)])
+
+
+def parts(error: BaseException) -> tuple[str, list[str]]:
+    """An error's words and the lines to show below them.
+
+    Where the lines draw the operands in the user's expression, the words leave them out.
+    """
     try:
         row = detail(error)
     except Exception:  # the report of an error must not replace it
         row = {}
     if any(one["line"] is not None for one in row.get("operands", ())):
         head = f"{row['function']}: {row['reason']}" if row["function"] else row["reason"]
-        return "\n".join([head, *(f"  {line}" for line in row["drawing"])])
-    words = [safe_text(error)]
-    if row.get("layer"):
-        words.append(f"  in {row['layer']}")
+        return head, row["drawing"]
+    more = [f"in {row['layer']}"] if row.get("layer") else []
     if row.get("suggestion") and not getattr(error, "suggestion", None):
-        words.append(f"  try {row['suggestion']}")
-    return "\n".join(words)
+        more.append(f"try {row['suggestion']}")
+    return safe_text(error), more
 
 
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -20,6 +20,7 @@ from kbench.workbench.journal import Journal
 from kbench.workbench.launch import KernelProcess, Process
 from kbench.workbench.mailbox import Mailbox
 from kbench.workbench.output import Output
+from kbench.workbench.running import Running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +50,7 @@ class KernelSession(Session):
         self._closing = False
         self._began = 0.0
         self._cell_of: dict[str, int] = {}
-        self._current: Cell | None = None
-        self._current_message = ""
-        self._current_began = 0.0
-        self._reply: dict[str, Any] | None = None
-        self._idle = False
-        self._detail: dict[str, Any] = {}
-        self._running_for_sure = False
-        self._interrupting = False
+        self._current: Running | None = None
         self._stuck_at: float | None = None
 
     # ------------------------------------------------------------------ public, any thread
@@ -166,7 +160,7 @@ class KernelSession(Session):
         if self._stuck_at is not None and time.monotonic() >= self._stuck_at:
             self._stuck_at = None
             if self._current is not None:
-                self._emit(events.Stuck(STUCK_AFTER, self._current.ident))
+                self._emit(events.Stuck(STUCK_AFTER, self._current.cell.ident))
 
     def _patience(self) -> float | None:
         """Seconds until something is due without any message; None for never."""
@@ -196,50 +190,36 @@ class KernelSession(Session):
         if link is None or not link.ready or self._current is not None or not self._queue:
             return
         cell = self._queue.popleft()
-        self._current, self._reply, self._idle, self._detail = cell, None, False, {}
-        self._running_for_sure = self._interrupting = False
-        self._current_began = time.monotonic()
+        current = self._current = Running(cell)
         cell.status = "running"
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
         try:
-            self._current_message = link.execute(cell.code, not cell.unseen)
+            current.message = link.execute(cell.code, not cell.unseen)
         except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
             self._emit(output.error(cell.ident, type(error).__name__, str(error), [], {}))
             self._finish("error", None)
             return
-        self._cell_of[self._current_message] = cell.ident
+        self._cell_of[current.message] = cell.ident
 
-    def _maybe_done(self) -> None:
-        """A cell is done when the kernel has both replied and told that it is idle again."""
-        if not self._idle or self._current is None:
+    def _maybe_done(self, current: Running) -> None:
+        if not current.done:
             return
-        if self._reply is None:
-            # A signal between two cells of the kernel's own loop leaves a cell without reply.
-            if self._interrupting:
-                self._finish("interrupted", None)
-            return
-        status = str(self._reply.get("status"))
-        if self._reply.get("ename") == "KeyboardInterrupt" or status in ("aborted", "abort"):
-            status = "interrupted"
-        exits = False
-        for one in self._reply.get("payload", []):
-            if one.get("source") == "page":
-                text = str(one.get("data", {}).get("text/plain", ""))
-                self._output.add(self._current.ident, "stdout", text)
-            exits = exits or one.get("source") == "ask_exit"
-        self._finish(status, self._reply.get("execution_count"))
-        if exits:
+        for text in current.pages:
+            self._output.add(current.cell.ident, "stdout", text)
+        self._finish(current.status, current.count)
+        if current.exits:
             self._emit(events.ExitAsked())
 
     def _finish(self, status: str, count: int | None) -> None:
-        cell, self._current = self._current, None
+        current, self._current = self._current, None
         self._stuck_at = None
-        if cell is None:
+        if current is None:
             return
+        cell = current.cell
         self._output.close(cell.ident)
         cell.status, cell.count = status, cell.count if count is None else count
-        cell.seconds = time.monotonic() - self._current_began
+        cell.seconds = time.monotonic() - current.began
         self._emit(events.CellDone(cell.ident, cell.count, status == "ok", cell.seconds, status))
         self._emit(events.Idle(cell.seconds))
         self._pump()
@@ -259,15 +239,20 @@ class KernelSession(Session):
         self._settled.set()
         self._pump()
 
+    def _told_of(self, message: str) -> Running | None:
+        """The cell that the kernel has, if the message is about it."""
+        current = self._current
+        return current if current is not None and message == current.message else None
+
     def on_reply(self, message: str, content: dict[str, Any]) -> None:
-        if message == self._current_message:
-            self._reply = content
-            self._maybe_done()
+        if current := self._told_of(message):
+            current.reply = content
+            self._maybe_done(current)
 
     def on_idle(self, message: str) -> None:
-        if message == self._current_message:
-            self._idle = True
-            self._maybe_done()
+        if current := self._told_of(message):
+            current.idle = True
+            self._maybe_done(current)
 
     def on_output(self, message: str, kind: str, content: dict[str, Any]) -> None:
         cell = self._cell_of.get(message)
@@ -282,9 +267,10 @@ class KernelSession(Session):
                 self._output.drop(cell, dropped)
         else:
             self._output.flush()
-            event = output.rich(cell, kind, content, self._detail)
-            if isinstance(event, events.Error):
-                self._detail = {}
+            current = self._told_of(message)
+            event = output.rich(cell, kind, content, current.detail if current else {})
+            if current and isinstance(event, events.Error):
+                current.detail = {}
             if event is not None:
                 self._emit(event)
 
@@ -299,7 +285,8 @@ class KernelSession(Session):
             refused = data.get("refused", {})
             self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
         elif kind == "error":
-            self._detail = data
+            if self._current is not None:
+                self._current.detail = data
         else:
             self._emit(events.Told(kind, data))
 
@@ -333,17 +320,16 @@ class KernelSession(Session):
         if self._current is None or self._process is None:
             return
         self._stuck_at = time.monotonic() + STUCK_AFTER
-        self._interrupting = True
-        if self._running_for_sure:
+        self._current.interrupting = True
+        if self._current.seen:
             self._signal_interrupt()
 
     def _on_running(self, message: str, count: Any) -> None:
-        """The kernel has begun with the cell; a signal sent earlier it would have ignored."""
-        if message == self._current_message and self._current is not None:
-            self._running_for_sure = True
+        if current := self._told_of(message):
+            current.seen = True
             # An interrupted cell gets no reply that tells its number.
-            self._current.count = count if type(count) is int else None
-            if self._interrupting:
+            current.cell.count = count if type(count) is int else None
+            if current.interrupting:
                 self._signal_interrupt()
 
     def _signal_interrupt(self) -> None:
@@ -358,9 +344,10 @@ class KernelSession(Session):
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._link is not None and self._link.receive() and time.monotonic() < deadline:
             pass
-        cell = self._current
+        current = self._current
         self._disconnect()
-        self._emit(events.Died(code, process.log_tail(), cell.ident if cell else None))
+        lost = current.cell.ident if current else None
+        self._emit(events.Died(code, process.log_tail(), lost))
         self._settled.set()
         process.remove()
 
