@@ -224,3 +224,23 @@ def test_special_values(name, given, wanted, dtype):
     got = compute(f"{name}(a0)", x)
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+
+
+@pytest.mark.parametrize(
+    ("features", "chosen", "wanted"),
+    [
+        ("+avx512f,+avx512vbmi2", None, "+avx512f,+avx512vbmi2,-prefer-256-bit"),
+        ("+avx512f,-avx512vbmi2", None, None),  # such processors lower their clock
+        ("+avx,+avx2", None, None),
+        ("+avx512f,+avx512vbmi2", "skylake", None),  # what its user set
+    ],
+)
+def test_which_machines_use_vectors_of_512_bits(monkeypatch, features, chosen, wanted):
+    from kbench.engine.kernels import compile as compiling
+
+    config = compiling.numba.core.config
+    monkeypatch.setattr(config, "CPU_NAME", chosen)
+    monkeypatch.setattr(config, "CPU_FEATURES", None)
+    monkeypatch.setattr(compiling.numba.core.codegen, "get_host_cpu_features", lambda: features)
+    compiling.use_whole_vectors()
+    assert wanted == config.CPU_FEATURES

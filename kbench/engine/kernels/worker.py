@@ -42,7 +42,9 @@ def serve(descriptor: int) -> None:
         answers.flush()
 
     try:
-        from kbench.engine.kernels import build, store
+        from kbench.engine.kernels import build, compile, store
+
+        compile.use_whole_vectors()
     except Exception as error:
         answer(error=f"{type(error).__name__}: {error}")
         return
