@@ -19,6 +19,8 @@ _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
 ARGUMENTS = 12
 """A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes."""
+AHEAD = 32
+"""Rows of B that are asked for before they are needed: the second cache is slow for some."""
 TOGETHER = 4
 """Rows of A that are reached from one address, by multiples of the step between them: an address
 and a multiple for each row would be more than there are registers for."""
@@ -123,13 +125,18 @@ class Emitter:
         stored = builder.store(value, place, align=self.lanes * self.size)
         stored.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(_I32, 1)]))
 
-    def prefetch(self, builder, address):
-        """Ask for what will be read soon; an address outside of any array does no harm."""
+    def prefetch(self, builder, address, write=False):
+        """Ask for what will be read or written soon; any address does no harm."""
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
         name = "llvm.prefetch.p0"
         function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
         place = builder.inttoptr(address, ir.IntType(8).as_pointer())
-        builder.call(function, [place, *(ir.Constant(_I32, one) for one in (0, 3, 1))])
+        builder.call(function, [place, *(ir.Constant(_I32, one) for one in (int(write), 3, 1))])
+
+    def unrelated(self, builder, value):
+        """The same integer, of which the compiler no longer knows where it comes from."""
+        kind = ir.FunctionType(_I64, [_I64])
+        return builder.asm(kind, "", "=r,0", [value], False)
 
     def integer(self, builder, address, offset=0):
         """A number of a table."""
@@ -144,6 +151,7 @@ class _Tile(Emitter):
         super().__init__(module, dtype, lanes, name, ARGUMENTS)
         self.rows, self.vectors = rows, vectors
         self.cells = [(m, v) for m in range(rows) for v in range(vectors)]
+        self.nothing = dict.fromkeys(self.cells, self.zero)
 
     def emit(self):
         a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
@@ -151,17 +159,15 @@ class _Tile(Emitter):
         )
         entry, build = self.block("entry")
         masks = self.masks(build, columns, self.vectors)
-        places = {
-            (m, v): build.add(
-                c, build.add(build.mul(step_c, number(m)), number(v * self.lanes * self.size))
-            )
-            for m, v in self.cells
-        }
-        old, load_old = self.block("old")
+        # Were the addresses of the rows known to be steps apart, each would be made of the one
+        # before: a chain of sums through all rows, as long as their products take.
+        shifts = [
+            self.unrelated(build, build.mul(step_m, number(row))) for row in range(1, TOGETHER)
+        ]
+        ahead = self.unrelated(build, build.mul(step_b, number(AHEAD)))
+        places = self.places(build, c, step_c)
         tap, in_tap = self.block("tap")
-        build.cbranch(build.icmp_unsigned("==", add, number(ADD)), old, tap)
-        kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
-        load_old.branch(tap)
+        begins = [(entry, self.nothing), *self.starts(build, tap, places, masks, add)]
 
         inner, in_inner = self.block("inner")
         t = in_tap.phi(_I64)
@@ -178,9 +184,11 @@ class _Tile(Emitter):
         ]
         in_tap.branch(inner)
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
-        new = self.step(in_inner, a_k, b_k, step_m, sums)
+        now = [self.unrelated(in_inner, one) for one in a_k]
+        self.ask_ahead(in_inner, b_k, ahead)
+        new = self.step(in_inner, now, b_k, shifts, sums)
         next_b = in_inner.add(b_k, step_b)
-        next_a = [in_inner.add(one, step_k) for one in a_k]
+        next_a = [in_inner.add(one, step_k) for one in now]
         next_k = in_inner.add(k, number(1))
         after, in_after = self.block("after")
         in_inner.cbranch(in_inner.icmp_unsigned("<", next_k, depth), inner, after)
@@ -193,16 +201,42 @@ class _Tile(Emitter):
         for phi, first, following in loops + [(sums[q], outer_sums[q], new[q]) for q in self.cells]:
             phi.add_incoming(first, tap)
             phi.add_incoming(following, inner)
-        for phi, first, again, following in [(t, number(0), number(0), next_t)] + [
-            (outer_sums[q], self.zero, kept[q], new[q]) for q in self.cells
-        ]:
-            phi.add_incoming(first, entry)
-            phi.add_incoming(again, old)
-            phi.add_incoming(following, after)
+        for block, first in begins:
+            t.add_incoming(number(0), block)
+            for q in self.cells:
+                outer_sums[q].add_incoming(first[q], block)
+        t.add_incoming(next_t, after)
+        for q in self.cells:
+            outer_sums[q].add_incoming(new[q], after)
         self.finish(in_finish, new, places, masks, columns, add)
         return self.function
 
-    def step(self, builder, a, b, step_m, sums):
+    def places(self, builder, c, step_c):
+        """Where each vector of the result goes."""
+        rows = [builder.add(c, builder.mul(step_c, number(m))) for m in range(self.rows)]
+        width = self.lanes * self.size
+        return {(m, v): builder.add(rows[m], number(v * width)) for m, v in self.cells}
+
+    def starts(self, builder, tap, places, masks, mode):
+        """Blocks on the way to the first tap, each with the sums that it begins with."""
+        old, load_old = self.block("old")
+        fresh, ask = self.block("fresh")
+        choice = builder.switch(mode, fresh)
+        choice.add_case(number(ADD), old)
+        choice.add_case(number(PAST), tap)
+        kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
+        load_old.branch(tap)
+        for q in self.cells:  # the lines of the result are there when the sums are
+            self.prefetch(ask, places[q], write=True)
+        ask.branch(tap)
+        return [(old, kept), (fresh, self.nothing)]
+
+    def ask_ahead(self, builder, b, ahead):
+        for v in range(self.vectors):
+            shift = number(v * self.lanes * self.size)
+            self.prefetch(builder, builder.add(builder.add(b, ahead), shift))
+
+    def step(self, builder, a, b, shifts, sums):
         """One k: a row of B against one element of each row of A."""
         wide = [
             self.load(builder, builder.add(b, number(v * self.lanes * self.size)), self.vector)
@@ -210,8 +244,9 @@ class _Tile(Emitter):
         ]
         new = {}
         for m in range(self.rows):
-            shift = builder.mul(step_m, number(m % TOGETHER))
-            place = builder.add(a[m // TOGETHER], shift)
+            place = a[m // TOGETHER]
+            if m % TOGETHER:
+                place = builder.add(place, shifts[m % TOGETHER - 1])
             value = self.spread(builder, self.load(builder, place, self.element))
             for v in range(self.vectors):
                 new[m, v] = self.multiply_add(builder, value, wide[v], sums[m, v])
