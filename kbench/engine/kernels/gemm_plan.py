@@ -46,7 +46,8 @@ CLOSE = 1 << 20
 """Bytes of an operand up to which it is read in place however often."""
 PAGE = 4096
 """Rows that are a multiple of this apart share so few places in the first cache that they are
-always packed, unless each is read only once or twice."""
+always packed, unless each is read only once or twice; those of the right operand, which are read
+for every tile, at a multiple of half of it."""
 SHARE = 4
 """Jobs for each thread, so that one that is late takes fewer."""
 WORTH = 4_000_000
@@ -215,7 +216,7 @@ def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
     if sizes.rows <= 2 * tile.most:
         return True
     step = abs(sizes.b_depth)
-    return step % PAGE != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
+    return step % (PAGE // 2) != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
 
 
 def _jobs(
