@@ -87,6 +87,7 @@ def test_what_no_cache_holds_is_streamed(times, row, want):
 
 SYSTEMS = [
     ({"index0/size": "48K", "index2/size": "1024K", "index3/size": "32M"}, 32 << 20),
+    ({"index2/size": "2048K", "index3/size": "480M"}, 32 << 20),  # of dozens of cores
     ({"index0/size": "32K", "index1/size": "nonsense", "index2/size": ""}, 32 << 10),
 ]
 

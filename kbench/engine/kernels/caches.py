@@ -13,6 +13,9 @@ from pathlib import Path
 
 USUAL = 32 << 20
 """Taken where the system does not say."""
+MOST = 32 << 20
+"""Bytes that one program can count on: the largest caches serve dozens of cores. Where 480 MB are
+told, a running sum over 64 MB down the columns takes 6.4 ms past them and 11 through them."""
 LEAST_ROW = 256
 """Bytes of a row of whole lines from which it is worth while; of any other row four times that."""
 LINE = 64
@@ -24,11 +27,11 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def last_level(folder: Path = _FOLDER) -> int:
-    """Bytes of the largest cache that this processor reads through."""
+    """Bytes that the largest cache this processor reads through holds for us: at most `MOST`."""
     sizes = [_size(one) for one in folder.glob("index*/size")]
     if not any(sizes) and "SC_LEVEL3_CACHE_SIZE" in getattr(os, "sysconf_names", {}):
         sizes = [os.sysconf("SC_LEVEL3_CACHE_SIZE")]
-    return max((size for size in sizes if size > 0), default=USUAL)
+    return min(MOST, max((size for size in sizes if size > 0), default=USUAL))
 
 
 def _size(path: Path) -> int:
