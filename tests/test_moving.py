@@ -150,6 +150,24 @@ def test_large_targets_are_written_past_the_caches(
     moving._planned.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(300, 140), (128, 128), (129, 271), (20, 600), (7, 5)])
+def test_tiles_past_the_caches_begin_where_lines_do(
+    shape: tuple[int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "STREAM", 1)
+    monkeypatch.setattr(moving, "LONG", 1)
+    moving._planned.cache_clear()
+    rows, columns = shape
+    for step in (640, 641):  # rows of whole lines, and others
+        for right, down in [(0, 0), (0, 1), (3, 0), (5, 15), (16, 17), (12, 31)]:
+            x = numbers((columns, step), dtype)
+            whole = numbers((rows + 2, step), dtype, 1)
+            origin = x[:, right : right + rows].T
+            assert_copied(whole[1:-1, down : down + columns], whole, origin)
+    moving._planned.cache_clear()
+
+
 def test_one_and_several_threads_copy_the_same() -> None:
     x = numbers((700, 900), "float32")
     for count in (1, 2, 5):

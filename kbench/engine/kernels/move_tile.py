@@ -151,9 +151,10 @@ def _halver(bits):
     return halve
 
 
-def _turn_function(module, bits, lanes):
-    """A function that turns a square of `lanes` x `lanes` elements over, in registers."""
-    name = f"kbench_turn_{bits}"
+def _turn_function(module, bits, lanes, past):
+    """A function that turns a square of `lanes` x `lanes` elements over, in registers; `past` the
+    caches, its rows must be whole lines of the target."""
+    name = f"kbench_turn_{bits}{'_past' * past}"
     found = module.globals.get(name)
     if found is not None:
         return found
@@ -179,16 +180,18 @@ def _turn_function(module, bits, lanes):
                 rows[i | half] = builder.shuffle_vector(*pair, ir.Constant(picks, high))
         half //= 2
     for i, row in enumerate(rows):
-        builder.store(row, place(target, target_step, i), align=1)
+        stored = builder.store(row, place(target, target_step, i), align=_LINE if past else 1)
+        if past:
+            stored.set_metadata("nontemporal", module.add_metadata([ir.Constant(_I32, 1)]))
     builder.ret_void()
     return function
 
 
-def _turner(bits, lanes):
+def _turner(bits, lanes, past=False):
     @intrinsic
     def turn(typing, source, source_step, target, target_step):
         def codegen(context, builder, signature, arguments):
-            builder.call(_turn_function(builder.module, bits, lanes), arguments)
+            builder.call(_turn_function(builder.module, bits, lanes, past), arguments)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 4), codegen
@@ -201,3 +204,4 @@ TURN_LANES = {8: 16, 16: 16, 32: 16, 64: 8}
 # `count` elements must be whole vectors, and one more must follow: a vector reads what it skips.
 halve_8, halve_16, halve_32, halve_64 = (_halver(bits) for bits in TURN_LANES)
 turn_8, turn_16, turn_32, turn_64 = (_turner(bits, TURN_LANES[bits]) for bits in TURN_LANES)
+turn_past_32, turn_past_64 = (_turner(bits, TURN_LANES[bits], past=True) for bits in (32, 64))

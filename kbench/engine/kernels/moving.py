@@ -19,6 +19,7 @@ import numpy as np
 from kbench.engine import config
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.caches import LINE
 from kbench.engine.kernels.loops import drive
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +32,8 @@ LEAST = 1 << 16
 MOST_AXES = 12
 STREAM = 1 << 25
 """Bytes over which a target reaches that no cache holds: writing past them saves reading them."""
+LONG = 512
+"""Elements of a row, or of a column of tiles, from which on its ends do not count."""
 BLOCK = 1 << 17
 """Bytes of one item of rows."""
 SIDE = 128
@@ -45,7 +48,7 @@ _ZEROS = np.zeros(1 << 13, np.uint8)
 
 HEAD = '''"""Library kernel of kbench: FORM moved, words of WIDTH bytes."""
 from kbench.engine.kernels.move_tile import copy_bytes, stream_bytesTURN
-from kbench.engine.kernels.streaming import settle
+from kbench.engine.kernels.streaming import LINE, before_line, settle
 from kbench.engine.kernels.toolkit import (
     field,
     load_int64,
@@ -144,29 +147,46 @@ CELLS_BODY = """        for i in range(tall):
                     origin += source_step
 """
 
-TILES = """        full = tall // LANES * LANES
-        whole = wide // LANES * LANES
-        for i in range(0, full, LANES):
-            for j in range(0, whole, LANES):
+TILES = """        # Beyond the caches, squares begin where lines do: no two touch the same line.
+        top = before_line(source, source_step, WIDTH) if stream else 0
+        left = before_line(target, target_row, WIDTH) if stream else 0
+        above = height * peek_int64(index, axes - 2)
+        before = width * peek_int64(index, axes - 1)
+        tall = min(height + top, rows - above)
+        wide = min(width + left, columns - before)
+        full = top + max(0, tall - top) // LANES * LANES
+        whole = left + max(0, wide - left) // LANES * LANES
+        past = stream and (target + left * WIDTH | target_row) & (LINE - 1) == 0
+        for i in range(top, full, LANES):
+            for j in range(left, whole, LANES):
                 origin = source + i * WIDTH + j * source_step
-                turn_BITS(origin, source_step, target + i * target_row + j * WIDTH, target_row)
-        for i in range(tall):
+                to = target + i * target_row + j * WIDTH
+                if past:
+                    turn_past_BITS(origin, source_step, to, target_row)
+                else:
+                    turn_BITS(origin, source_step, to, target_row)
+        first = left if before > 0 else 0
+        for i in range(top if above > 0 else 0, tall):
             to = target + i * target_row
             origin = source + i * WIDTH
-            for j in range(whole if i < full else 0, wide):
+            turned = i >= top and i < full
+            for j in range(first, min(left, wide) if turned else wide):
+                store_WORD(to, j, load_WORD(origin + j * source_step, 0))
+            for j in range(whole if turned else wide, wide):
                 store_WORD(to, j, load_WORD(origin + j * source_step, 0))
 """
 
 FORMS = {"rows": ROWS, "cells": CELLS_BODY, "tiles": TILES}
+_MORE = {"tiles": ", turn_BITS, turn_past_BITS", "cells": ", halve_BITS"}
 LANES = {1: 16, 2: 16, 4: 16, 8: 8}
 """Sides of the square that `move_tile` turns over, by the bytes of an element."""
 
 
 def source(form: str, width: int) -> str:
     """The module that defines `run(params, first item, end item)` for words of `width` bytes."""
-    text = HEAD + FORMS[form] + TAIL
-    more = {"tiles": "turn", "cells": "halve"}.get(form)
-    text = text.replace("TURN", f", {more}_{8 * width}" if more else "")
+    text = HEAD.replace("TURN", _MORE.get(form, "")) + FORMS[form] + TAIL
+    if LANES[width] * width != LINE:
+        text = text.replace("turn_past_BITS", "turn_BITS")
     text = text.replace("LANES", str(LANES[width])).replace("BITS", str(8 * width))
     text = text.replace("WIDTH", str(width)).replace("WORD", f"uint{8 * width}")
     return text.replace("FORM", form)
@@ -242,10 +262,16 @@ class Move:
         table = [*outer, *blocks]
         self.items = math.prod(one[0] for one in table)
         self.pace = 1.5e-10 if self.form == "rows" else 1e-9
-        fields = [0, 0, len(table), int(reach >= STREAM and columns[0] >= 512)]
+        fields = [0, 0, len(table), int(reach >= STREAM and self._long(rows[0], columns[0]))]
         fields += [rows[0], tall, *rows[1:], columns[0], wide, *columns[1:]]
         fields += [number for axis in table for number in axis]
         self.fields = np.array(fields, np.int64)
+
+    def _long(self, rows: int, columns: int) -> bool:
+        """Whether whole lines are most of what is written."""
+        if self.form == "tiles" and (rows < LONG or LANES[self.word] * self.word != LINE):
+            return False
+        return columns >= LONG
 
 
 def _turned(outer: list[Axis], columns: Axis, width: int) -> tuple[list[Axis], Axis] | None:

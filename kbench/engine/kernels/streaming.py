@@ -40,9 +40,18 @@ def settle(typing):
 
 
 @inline
+def before_line(address, step, size):
+    """Elements of `size` bytes before the one that begins a line, in rows `step` bytes apart; none
+    where lines do not begin alike in all rows."""
+    if step & (LINE - 1) != 0 or address % size != 0:
+        return 0
+    return ((LINE - (address & (LINE - 1))) & (LINE - 1)) // size
+
+
+@inline
 def stream_out(target, source, size):
     """Write `size` bytes of scratch to memory, whole lines of it past the caches."""
-    head = min((LINE - (target & (LINE - 1))) & (LINE - 1), size)
+    head = min(before_line(target, 0, 1), size)
     for j in range(head):
         store_uint8(target, j, peek_uint8(source, j))
     end = head + (size - head) // LINE * LINE
