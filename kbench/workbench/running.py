@@ -22,8 +22,6 @@ class Running:
     interrupting: bool = False
     reply: dict[str, Any] | None = None
     idle: bool = False
-    detail: dict[str, Any] = field(default_factory=dict)
-    """More about the error that comes next."""
 
     @property
     def done(self) -> bool:

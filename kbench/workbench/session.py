@@ -51,6 +51,7 @@ class KernelSession(Session):
         self._began = 0.0
         self._cell_of: dict[str, int] = {}
         self._current: Running | None = None
+        self._detail: dict[str, Any] = {}  # more about the error that comes next, whoever made it
         self._stuck_at: float | None = None
 
     # ------------------------------------------------------------------ public, any thread
@@ -191,6 +192,7 @@ class KernelSession(Session):
             return
         cell = self._queue.popleft()
         current = self._current = Running(cell)
+        self._detail = {}
         cell.status = "running"
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
@@ -267,10 +269,9 @@ class KernelSession(Session):
                 self._output.drop(cell, dropped)
         else:
             self._output.flush()
-            current = self._told_of(message)
-            event = output.rich(cell, kind, content, current.detail if current else {})
-            if current and isinstance(event, events.Error):
-                current.detail = {}
+            event = output.rich(cell, kind, content, self._detail)
+            if isinstance(event, events.Error):
+                self._detail = {}
             if event is not None:
                 self._emit(event)
 
@@ -285,8 +286,7 @@ class KernelSession(Session):
             refused = data.get("refused", {})
             self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
         elif kind == "error":
-            if self._current is not None:
-                self._current.detail = data
+            self._detail = data
         else:
             self._emit(events.Told(kind, data))
 
