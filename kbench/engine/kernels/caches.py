@@ -11,11 +11,10 @@ import functools
 import os
 from pathlib import Path
 
-USUAL = 32 << 20
-"""Taken where the system does not say."""
 MOST = 32 << 20
-"""Bytes that one program can count on: the largest caches serve dozens of cores. Where 480 MB are
-told, a running sum over 64 MB down the columns takes 6.4 ms past them and 11 through them."""
+"""Bytes that one program can count on, also where the system does not say: the largest caches serve
+dozens of cores. Where 480 MB are told, a running sum over 64 MB down the columns takes 6.4 ms past
+them and 11 through them."""
 LEAST_ROW = 256
 """Bytes of a row of whole lines from which it is worth while; of any other row four times that."""
 LINE = 64
@@ -31,7 +30,7 @@ def last_level(folder: Path = _FOLDER) -> int:
     sizes = [_size(one) for one in folder.glob("index*/size")]
     if not any(sizes) and "SC_LEVEL3_CACHE_SIZE" in getattr(os, "sysconf_names", {}):
         sizes = [os.sysconf("SC_LEVEL3_CACHE_SIZE")]
-    return min(MOST, max((size for size in sizes if size > 0), default=USUAL))
+    return min(MOST, max((size for size in sizes if size > 0), default=MOST))
 
 
 def _size(path: Path) -> int:

@@ -5,11 +5,11 @@ Only what compiles imports this: it loads LLVM.
 
 from __future__ import annotations
 
+from kbench.engine.kernels.caches import LINE
 from kbench.engine.kernels.compile import intrinsic, ir, types
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _UNROLLED = 4
-_LINE = 64
 
 
 def _number(value):
@@ -40,6 +40,12 @@ def copy_bytes(typing, target, source, count):
     return types.void(types.intp, types.intp, types.intp), codegen
 
 
+def _store_past(builder, line, pointer):
+    """Write a whole line to where one begins, past the caches."""
+    stored = builder.store(line, pointer, align=LINE)
+    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
+
+
 def _stream_function(module):
     """A function that writes past the caches, whole lines of the target at a time."""
     name = "kbench_stream"
@@ -51,10 +57,10 @@ def _stream_function(module):
     target, source, count = function.args
     blocks = [function.append_basic_block(one) for one in ("head", "lines", "line", "tail")]
     builder = ir.IRBuilder(blocks[0])
-    before = builder.and_(builder.sub(_number(0), target), _number(_LINE - 1))
+    before = builder.and_(builder.sub(_number(0), target), _number(LINE - 1))
     before = builder.select(builder.icmp_signed("<", before, count), before, count)
     _emit_bytes(builder, target, source, before)
-    step = _number(_LINE * _UNROLLED)
+    step = _number(LINE * _UNROLLED)
     whole = builder.udiv(builder.sub(count, before), step)
     end = builder.add(before, builder.mul(whole, step))
     builder.branch(blocks[1])
@@ -63,14 +69,12 @@ def _stream_function(module):
     place.add_incoming(before, blocks[0])
     builder.cbranch(builder.icmp_signed("<", place, end), blocks[2], blocks[3])
     builder = ir.IRBuilder(blocks[2])
-    vector = ir.VectorType(_I32, _LINE // 4)
-    past = module.add_metadata([ir.Constant(_I32, 1)])
-    offsets = [builder.add(place, _number(_LINE * i)) for i in range(_UNROLLED)]
+    vector = ir.VectorType(_I32, LINE // 4)
+    offsets = [builder.add(place, _number(LINE * i)) for i in range(_UNROLLED)]
     read = [_pointer(builder, builder.add(source, one), vector) for one in offsets]
     values = [builder.load(one, typ=vector, align=1) for one in read]
     for one, value in zip(offsets, values, strict=True):
-        written = builder.store(value, _pointer(builder, builder.add(target, one), vector), _LINE)
-        written.set_metadata("nontemporal", past)
+        _store_past(builder, value, _pointer(builder, builder.add(target, one), vector))
     place.add_incoming(builder.add(place, step), blocks[2])
     builder.branch(blocks[1])
     builder = ir.IRBuilder(blocks[3])
@@ -180,9 +184,10 @@ def _turn_function(module, bits, lanes, past):
                 rows[i | half] = builder.shuffle_vector(*pair, ir.Constant(picks, high))
         half //= 2
     for i, row in enumerate(rows):
-        stored = builder.store(row, place(target, target_step, i), align=_LINE if past else 1)
         if past:
-            stored.set_metadata("nontemporal", module.add_metadata([ir.Constant(_I32, 1)]))
+            _store_past(builder, row, place(target, target_step, i))
+        else:
+            builder.store(row, place(target, target_step, i), align=1)
     builder.ret_void()
     return function
 

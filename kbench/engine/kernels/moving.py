@@ -182,11 +182,16 @@ LANES = {1: 16, 2: 16, 4: 16, 8: 8}
 """Sides of the square that `move_tile` turns over, by the bytes of an element."""
 
 
+def _turns_lines(width: int) -> bool:
+    """Whether the rows of that square are whole lines, for words of `width` bytes."""
+    return LANES[width] * width == LINE
+
+
 def source(form: str, width: int) -> str:
     """The module that defines `run(params, first item, end item)` for words of `width` bytes."""
     text = HEAD.replace("TURN", _MORE.get(form, "")) + FORMS[form] + TAIL
-    if LANES[width] * width != LINE:
-        text = text.replace("turn_past_BITS", "turn_BITS")
+    if not _turns_lines(width):
+        text = text.replace(", turn_past_BITS", "").replace("turn_past_BITS", "turn_BITS")
     text = text.replace("LANES", str(LANES[width])).replace("BITS", str(8 * width))
     text = text.replace("WIDTH", str(width)).replace("WORD", f"uint{8 * width}")
     return text.replace("FORM", form)
@@ -269,7 +274,7 @@ class Move:
 
     def _long(self, rows: int, columns: int) -> bool:
         """Whether whole lines are most of what is written."""
-        if self.form == "tiles" and (rows < LONG or LANES[self.word] * self.word != LINE):
+        if self.form == "tiles" and (rows < LONG or not _turns_lines(self.word)):
             return False
         return columns >= LONG
 

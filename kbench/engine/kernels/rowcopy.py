@@ -14,6 +14,7 @@ import numpy as np
 
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.caches import LINE
 from kbench.engine.kernels.loops import drive
 from kbench.engine.kernels.moving import STREAM
 
@@ -21,7 +22,6 @@ Array = np.ndarray[Any, Any]
 Check = Callable[[], object]
 Call = Callable[..., None]
 
-LINE = 64  # bytes of a cache line
 AHEAD = 8  # rows that are asked for before they are needed: the tables are not in the caches
 BLOCK = 64  # bytes of a row from which on it moves as one block
 

@@ -5,10 +5,10 @@ Only what compiles imports this: it loads LLVM. `caches` says when it is worth w
 
 from __future__ import annotations
 
+from kbench.engine.kernels.caches import LINE
 from kbench.engine.kernels.compile import inline, intrinsic, ir, types
 from kbench.engine.kernels.primitives import peek_uint8, store_uint8
 
-LINE = 64
 _I64 = ir.IntType(64)
 _LINE = ir.VectorType(_I64, 8)
 
