@@ -34,7 +34,7 @@ class Running:
     @property
     def status(self) -> str:
         """How it ended: the kernel's word for it, or "interrupted"."""
-        reply = self.reply or {"status": "aborted"}
+        reply = {"status": "aborted"} if self.reply is None else self.reply
         status = str(reply.get("status"))
         stopped = reply.get("ename") == "KeyboardInterrupt" or status in ("aborted", "abort")
         return "interrupted" if stopped else status
