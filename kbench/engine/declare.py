@@ -16,7 +16,7 @@ from kbench.engine import config
 from kbench.engine.errors import ArgumentError, DtypeError, KbenchError
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Gradient, Op, apply, register
-from kbench.engine.operands import as_tensor, converted, known_value, tensors_of
+from kbench.engine.operands import as_tensor, converted, floats_alike, known_value, tensors_of
 from kbench.engine.spec import (
     Axis,
     Spec,
@@ -85,29 +85,36 @@ def elementwise(
         run = allocating(expr, names, boolean, check)
 
         def infer(*specs: Spec) -> Spec:
-            shape = specs[0].shape if len(specs) == 1 else broadcast(*[s.shape for s in specs])
+            shape = specs[0].shape
+            for spec in specs:
+                if spec.shape != shape and spec.shape:
+                    shape = broadcast(*[one.shape for one in specs])
+                    break
             result = "bool" if boolean else specs[-1].dtype
             known = result in ("int32", "int64")
             return Spec(shape, result, _elementwise_value(op, specs) if known else None)
 
-        name = function.__name__.lstrip("_")
+        name, count = function.__name__.lstrip("_"), len(names)
         op = register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
 
         @functools.wraps(function)
         def public(*operands: Operand, **keywords: Operand) -> Tensor:
             if keywords:
                 operands = _in_order(public, names, operands, keywords)
-            if len(operands) != len(names):
-                told = f"{len(names)} operand{'s' * (len(names) > 1)} ({', '.join(names)})"
+            if len(operands) != count:
+                told = f"{count} operand{'s' * (count > 1)} ({', '.join(names)})"
                 raise ArgumentError(f"takes {told}, got {len(operands)}")
-            tensors = tensors_of(*operands)
-            common, *others = [one.spec.dtype for one in tensors]
-            if others.count(common) == len(others) and dtype != "bool" and is_float(common):
-                return apply(op, *tensors)  # every other rule leaves floats
             if dtype == "bool":
+                tensors = tensors_of(*operands)
                 _need_bool(op, tensors)
                 return apply(op, *tensors)
-            wanted, _ = _result_dtype(dtype, functools.reduce(promote, others, common))
+            if floats_alike(operands):
+                return apply(op, *operands)  # every rule but that leaves floats
+            tensors = tensors_of(*operands)
+            if floats_alike(tensors):
+                return apply(op, *tensors)
+            common = functools.reduce(promote, [one.spec.dtype for one in tensors])
+            wanted, _ = _result_dtype(dtype, common)
             return apply(op, *[converted(one, wanted) for one in tensors])
 
         public.op = op  # type: ignore[attr-defined]

@@ -89,9 +89,10 @@ class Function:
             beside.refuse(f"store to variable {self._stores[0].target.name.split(':')[0]!r}")
         with self._lock:
             cancel.clear()
-            undo = [(one.target, one.target._array) for one in _early_stores(self)]
+            undo: list[tuple[Variable, Any]] = []
             try:
                 if self._before is not None:
+                    undo = [(one.target, one.target._array) for one in _early_stores(self)]
                     self._before.run(arrays)
                 bound = self.bound(arrays)
                 results = bound.run(arrays)
@@ -115,21 +116,23 @@ class Function:
         return plan
 
     def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
-        count = len(self.outputs)
+        results = results[: len(self.outputs)]
         if beside.looks():
-            return results[:count]
+            return results
         trace.calls.count += 1
         trace.calls.name = self.name
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
         if trace.fed and arrays:
             trace.fed.emit(list(zip(self.inputs, arrays, strict=True)))
-        for node, value in zip(self.outputs, results, strict=False):
+        for node, value in zip(self.outputs, results, strict=True):
             few = not is_csr(value) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
+        if not self._stores:
+            return results
         return [
-            value.copy() if self._stores and node in self._stores else value
-            for node, value in zip(self.outputs, results[:count], strict=True)
+            value.copy() if node in self._stores else value
+            for node, value in zip(self.outputs, results, strict=True)
         ]
 
 
@@ -260,13 +263,15 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     feeds = feeds_of(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
         return as_dense(node.held()) if node.is_sparse else node.get_value()
-    if not feeds and "_functions" not in node.__dict__:
+    if not feeds and node._functions is None:
         found = direct_value(node)
         if found is not None:
             return found
     _check_generation([node])
     keys = tuple(feeds)
-    compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
+    if node._functions is None:
+        node._functions = {}
+    compiled: dict[Any, Function] = node._functions
     signature = tuple(id(key) for key in keys)
     evaluator = compiled.get(signature)
     if evaluator is None:

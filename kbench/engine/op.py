@@ -112,8 +112,10 @@ def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
 def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
     specs = [one.spec for one in inputs]
-    if not op.sparse and True in [one.sparse for one in specs]:
-        _refuse_sparse(inputs)
+    if not op.sparse:
+        for spec in specs:
+            if spec.sparse:
+                _refuse_sparse(inputs)
     return Tensor(op, inputs, attrs, op.infer(*specs, **attrs), name)
 
 

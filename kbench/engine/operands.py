@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.refusal import numbers
 from kbench.engine.sparse import is_matrix
 from kbench.engine.spec import (
+    FLOATS,
     SMALL,
     Spec,
     dtype_name,
@@ -184,8 +185,25 @@ def tensors_of(*values: Operand) -> list[Tensor]:
     like: str | None = None
     for value in values:
         if isinstance(value, Tensor):
-            like = value.spec.dtype if like is None else promote(like, value.spec.dtype)
-    return [as_tensor(value, like=like) for value in values]
+            dtype = value.spec.dtype
+            like = dtype if like is None or like == dtype else promote(like, dtype)
+    return [
+        value if isinstance(value, Tensor) else as_tensor(value, like=like) for value in values
+    ]
+
+
+def floats_alike(values: Sequence[Operand]) -> bool:
+    """Whether all are tensors of one floating-point dtype, as most operands are."""
+    common = None
+    for value in values:
+        if not isinstance(value, Tensor):
+            return False
+        dtype = value.spec.dtype
+        if dtype != common:
+            if common is not None:
+                return False
+            common = dtype
+    return common in FLOATS
 
 
 def cast_array(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -68,6 +68,7 @@ class Tensor:
     __array_priority__ = 1000.0
     kind = "tensor"
     last: Last | None = None
+    _functions: dict[Any, Any] | None = None  # those that evaluate it, by what they are fed
     _phase_flag: bool | None = None
     _told_shape: tuple[Any, ...] | None = None
 

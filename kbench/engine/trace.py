@@ -15,7 +15,13 @@ from kbench.engine.signal import Signal
 ran = Signal("trace.ran")
 fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (tensor, array)
 keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
-_local = threading.local()
+
+
+class _Local(threading.local):
+    sinks: list[list[RunRecord]] | None = None  # the recordings of this thread
+
+
+_local = _Local()
 
 
 class Tally:
@@ -80,12 +86,12 @@ class RunRecord:
 
 def wanted() -> bool:
     """True when a run should be recorded."""
-    return (bool(ran) and not beside.looks()) or getattr(_local, "sinks", None) is not None
+    return _local.sinks is not None or (bool(ran) and not beside.looks())
 
 
 def publish(record: RunRecord) -> None:
     """Hand a finished record to the recordings of this thread and to every listener."""
-    for sink in getattr(_local, "sinks", None) or ():
+    for sink in _local.sinks or ():
         sink.append(record)
     ran.emit(record)
 
@@ -103,7 +109,7 @@ def record() -> Iterator[list[RunRecord]]:
     >>> len(runs)
     1
     """
-    before = getattr(_local, "sinks", None)
+    before = _local.sinks
     runs: list[RunRecord] = []
     _local.sinks = [*(before or []), runs]
     try:

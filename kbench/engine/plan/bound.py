@@ -53,6 +53,10 @@ class BoundPlan:
         self._commit = Commit(self.chosen[-late:], items, stored) if late else None
         steps = [(one.writes, one.reads) for one in self.chosen]
         self.layout: Layout = lay_out(items, steps, roots)
+        self._escaping = [
+            (slot, items[slot].shape, np.dtype(items[slot].spec.dtype))
+            for slot in self.layout.escaping
+        ]
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Values = [item.value for item in items]
         self._variables = [
@@ -115,10 +119,9 @@ class BoundPlan:
         if self._kept is None and self.targets and self.layout.arena_bytes <= TRAINING_ARENA:
             self._keep_arena()
         buffers = self._kept.copy() if self._kept is not None else self._arena_buffers()
-        for slot in self.layout.escaping:
+        for slot, shape, dtype in self._escaping:
             if slot not in late:
-                item = self.items[slot]
-                buffers[slot] = pool.take(item.shape, item.spec.dtype)
+                buffers[slot] = pool.take(shape, dtype)
         return buffers
 
     def _keep_arena(self) -> None:

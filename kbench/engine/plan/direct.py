@@ -30,7 +30,7 @@ def direct_value(root: Tensor) -> np.ndarray | None:
         return None
     try:
         with np.errstate(all="ignore"), store_lock:  # no update of variables in between
-            value = _Walk().value(root, 0)
+            value = _Walk().value(root, 0) if root.inputs else _held(root)
     except Exception:
         return None
     if root.op.kind == "view":
@@ -47,30 +47,35 @@ class _NeedsPlan(Exception):
 class _Walk:
     """One evaluation: the values found so far, by node."""
 
+    __slots__ = ("found", "generation", "most")
+
     def __init__(self) -> None:
         self.most, self.generation = config.least(MOST_ELEMENTS), session.generation()
         self.found: dict[int, np.ndarray] = {}
 
     def value(self, node: Tensor, depth: int) -> np.ndarray:
-        if not node.inputs:
-            return _held(node)
+        """The value of a node that has inputs and was not found yet."""
         found = self.found
-        value = found.get(id(node))
-        if value is None:
-            spec, op = node.spec, node.op
-            shape = spec.shape
-            if (
-                spec.sparse
-                or node.generation != self.generation
-                or depth + len(found) >= MOST_NODES
-                or node.controls
-                or not _is_plain(op)
-                or None in shape
-                or math.prod(shape) >= self.most  # type: ignore[arg-type]
-            ):
-                raise _NeedsPlan
-            arrays = [self.value(one, depth + 1) for one in node.inputs]
-            value = found[id(node)] = _computed(node, arrays)
+        spec, op = node.spec, node.op
+        shape = spec.shape
+        if (
+            spec.sparse
+            or node.generation != self.generation
+            or depth + len(found) >= MOST_NODES
+            or node.controls
+            or not _is_plain(op)
+            or None in shape
+            or math.prod(shape) >= self.most  # type: ignore[arg-type]
+        ):
+            raise _NeedsPlan
+        arrays = []
+        for one in node.inputs:
+            if one.inputs:
+                array = found.get(id(one))
+                arrays.append(self.value(one, depth + 1) if array is None else array)
+            else:
+                arrays.append(_held(one))
+        value = found[id(node)] = _computed(node, arrays)
         return value
 
 
