@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import time
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,17 @@ from kbench.engine.kernels.pool_source import FIELDS
 
 SHARES_PER_THREAD = 2
 """A thread claims this part of its even share of what is left."""
+WATCH = 200e-6
+"""Seconds for which an idle thread looks for new work before it sleeps."""
+TRIED = 1000
+"""Looks by which it is found out how long one takes."""
 
 _SIGNALS = {"LOCK": "mutex_lock", "UNLOCK": "mutex_unlock", "WAIT": "cond_wait"}
 _AREAS = {"MUTEX": "mutex_init", "WORK": "cond_init", "DONE": "cond_init"}
 
 
 class Pool:
-    """The threads beside the calling one. They wait without using the processor.
+    """The threads beside the calling one. After a moment they wait without using the processor.
 
     They are started by the interpreter but never come back to it, so they need not its lock; and
     what they use is never freed, so they may outlive it.
@@ -45,16 +50,30 @@ class Pool:
             if getattr(library, f"pthread_{name}")(area, None):
                 raise OSError("no locks for threads")
         self._attend = _function(module.attend, 1)
-        self._lead = _function(module.lead, 7)
-        self._helpers = 0
+        self._lead = _function(module.lead, 8)
+        self._idle = _function(module.idle, 2)
+        self._helpers = self._looks = 0
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
         """Run a kernel on `count` threads; only ever called under the lock of `threads`."""
+        if not self._helpers:
+            self._looks = self._looks_of(WATCH)
         while self._helpers < count - 1:
             _thread.start_new_thread(self._attend, (self._block,))
             self._helpers += 1
         share = count * SHARES_PER_THREAD
-        self._lead(self._block, address, params, start, stop, count - 1, share)
+        looks = self._looks if threads.left_by_compilers() is None else 0
+        self._lead(self._block, address, params, start, stop, count - 1, share, looks)
+
+    def _looks_of(self, seconds: float) -> int:
+        """How often a thread can look for work in that time, which differs from one processor to
+        another by a factor of ten."""
+        times = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            self._idle(self._block, TRIED)
+            times.append(time.perf_counter() - begun)
+        return int(TRIED * seconds / min(times))
 
 
 def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:

@@ -5,6 +5,10 @@ whoever is awake claims the next few items, until none are left. So a thread who
 something else delays nobody: the others take what it does not. Claims are large at first and small
 at the end.
 
+A thread that finds nothing more to do looks for new work for a moment before it sleeps, since waking
+one takes some 40 microseconds. When nothing came several times in a row, it does so only now and
+then: it is a guest on a core that others may need.
+
 Others take part only between two moments: when the leader opens the work, and when it has found
 nothing left to claim, closes it, and waits for those inside to finish what they have claimed. Each
 thread counts itself in before it looks whether the work is open, so that a leader who sees nobody
@@ -19,7 +23,7 @@ from __future__ import annotations
 FIELDS = {
     # Each of the first five has a cache line of its own: all threads write to them.
     "OPEN": 0, "INSIDE": 8, "NEXT": 16, "SEATS": 24, "TURN": 32, "RESTING": 40,
-    "STOP": 48, "ADDRESS": 49, "PARAMS": 50, "SHARE": 51,
+    "STOP": 48, "ADDRESS": 49, "PARAMS": 50, "SHARE": 51, "LOOKS": 52,
     "LOCK": 56, "UNLOCK": 57, "WAIT": 58, "SIGNAL": 59,
     "MUTEX": 64, "WORK": 80, "DONE": 96,
 }  # fmt: skip
@@ -28,7 +32,10 @@ FIELDS = {
 WORDS = 128
 
 PATIENCE = 2000
-"""Looks at whether the others are done before the leader sleeps: about 50 microseconds."""
+"""Looks at whether the others are done before the leader sleeps: 20 to 90 microseconds."""
+
+HOPE, EVERY = 8, 16
+"""Waits in vain in a row after which a thread looks for work only in one wait of so many."""
 
 _BODY = '''"""Threads that share the items of range kernels."""
 from kbench.engine.kernels.atomics import atomic_add, atomic_get, atomic_set, call_1, call_2, pause
@@ -69,22 +76,43 @@ def take_part(pool):
         call_1(field(pool, UNLOCK), pool + 8 * MUTEX)
 
 
+@inline
+def look_for(pool, seen, looks):
+    for _ in range(looks):
+        if atomic_get(pool, TURN) != seen:
+            return True
+        pause()
+    return False
+
+
+@entry(2)
+def idle(pool, looks):
+    look_for(pool, atomic_get(pool, TURN), looks)
+
+
 @entry(1)
 def attend(pool):
     mutex = pool + 8 * MUTEX
-    seen = 0
+    seen, hope, waits = 0, 0, 0
     while True:
-        call_1(field(pool, LOCK), mutex)
-        while atomic_get(pool, TURN) == seen:
-            call_2(field(pool, WAIT), pool + 8 * WORK, mutex)
+        waits += 1
+        hope -= 1
+        looks = field(pool, LOOKS) if hope > 0 or waits % EVERY == 0 else 0
+        if look_for(pool, seen, looks):
+            hope = HOPE
+        else:
+            call_1(field(pool, LOCK), mutex)
+            while atomic_get(pool, TURN) == seen:
+                call_2(field(pool, WAIT), pool + 8 * WORK, mutex)
+            call_1(field(pool, UNLOCK), mutex)
         seen = atomic_get(pool, TURN)
-        call_1(field(pool, UNLOCK), mutex)
         take_part(pool)
 
 
-@entry(7)
-def lead(pool, address, params, start, stop, seats, share):
+@entry(8)
+def lead(pool, address, params, start, stop, seats, share, looks):
     mutex = pool + 8 * MUTEX
+    store_int64(pool, LOOKS, looks)
     store_int64(pool, ADDRESS, address)
     store_int64(pool, PARAMS, params)
     store_int64(pool, STOP, stop)
@@ -114,7 +142,7 @@ def lead(pool, address, params, start, stop, seats, share):
 
 def source() -> str:
     """The source, with its numbers."""
-    numbers = {**FIELDS, "PATIENCE": PATIENCE}
+    numbers = {**FIELDS, "PATIENCE": PATIENCE, "HOPE": HOPE, "EVERY": EVERY}
     head = "\n".join(f"{name} = {value}" for name, value in numbers.items())
     opening, _, rest = _BODY.partition("\n\n\n")
     return f"{opening}\n\n{head}\n\n\n{rest}"
