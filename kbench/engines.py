@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.engine import config, folders
+from kbench.engine.environment import env
 from kbench.engine.errors import EngineError
 
 NEEDED = ("placeholder", "variable", "function")
@@ -52,7 +53,7 @@ class Choice:
 
 def choose(fields: Mapping[str, Any]) -> Choice:
     """The engine that the environment or keras.json, whose `fields` these are, asks for."""
-    named = (config.env("KERAS_BACKEND") or "").strip()
+    named = (env("KERAS_BACKEND") or "").strip()
     if named:
         return Choice(named, "KERAS_BACKEND")
     written = fields.get("backend", "")

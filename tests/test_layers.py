@@ -122,7 +122,7 @@ def _names(tree: ast.AST) -> set[str]:
 # command line asks what the terminal is, the launch of a kernel hands the environment on, a
 # screenshot has its kernel compile at once.
 ENVIRONMENT = {
-    "engine/config.py",
+    "engine/environment.py",
     "engine/kernels/store.py",
     "engine/threads.py",
     "cli_base.py",
@@ -133,7 +133,7 @@ ENVIRONMENT = {
 }
 
 
-def test_only_config_reads_the_environment():
+def test_few_places_read_the_environment():
     readers = {
         str(path.relative_to(PACKAGE))
         for path in SOURCES

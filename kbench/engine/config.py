@@ -7,7 +7,6 @@ Later wins: defaults; keras.json (see `keras_file.py`); environment; setters. Ev
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside
+from kbench.engine.environment import env, usual_threads
 from kbench.engine.errors import ArgumentError
 from kbench.engine.refusal import numbers
 from kbench.engine.signal import Signal
@@ -33,11 +33,6 @@ _values: dict[str, Any] = {
     "num_threads": 0,
     "exact": None,
 }
-
-
-def env(name: str) -> str | None:
-    """An environment variable, None when unset or empty."""
-    return os.environ.get(name) or None
 
 
 def _store(name: str, value: Any) -> None:
@@ -252,21 +247,14 @@ def num_threads() -> int:
     """Threads that parallel kernels use.
 
     Returns:
-        What `set_num_threads` set, or KBENCH_NUM_THREADS, or else the number of cores.
+        What `set_num_threads` set, or KBENCH_NUM_THREADS, or else the number of cores, as they
+        were when first asked for.
     Source: kbench's own.
 
     >>> K.num_threads() >= 1
     True
     """
-    if _values["num_threads"]:
-        return int(_values["num_threads"])
-    asked = env("KBENCH_NUM_THREADS")
-    if asked is not None and asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return int(_values["num_threads"]) or usual_threads()
 
 
 def set_num_threads(count: int) -> None:
@@ -287,18 +275,22 @@ def set_num_threads(count: int) -> None:
     _store("num_threads", int(count))
 
 
-_here = threading.local()
+class _Here(threading.local):
+    kernels: bool | None = None
+
+
+_here = _Here()
 
 
 def kernels_here(wanted: bool | None) -> bool | None:
     """Let this thread use compiled kernels or not, None as the engine does; returns what was."""
-    before, _here.kernels = getattr(_here, "kernels", None), wanted
+    before, _here.kernels = _here.kernels, wanted
     return before
 
 
 def jit_mode() -> str:
     """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
-    wanted = getattr(_here, "kernels", None)
+    wanted = _here.kernels
     if wanted is False or (wanted is None and _engine == "numpy"):
         return "off"
     mode = (env("KBENCH_JIT") or "auto").lower()

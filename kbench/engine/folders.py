@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.config import env
+from kbench.engine.environment import env
 
 
 def cache_dir() -> Path:

@@ -187,9 +187,7 @@ def tensors_of(*values: Operand) -> list[Tensor]:
         if isinstance(value, Tensor):
             dtype = value.spec.dtype
             like = dtype if like is None or like == dtype else promote(like, dtype)
-    return [
-        value if isinstance(value, Tensor) else as_tensor(value, like=like) for value in values
-    ]
+    return [value if isinstance(value, Tensor) else as_tensor(value, like=like) for value in values]
 
 
 def floats_alike(values: Sequence[Operand]) -> bool:

@@ -8,10 +8,14 @@ imported NumPy first, `blas_spins` says so and `limit_blas` is the remedy.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
+
+from kbench.engine import environment
 
 PARALLEL_FROM = 100_000
 """Elements below which waking the other threads costs more than it gives."""
@@ -49,9 +53,14 @@ if hasattr(os, "register_at_fork"):
 
 def count() -> int:
     """Threads that a parallel call may use now: the setting, or 1 in a forked child."""
+    return 1 if _forked else _setting()()
+
+
+@functools.cache
+def _setting() -> Callable[[], int]:
     from kbench.engine import config
 
-    return 1 if _forked else config.num_threads()
+    return config.num_threads
 
 
 def count_compilers(change: int) -> None:
@@ -64,9 +73,7 @@ def left_by_compilers() -> int | None:
     """Cores that our own compilers leave to computing, at least one; None while none compiles."""
     if _compilers == 0:
         return None
-    usable = getattr(os, "sched_getaffinity", None)
-    cores = len(usable(0)) if usable else os.cpu_count() or 1
-    return max(1, cores - _compilers)
+    return max(1, environment.cores() - _compilers)
 
 
 def blas_spins() -> bool:

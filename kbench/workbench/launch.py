@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from kbench.engine import config
+from kbench.engine.environment import env
 
 Ended = Callable[["KernelProcess", int | None], object]
 EXTENSION = "kbench.workbench.kernel"
@@ -143,7 +143,7 @@ class KernelProcess:
 
 def _runtime_folder() -> Path:
     """A new folder that only this user may enter, short enough to hold sockets."""
-    for base in (config.env("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+    for base in (env("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 30 and os.access(base, os.W_OK):
             _remove_orphans(Path(base))
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 Ints = tuple[int, ...]
 
 FLOATS = ("float32", "float64")
-LEAST = 1 << 24
-"""Operations below which BLAS on one thread, so without any pool, is as fast."""
+LEAST = 1 << 21
+"""Operations below which BLAS, which is called more quickly, is as fast."""
 EACH = 1 << 19
 """Operations of one of many products below which BLAS, called for each, is as fast."""
 
@@ -50,7 +50,7 @@ always packed, unless each is read only once or twice; those of the right operan
 for every tile, at a multiple of half of it."""
 SHARE = 4
 """Jobs for each thread, so that one that is late takes fewer."""
-WORTH = 4_000_000
+WORTH = 1_500_000
 """Floating-point operations that are worth another thread."""
 STACKED = 1 << 26
 """Operations of one product up to which many products are one piece."""

@@ -5,9 +5,9 @@ whoever is awake claims the next few items, until none are left. So a thread who
 something else delays nobody: the others take what it does not. Claims are large at first and small
 at the end.
 
-A thread that finds nothing more to do looks for new work for a moment before it sleeps, since waking
-one takes some 40 microseconds. When nothing came several times in a row, it does so only now and
-then: it is a guest on a core that others may need.
+A thread that finds nothing more to do looks for new work for a moment before it sleeps, since
+waking one takes some 40 microseconds. When nothing came several times in a row, it does so only now
+and then: it is a guest on a core that others may need.
 
 Others take part only between two moments: when the leader opens the work, and when it has found
 nothing left to claim, closes it, and waits for those inside to finish what they have claimed. Each

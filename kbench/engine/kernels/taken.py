@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import threading
 
-_here = threading.local()
+
+class _Here(threading.local):
+    form: str | None = None
+
+
+_here = _Here()
 
 
 def note(form: str) -> None:
@@ -14,5 +19,5 @@ def note(form: str) -> None:
 
 def noted() -> str | None:
     """What was noted since this thread last asked."""
-    form, _here.form = getattr(_here, "form", None), None
+    form, _here.form = _here.form, None
     return form

@@ -88,7 +88,7 @@ def facts(screen: MainScreen) -> list[str]:
 
 
 def _terminal(screen: MainScreen) -> list[str]:
-    from kbench.engine.config import env
+    from kbench.engine.environment import env
 
     bench, size = screen.bench, screen.size
     layout = screen.layout_now.kind if screen.layout_now else "-"
