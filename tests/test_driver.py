@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -70,6 +71,40 @@ def test_threads_that_come_late_disturb_nothing(items, count, repeats):
 
 def test_many_short_runs_in_a_row(pools):
     assert (_count(pools["own"], 129, 4, repeats=20_000) == 20_000).all()
+
+
+def test_idle_threads_soon_use_no_processor(pools):
+    """They look for new work for a moment only; not at all where a compiler needs the cores."""
+    for _ in range(20):
+        _count(pools["own"], 1000, 4, repeats=3)
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.1
+
+
+@pytest.mark.parametrize("looks", [0, 1, 1000])
+def test_threads_that_look_longer_or_not_at_all(pools, monkeypatch, looks):
+    pool = pools["own"]
+    _count(pool, 10, 4)
+    monkeypatch.setattr(pool, "_looks", looks)
+    for pause in (0, 0.0001, 0.002):
+        x = np.zeros(257, np.int64)
+        for _ in range(100):
+            x += _count(pool, 257, 4)
+            time.sleep(pause)
+        np.testing.assert_array_equal(x, 100)
+
+
+def test_looks_fill_a_moment(pools):
+    pool = pools["own"]
+    looks = pool._looks_of(driver.WATCH)
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        pool._idle(pool._block, looks)
+        times.append(time.perf_counter() - begun)
+    assert driver.WATCH / 3 < min(times) < driver.WATCH * 3
 
 
 def test_fewer_threads_than_before(pools):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,17 +40,31 @@ def threads():
     K.set_num_threads(before)
 
 
-@pytest.fixture
-def small_cuts(monkeypatch: pytest.MonkeyPatch):
-    """Pieces, jobs and strips so small that every cut is met."""
-    for name, value in {
-        "DEEP": 32, "WIDE": 64, "LONG": 64, "STACKED": 1 << 13, "WORTH": 1 << 10, "NEAR": 0,
-        "CLOSE": 0, "FEW": 0, "TALL": 2, "MOST": 3,
-    }.items():  # fmt: skip
+SMALL = {
+    "DEEP": 32, "WIDE": 64, "LONG": 64, "STACKED": 1 << 13, "WORTH": 1 << 10, "NEAR": 0,
+    "CLOSE": 0, "FEW": 0, "TALL": 2, "MOST": 3, "READ": 0,
+}  # fmt: skip
+ACROSS = {**SMALL, "NEAR": 1 << 30, "WIDE": 1 << 10}
+
+
+def _with_cuts(cuts: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in cuts.items():
         monkeypatch.setattr(gemm_plan, name, value)
     gemm._planned.cache_clear()
     yield
     gemm._planned.cache_clear()
+
+
+@pytest.fixture
+def small_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pieces, jobs and strips so small that every cut is met."""
+    yield from _with_cuts(SMALL, monkeypatch)
+
+
+@pytest.fixture
+def across_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same, and jobs of all rows wherever a left operand is read in place."""
+    yield from _with_cuts(ACROSS, monkeypatch)
 
 
 def product(x: np.ndarray, y: np.ndarray, **rest: Any) -> np.ndarray:
@@ -110,8 +125,11 @@ def test_sizes(size: tuple[int, int, int], dtype: str) -> None:
 @pytest.mark.parametrize("dtype", gemm_plan.FLOATS)
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.usefixtures("small_cuts")
-def test_every_cut(size: tuple[int, int, int], count: int, dtype: str, threads: Any) -> None:
+@pytest.mark.parametrize("cuts", ["small", "across"])
+def test_every_cut(
+    size: tuple[int, int, int], count: int, dtype: str, cuts: str, threads: Any, request: Any
+) -> None:
+    request.getfixturevalue(f"{cuts}_cuts")
     threads(count)
     rows, columns, depth = size
     for way in ("plain", "turned", "spread"):
@@ -275,6 +293,19 @@ def test_threads_have_equal_numbers_of_jobs(side: int, workers: int, dtype: str)
             assert jobs % workers in (0, workers - 1)  # the last block may be left over
 
 
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_few_rows_are_cut_into_columns_alone(workers: int) -> None:
+    """So that what one thread packs no other reads; the result is cut once, and wholly."""
+    tile = gemm_plan.Tile(16, 14, 4)
+    sizes = gemm_plan.Sizes(1, 128, 512, 512, 2048, 4, 2048, 4, 2048)
+    (piece,) = gemm_plan.cut(sizes, tile, workers, False)
+    fields = piece.fields
+    assert (fields["own"], fields["packs"], fields["blocks"]) == (1, 0, 1)
+    assert piece.jobs == fields["groups"] >= 2 * workers
+    assert (fields["groups"] - 1) * fields["group"] < 16 <= fields["groups"] * fields["group"]
+    assert piece.area_bytes >= fields["b_at"] + fields["group"] * 32 * fields["deep"] * 4
+
+
 @pytest.mark.parametrize("dtype", gemm_plan.FLOATS)
 @pytest.mark.parametrize("second", [1 << 18, 1 << 19, 1 << 20, 1 << 21])
 def test_strips_fit_the_second_cache(second: int, dtype: str, monkeypatch: Any) -> None:
@@ -316,14 +347,14 @@ def run(params, start, stop):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("cuts", ["usual", "small"])
+@pytest.mark.parametrize("cuts", ["usual", "small", "across"])
 @pytest.mark.parametrize("size", [(90, 50, 200), (20, 300, 10), (3, 5, 0), (400, 400, 300)])
 def test_rows_after(size: Any, cuts: str, count: int, threads: Any, request: Any) -> None:
     """Every row is met once, when it is finished."""
     from kbench.engine.kernels.background import service
 
-    if cuts == "small":
-        request.getfixturevalue("small_cuts")
+    if cuts != "usual":
+        request.getfixturevalue(f"{cuts}_cuts")
     threads(count)
     job = service.submit("test_rows_after", lambda: ROWS_AFTER)
     assert job is not None and job.state == "ready"

@@ -19,10 +19,12 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import registry
 from numba.core.ccallback import _CFuncCompiler
+from numba.core.cgutils import alloca_once
 from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = [
     "Entry",
+    "alloca_once",
     "any_order",
     "entry",
     "exact_inline",

@@ -20,14 +20,14 @@ _two = tiles("DTYPE", LANES, ROWS, 2)
 _one = tiles("DTYPE", LANES, ROWS, 1)
 
 
-@entry(13)
-def wide(m, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add):
-    _two(m, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add)
+@entry(2)
+def wide(m, block):
+    _two(m, block)
 
 
-@entry(13)
-def narrow(m, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add):
-    _one(m, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add)
+@entry(2)
+def narrow(m, block):
+    _one(m, block)
 '''
 
 PACK_FIELDS = ("packed", "kernel", "places", "taps", "rows", "columns", "row_step", "column_step",

@@ -11,14 +11,16 @@ Only what compiles imports this: it loads LLVM.
 
 from __future__ import annotations
 
-from kbench.engine.kernels.compile import intrinsic, ir, target_features, types
+from kbench.engine.kernels.compile import alloca_once, intrinsic, ir, target_features, types
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
 ARGUMENTS = 12
-"""A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes."""
+"""A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes. They
+are handed on as the address of a block: copied from one call's stack to the next, several at a
+time, they would wait until all that was stored before them, one by one, has left the core."""
 AHEAD = 32
 """Rows of B that are asked for before they are needed: the second cache is slow for some."""
 TOGETHER = 4
@@ -148,16 +150,16 @@ class _Tile(Emitter):
     """One tile: `rows` times `vectors` accumulators."""
 
     def __init__(self, module, dtype, lanes, rows, vectors, name) -> None:
-        super().__init__(module, dtype, lanes, name, ARGUMENTS)
+        super().__init__(module, dtype, lanes, name, 1)
         self.rows, self.vectors = rows, vectors
         self.cells = [(m, v) for m in range(rows) for v in range(vectors)]
         self.nothing = dict.fromkeys(self.cells, self.zero)
 
     def emit(self):
-        a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
-            self.function.args
-        )
         entry, build = self.block("entry")
+        a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
+            self.integer(build, self.function.args[0], 8 * i) for i in range(ARGUMENTS)
+        )
         masks = self.masks(build, columns, self.vectors)
         # Were the addresses of the rows known to be steps apart, each would be made of the one
         # before: a chain of sums through all rows, as long as their products take.
@@ -274,7 +276,7 @@ def tiles(dtype, lanes, most, vectors):
     """An operation that calls the tile of a number of rows, 1 to `most`, known only at run time."""
 
     @intrinsic
-    def tile(typing, rows, a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, n, add):
+    def tile(typing, rows, block):
         def codegen(context, builder, signature, arguments):
             module, after = builder.module, builder.append_basic_block("after")
             choice = builder.switch(arguments[0], after)
@@ -291,7 +293,7 @@ def tiles(dtype, lanes, most, vectors):
             builder.position_at_end(after)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * (ARGUMENTS + 1)), codegen
+        return types.void(types.intp, types.intp), codegen
 
     return tile
 
@@ -302,8 +304,13 @@ def call_tile(typing, address, rows, a, table, taps, depth, step_m, step_k, b, s
     """Call a switch of tiles by its address."""
 
     def codegen(context, builder, signature, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [_I64] * (ARGUMENTS + 1))
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        block = alloca_once(builder, ir.ArrayType(_I64, ARGUMENTS))
+        address = builder.ptrtoint(block, _I64)
+        for i, value in enumerate(arguments[2:]):
+            place = builder.add(address, number(8 * i))
+            builder.store(value, builder.inttoptr(place, _I64.as_pointer()))
+        kind = ir.FunctionType(ir.VoidType(), [_I64, _I64])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1], address])
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * (ARGUMENTS + 2)), codegen

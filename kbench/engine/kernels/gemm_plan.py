@@ -44,6 +44,8 @@ FEW = 256
 """Rows up to which the right operand is read in place: packing costs more than it gives."""
 CLOSE = 1 << 20
 """Bytes of an operand up to which it is read in place however often."""
+READ = 4
+"""Panels for which a left operand whose columns lie together is read in place."""
 PAGE = 4096
 """Rows that are a multiple of this apart share so few places in the first cache that they are
 always packed, unless each is read only once or twice; those of the right operand, which are read
@@ -158,8 +160,8 @@ def _widest(tile: Tile) -> int:
     return max(2 * tile.lanes, min(WIDE, columns // (2 * tile.lanes) * 2 * tile.lanes))
 
 
-def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, across: Ints, along: Ints) -> Piece:
-    column, columns = across
+def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, wide: Ints, along: Ints) -> Piece:
+    column, columns = wide
     start, depth = along
     double = 2 * tile.lanes
     panels = -(-columns // double)
@@ -167,15 +169,21 @@ def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, across: Ints, al
     deep = padded(-(-depth // deeps), tile.lanes)
     work = 2 * sizes.rows * columns * depth
     workers = max(1, min(threads, sizes.stacks * work // WORTH))
-    own = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
+    alone = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
     in_place = columns // double if _b_in_place(sizes, tile) else 0
-    jobs = _jobs(sizes, tile, panels, workers, own, whole)
+    across = not alone and _splits_columns(sizes, tile, panels, workers, deep, whole, in_place)
+    own = alone or across
+    if across:
+        jobs = _column_jobs(sizes, panels, workers)
+    else:
+        jobs = _jobs(sizes, tile, panels, workers, alone, whole)
     near = deep * jobs["group"] * double * tile.size <= NEAR
     chunk = min(jobs["block"], tile.most if near else TALL * tile.most)
     bundle = max(1, min(8, (panels - in_place) * deeps // (SHARE * workers)))
     bundles = -(-(panels - in_place) // bundle)
     packs = 0 if own else sizes.stacks * deeps * bundles
     line = padded(columns, tile.lanes) - in_place * double
+    own_line = min(line, jobs["group"] * double)
     strips = (-(-chunk // tile.most) + 1) * tile.tall * deep * tile.size
     fields = {
         "rows": sizes.rows, "columns": columns, "depth": depth, "deep": deep, "add": start,
@@ -196,17 +204,19 @@ def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, across: Ints, al
         job_work=-(-sizes.stacks * work // count),
         workers=workers,
         packed_bytes=0 if own else sizes.stacks * depth * line * tile.size,
-        area_bytes=padded(fields["b_at"] + own * deep * line * tile.size, 64) + 64,
+        area_bytes=padded(fields["b_at"] + own * deep * own_line * tile.size, 64) + 64,
         finishes=start + depth == sizes.depth and fields["group"] * double >= sizes.columns,
     )
 
 
 def _a_in_place(sizes: Sizes, tile: Tile) -> bool:
-    """Whether the left operand is read where it is: its rows, or its columns if they are near."""
+    """Whether the left operand is read where it is: its rows, or its columns if they are near and
+    read for few panels."""
     row, depth = abs(sizes.a_row), abs(sizes.a_depth)
     if sizes.a_depth == tile.size:
         return row % PAGE != 0
-    return row == tile.size and depth % PAGE != 0 and sizes.depth * depth <= CLOSE
+    near = depth % PAGE != 0 and sizes.depth * depth <= CLOSE
+    return row == tile.size and near and sizes.columns <= READ * 2 * tile.lanes
 
 
 def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
@@ -217,6 +227,25 @@ def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
         return True
     step = abs(sizes.b_depth)
     return step % (PAGE // 2) != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
+
+
+def _splits_columns(
+    sizes: Sizes, tile: Tile, panels: int, workers: int, deep: int, whole: bool, in_place: int
+) -> bool:
+    """Whether each job has all rows and some columns, whose part of the right operand it packs.
+
+    Then no thread reads what another has just written, which takes longer than to read it from
+    behind the caches; but each reads all of the left operand, which must stay in its second cache.
+    """
+    if sizes.stacks > 1 or panels < 2 * workers or not _a_in_place(sizes, tile):
+        return False
+    return sizes.rows * deep * tile.size <= NEAR and not (whole and in_place)
+
+
+def _column_jobs(sizes: Sizes, panels: int, workers: int) -> dict[str, int]:
+    """The jobs of one product that is cut into groups of panels alone."""
+    group = -(-panels // min(panels, 2 * workers))
+    return {"blocks": 1, "block": sizes.rows, "groups": -(-panels // group), "group": group}
 
 
 def _jobs(

@@ -65,6 +65,9 @@ from kbench.engine.kernels.gemm_machine import claim, count_of
 from kbench.engine.kernels.toolkit import call_range, field, peek_int64, range_kernel
 
 
+SWEEP = 16
+
+
 @range_kernel
 def run(params, start, stop):
 FIELDS
@@ -105,17 +108,20 @@ FIELDS
         to = out + peek_int64(places, 3 * stack + 2)
         left = a + peek_int64(places, 3 * stack + 3)
         right = b + peek_int64(places, 3 * stack + 4)
+        packed0 = max(b_direct, panel0) if own != 0 else b_direct
         for k0 in range(0, depth, deep):
             kc = min(deep, depth - k0)
             more = ADD if add + k0 > 0 else 0
             matrix = packed + (stack * depth + k0) * padded * SIZE
             if own != 0:
                 matrix = area + b_at
-                for f in range(b_direct, panels):
-                    count = min(double, columns - f * double)
-                    call_7(panel, matrix + (f - b_direct) * double * kc * SIZE,
-                           right + k0 * b_depth + f * double * b_column, kc, count,
-                           b_depth, b_column, double if count > lanes else lanes)
+                for k in range(0, kc, SWEEP):
+                    for f in range(packed0, panel1):
+                        count = min(double, columns - f * double)
+                        line = double if count > lanes else lanes
+                        call_7(panel, matrix + (f - packed0) * double * kc * SIZE + k * line * SIZE,
+                               right + (k0 + k) * b_depth + f * double * b_column,
+                               min(SWEEP, kc - k), count, b_depth, b_column, line)
             for chunk0 in range(row0, row1, chunk):
                 chunk1 = min(chunk0 + chunk, row1)
                 tiles = (chunk1 - chunk0 + most - 1) // most
@@ -138,7 +144,7 @@ FIELDS
                         strip = right + k0 * b_depth + f * double * SIZE
                         step = b_depth
                     else:
-                        strip = matrix + (f - b_direct) * double * kc * SIZE
+                        strip = matrix + (f - packed0) * double * kc * SIZE
                         step = line * SIZE
                     row = chunk0
                     source = area

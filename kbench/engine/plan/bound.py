@@ -49,7 +49,9 @@ class BoundPlan:
         self.roots = roots
         self.targets = list(targets)
         stored = dict(zip(roots[len(roots) - len(targets) :], targets, strict=True))
-        self.chosen, late = put_last(choose_steps(items, needed, roots), items, roots, stored)
+        self.chosen, late = put_last(
+            choose_steps(items, needed, roots, stored), items, roots, stored
+        )
         self._commit = Commit(self.chosen[-late:], items, stored) if late else None
         steps = [(one.writes, one.reads) for one in self.chosen]
         self.layout: Layout = lay_out(items, steps, roots)

@@ -40,9 +40,10 @@ _ALONE = _held_by_pool_alone()
 
 
 def _references(holder: Any) -> tuple[int, int]:
+    """How often an array and the memory that it is a view of are referred to."""
     array = holder._array
     block = array.base
-    return sys.getrefcount(array), sys.getrefcount(block)
+    return sys.getrefcount(array), 0 if block is None else sys.getrefcount(block)
 
 
 def _held_alone() -> tuple[int, int]:
@@ -51,6 +52,7 @@ def _held_alone() -> tuple[int, int]:
 
 
 _HELD = _held_alone()
+_HELD_SMALL = _references(_Holder(np.empty(8, np.uint8).view()))
 
 
 class Pool:
@@ -97,8 +99,17 @@ class Pool:
             blocks[:] = used
 
     def held_alone(self, holder: Any) -> bool:
-        """Whether `holder._array` lies in a block of the pool that nobody else looks at."""
-        block = holder._array.base
+        """Whether nobody else looks at the memory of `holder._array`, which `take` gave."""
+        array = holder._array
+        block = array.base
+        if array.nbytes < SMALL:
+            own = array if block is None else block
+            if type(own) is not np.ndarray or not (own.flags.owndata and own.flags.writeable):
+                return False
+            del array, own, block
+            arrays, blocks = _references(holder)
+            return arrays <= _HELD_SMALL[0] and blocks <= _HELD_SMALL[1]
+        del array
         with self._lock:
             if not any(one is block for one in self._blocks.get(getattr(block, "nbytes", -1), ())):
                 return False

@@ -86,6 +86,7 @@ class FinishStep:
         self.program = loops.Program(inputs, statements, step.outputs)
         self.binding = Binding(self.program, self.dims)
         self.together = False
+        self.kernel: loops.Kernel | None = None
 
     def chosen(self, items: Sequence[Item]) -> Chosen:
         """The step, with its description."""
@@ -107,7 +108,9 @@ class FinishStep:
         operands = [v[one] for one in self.item.inputs]
         on = config.jit_mode() != "off"
         multiply = self.native.find() if on else None
-        kernel = loops.request(self.program) if on else None
+        if on and self.kernel is None:
+            self.kernel = loops.request(self.program)
+        kernel = self.kernel if on else None
         self.together = multiply is not None and kernel is not None
         if multiply is None or kernel is None:
             self._apart(v, b, operands, multiply)

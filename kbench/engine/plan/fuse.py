@@ -7,13 +7,13 @@ block by block.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, config
 from kbench.engine.iteration.loop import LOOP
 from kbench.engine.kernels import loops
 from kbench.engine.plan.blocked import BlockedForm
@@ -66,12 +66,16 @@ class Chosen:
 
 
 def choose_steps(
-    items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
+    items: Sequence[Item],
+    needed: Sequence[bool],
+    roots: Sequence[int],
+    stored: Collection[int] = (),
 ) -> list[Chosen]:
-    """The steps to run, in order; what only fused steps had needed is left out."""
+    """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
+    values of variables."""
     from kbench.engine.plan.finish import finished  # which is made of the steps below
 
-    groups = {group.slot: group for group in find_groups(items, needed, roots)}
+    groups = {group.slot: group for group in find_groups(items, needed, roots, stored)}
     covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
     chosen: list[Chosen] = []
     wanted = set(roots)
@@ -212,9 +216,10 @@ class GroupStep:
 
     def found(self) -> loops.Kernel | None:
         """The kernel, or None while there is none."""
-        if self.program is None:
+        if config.jit_mode() == "off":
             return None
-        self.kernel = loops.request(self.program)
+        if self.kernel is None and self.program is not None:
+            self.kernel = loops.request(self.program)
         return self.kernel
 
     def sources(self, v: Values) -> list[Any]:
@@ -224,8 +229,8 @@ class GroupStep:
     def run(self, v: Values, b: Buffers) -> None:
         outs = [b[slot] for slot in self._writes]
         arrays = self.sources(v)
-        if self.kernel is None and self.program is not None:
-            self.kernel = loops.request(self.program)
+        if self.kernel is None:
+            self.found()
         if self.kernel is not None:
             self.kernel.run(outs, arrays, self.dims, cancel.check)
         else:

@@ -8,7 +8,7 @@ stored on the way, as one more output. A reduction of the result joins as the gr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from kbench.engine.ops.reduce import BROADCAST
 from kbench.engine.plan.items import Item
 
 LEAST = 16_384  # elements from which on a loop of its own is worth while
+LEAST_STORED = 32  # the same where it is part of a call that stores larger values
 MOST_MEMBERS = 48
 MOST_INPUTS = 24
 MOST_OUTPUTS = 8
@@ -65,11 +66,26 @@ class Group:
         return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
 
 
-def can_join(item: Item) -> bool:
+def can_join(item: Item, least: int) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
-    if item.source or item.op.expr is None or not item.static or item.size < config.least(LEAST):
+    if item.source or item.op.expr is None or not item.static or item.size < config.least(least):
         return False
     return not checks_values(item)
+
+
+def _only_stored(
+    items: Sequence[Item], roots: Sequence[int], stored: Collection[int]
+) -> frozenset[int]:
+    """What is computed for new values of variables and nothing else, if one of these is large."""
+    once = {slot for slot in stored if roots.count(slot) == 1}
+    if all(items[slot].size < LEAST for slot in once):
+        return frozenset()
+    found: set[int] = set()
+    for item in reversed(items):
+        wanted = item.slot in once if item.slot in roots else bool(item.users)
+        if wanted and found.issuperset(item.users):
+            found.add(item.slot)
+    return frozenset(found)
 
 
 def checks_values(item: Item) -> bool:
@@ -80,8 +96,15 @@ def checks_values(item: Item) -> bool:
 class _Search:
     """The groups of a plan while they are found: who runs where, and which have room."""
 
-    def __init__(self, items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Item],
+        needed: Sequence[bool],
+        roots: Sequence[int],
+        stored: Collection[int],
+    ) -> None:
         self.items = items
+        self.late = _only_stored(items, roots, stored)
         self.needed = needed
         self.roots = set(roots)
         self.conditions = {slot for item in items for slot, _ in item.guard}
@@ -92,7 +115,8 @@ class _Search:
     def collect(self) -> list[Group]:
         """Elementwise groups, from the last to the first, each with its fold."""
         for item in reversed(self.items):
-            if not self.needed[item.slot] or not can_join(item):
+            least = LEAST_STORED if item.slot in self.late else LEAST
+            if not self.needed[item.slot] or not can_join(item, least):
                 continue
             home = self._home(item)
             if home is None:
@@ -168,9 +192,14 @@ class _Search:
         group.slot = fold.slot
 
 
-def find_groups(items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]) -> list[Group]:
-    """The groups; each runs where its slot stands."""
-    groups = _Search(items, needed, roots).collect()
+def find_groups(
+    items: Sequence[Item],
+    needed: Sequence[bool],
+    roots: Sequence[int],
+    stored: Collection[int] = (),
+) -> list[Group]:
+    """The groups; each runs where its slot stands. `stored` are new values of variables."""
+    groups = _Search(items, needed, roots, stored).collect()
     folded = {group.fold.slot for group in groups if group.fold is not None}
     groups += [
         _lone_fold(item, items)
