@@ -16,7 +16,7 @@ Ints = tuple[int, ...]
 FLOATS = ("float32", "float64")
 LEAST = 1 << 21
 """Operations below which BLAS, which is called more quickly, is as fast."""
-EACH = 1 << 19
+EACH = 1 << 14
 """Operations of one of many products below which BLAS, called for each, is as fast."""
 
 
@@ -116,7 +116,7 @@ def suits(dtype: str, stacks: int, rows: int, columns: int, depth: int) -> bool:
     of a vector idle, and a small depth spends its time on starting tiles.
     """
     each = 2 * rows * columns * depth
-    if dtype not in FLOATS or each < EACH or stacks * each < LEAST:
+    if dtype not in FLOATS or each < EACH or stacks * each < (LEAST if stacks == 1 else 2 * LEAST):
         return False
     return rows >= 4 and columns >= 10 and depth >= 32
 

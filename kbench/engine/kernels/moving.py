@@ -32,6 +32,8 @@ LEAST = 1 << 16
 MOST_AXES = 12
 STREAM = 1 << 25
 """Bytes over which a target reaches that no cache holds: writing past them saves reading them."""
+SHORT = 32
+"""Bytes from which on a run is copied as one block; shorter ones are a few cells each."""
 LONG = 512
 """Elements of a row, or of a column of tiles, from which on its ends do not count."""
 BLOCK = 1 << 17
@@ -247,7 +249,7 @@ class Move:
             axes = [(1, 0, 0), *axes]
         *outer, rows, columns = axes
         self.form, self.word = "cells", width
-        if columns[1] == columns[2] == width and columns[0] * width > 64:
+        if columns[1] == columns[2] == width and columns[0] * width >= SHORT:
             self.form, self.word = "rows", 1
             columns = (columns[0] * width, 1, 1)
             wide = min(columns[0], BLOCK)

@@ -7,18 +7,20 @@ their place in one batched product.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import cancel
+from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.ops.conv import factors
 from kbench.engine.ops.correlate import windows_of
 from kbench.engine.ops.layout import permute_dimensions, reshape
 from kbench.engine.ops.linear import contract
+from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import shape
 from kbench.engine.ops.windows import (
     Ints,
@@ -99,7 +101,26 @@ def _unpatch_numpy(
     return out  # type: ignore[no-any-return]
 
 
-PATCHES = register(Op("patches", "structured", _patches_infer, _patches_numpy, _patches_gradient))
+def _patches_laid(
+    copy: Callable[..., None],
+    out: np.ndarray,
+    x: np.ndarray,
+    *,
+    window: Ints,
+    strides: Ints,
+    channels_first: bool,
+) -> None:
+    view = _view(x, window, strides, channels_first)
+    copy(out.reshape(view.shape), view)
+
+
+PATCHES = structured(
+    "patches",
+    _patches_infer,
+    _patches_numpy,
+    _patches_gradient,
+    native=moved(_patches_infer, _patches_laid),
+)
 UNPATCH = register(
     Op(
         "patches_to_input",
