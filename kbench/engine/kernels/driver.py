@@ -19,7 +19,7 @@ from kbench.engine.kernels.pool_source import FIELDS
 
 SHARES_PER_THREAD = 2
 """A thread claims this part of its even share of what is left."""
-WATCH = 200e-6
+WATCH = 500e-6
 """Seconds for which an idle thread looks for new work before it sleeps."""
 TRIED = 1000
 """Looks by which it is found out how long one takes."""
@@ -73,7 +73,7 @@ class Pool:
             begun = time.perf_counter()
             self._idle(self._block, TRIED)
             times.append(time.perf_counter() - begun)
-        return int(TRIED * seconds / min(times))
+        return int(TRIED * seconds / max(min(times), 1e-6))
 
 
 def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:

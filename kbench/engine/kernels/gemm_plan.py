@@ -171,7 +171,7 @@ def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, wide: Ints, alon
     workers = max(1, min(threads, sizes.stacks * work // WORTH))
     alone = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
     in_place = columns // double if _b_in_place(sizes, tile) else 0
-    across = not alone and _splits_columns(sizes, tile, panels, workers, deep, whole, in_place)
+    across = not (alone or in_place) and _splits_columns(sizes, tile, panels, workers, deep)
     own = alone or across
     if across:
         jobs = _column_jobs(sizes, panels, workers)
@@ -229,9 +229,7 @@ def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
     return step % (PAGE // 2) != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
 
 
-def _splits_columns(
-    sizes: Sizes, tile: Tile, panels: int, workers: int, deep: int, whole: bool, in_place: int
-) -> bool:
+def _splits_columns(sizes: Sizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
     """Whether each job has all rows and some columns, whose part of the right operand it packs.
 
     Then no thread reads what another has just written, which takes longer than to read it from
@@ -239,7 +237,7 @@ def _splits_columns(
     """
     if sizes.stacks > 1 or panels < 2 * workers or not _a_in_place(sizes, tile):
         return False
-    return sizes.rows * deep * tile.size <= NEAR and not (whole and in_place)
+    return sizes.rows * deep * tile.size <= NEAR
 
 
 def _column_jobs(sizes: Sizes, panels: int, workers: int) -> dict[str, int]:

@@ -65,7 +65,7 @@ from kbench.engine.kernels.gemm_machine import claim, count_of
 from kbench.engine.kernels.toolkit import call_range, field, peek_int64, range_kernel
 
 
-SWEEP = 16
+SWEEP = 16  # rows that are packed for all panels of a job before the next: they share pages
 
 
 @range_kernel
