@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config, folders, keras_file
+from kbench.engine import config, environment, folders, keras_file
 
 # ------------------------------------------------------------------ setters
 
@@ -299,6 +300,19 @@ def test_a_listener_that_fails_harms_nobody() -> None:
         for one in forget:
             one()
     assert (K.epsilon(), heard) == (0.0625, ["epsilon"])
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_variables_are_read_as_they_are_now(plain: bool, monkeypatch: Any) -> None:
+    """On interpreters, too, whose os.environ keeps its variables in a way of its own."""
+    if plain:
+        monkeypatch.setattr(environment, "_held", os.environ)
+        monkeypatch.setattr(environment, "_key", str)
+    monkeypatch.delenv("KBENCH_TEST", raising=False)
+    assert environment.env("KBENCH_TEST") is None
+    for text in ("", "1", "\u00e9t\u00e9"):
+        monkeypatch.setenv("KBENCH_TEST", text)
+        assert environment.env("KBENCH_TEST") == (text or None)
 
 
 def test_exact_is_read_from_the_environment_until_it_is_set(monkeypatch: Any) -> None:
