@@ -49,7 +49,8 @@ READ = 4
 PAGE = 4096
 """Rows that are a multiple of this apart share so few places in the first cache that they are
 always packed, unless each is read only once or twice; those of the right operand, which are read
-for every tile, at a multiple of half of it."""
+for every tile, at a multiple of half of it, and of a quarter in a stack, whose matrices are read
+once and from far away."""
 SHARE = 4
 """Jobs for each thread, so that one that is late takes fewer."""
 WORTH = 1_500_000
@@ -226,7 +227,8 @@ def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
     if sizes.rows <= 2 * tile.most:
         return True
     step = abs(sizes.b_depth)
-    return step % (PAGE // 2) != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
+    apart = PAGE // 2 if sizes.stacks == 1 else PAGE // 4
+    return step % apart != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
 
 
 def _splits_columns(sizes: Sizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
