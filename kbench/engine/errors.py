@@ -119,24 +119,19 @@ def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
     """The innermost line that the user wrote, and the K function called there or on its behalf."""
     frame: FrameType | None = sys._getframe(depth)
     code = None
-    while frame is not None:
-        above = frame.f_code
-        whose = _whose[above.co_filename]
-        if whose != _ENGINES:
-            break
-        code, frame = above, frame.f_back
+    while frame is not None and _whose[frame.f_code.co_filename] == _ENGINES:
+        code = frame.f_code
+        frame = frame.f_back
     if frame is None:
         return None, None
     line: FrameType | None = frame
-    while whose != _USERS and line is not None:
+    while line is not None and _whose[line.f_code.co_filename] != _USERS:
         line = line.f_back
-        whose = _USERS if line is None else _whose[line.f_code.co_filename]
     place = line or frame
-    name = "public" if code is None else code.co_name
     return (
         # As Place(...) would make it, in half of the time: every node has one.
         tuple.__new__(Place, (place.f_code.co_filename, place.f_lineno)),
-        None if name in _WRAPPERS else name,
+        None if code is None or code.co_name in _WRAPPERS else code.co_name,
     )
 
 

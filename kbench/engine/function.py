@@ -269,9 +269,7 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
             return found
     _check_generation([node])
     keys = tuple(feeds)
-    if node._functions is None:
-        node._functions = {}
-    compiled: dict[Any, Function] = node._functions
+    compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
     signature = tuple(id(key) for key in keys)
     evaluator = compiled.get(signature)
     if evaluator is None:

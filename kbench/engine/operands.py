@@ -185,9 +185,8 @@ def tensors_of(*values: Operand) -> list[Tensor]:
     like: str | None = None
     for value in values:
         if isinstance(value, Tensor):
-            dtype = value.spec.dtype
-            like = dtype if like is None or like == dtype else promote(like, dtype)
-    return [value if isinstance(value, Tensor) else as_tensor(value, like=like) for value in values]
+            like = value.spec.dtype if like is None else promote(like, value.spec.dtype)
+    return [as_tensor(value, like=like) for value in values]
 
 
 def floats_alike(values: Sequence[Operand]) -> bool:

@@ -90,9 +90,8 @@ def numbered_name(base: str) -> Numbered:
         number = _numbers.get(full, -1) + 1
         if not number and _is_given(full):
             number = 1
-        if _given:
-            while (full, number) in _given:
-                number += 1
+        while _given and (full, number) in _given:
+            number += 1
         _numbers[full] = number
     return full, number
 

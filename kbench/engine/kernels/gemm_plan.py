@@ -172,12 +172,11 @@ def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, wide: Ints, alon
     workers = max(1, min(threads, sizes.stacks * work // WORTH))
     alone = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
     in_place = columns // double if _b_in_place(sizes, tile) else 0
-    across = not (alone or in_place) and _splits_columns(sizes, tile, panels, workers, deep)
-    own = alone or across
-    if across:
-        jobs = _column_jobs(sizes, panels, workers)
+    own = alone or (not in_place and _splits_columns(sizes, tile, panels, workers, deep))
+    if own:
+        jobs = _tall_jobs(sizes, panels, 1 if alone else 2 * workers)
     else:
-        jobs = _jobs(sizes, tile, panels, workers, alone, whole)
+        jobs = _jobs(sizes, tile, panels, workers, whole)
     near = deep * jobs["group"] * double * tile.size <= NEAR
     chunk = min(jobs["block"], tile.most if near else TALL * tile.most)
     bundle = max(1, min(8, (panels - in_place) * deeps // (SHARE * workers)))
@@ -242,18 +241,14 @@ def _splits_columns(sizes: Sizes, tile: Tile, panels: int, workers: int, deep: i
     return sizes.rows * deep * tile.size <= NEAR
 
 
-def _column_jobs(sizes: Sizes, panels: int, workers: int) -> dict[str, int]:
-    """The jobs of one product that is cut into groups of panels alone."""
-    group = -(-panels // min(panels, 2 * workers))
+def _tall_jobs(sizes: Sizes, panels: int, wanted: int) -> dict[str, int]:
+    """The jobs of one product that is cut into groups of panels alone, about as many as wanted."""
+    group = -(-panels // min(panels, wanted))
     return {"blocks": 1, "block": sizes.rows, "groups": -(-panels // group), "group": group}
 
 
-def _jobs(
-    sizes: Sizes, tile: Tile, panels: int, workers: int, own: bool, whole: bool
-) -> dict[str, int]:
+def _jobs(sizes: Sizes, tile: Tile, panels: int, workers: int, whole: bool) -> dict[str, int]:
     """The jobs of one product: blocks of rows, groups of panels."""
-    if own:
-        return {"blocks": 1, "block": sizes.rows, "groups": 1, "group": panels}
     wanted = max(1, SHARE * workers // sizes.stacks)
     tiles = -(-sizes.rows // tile.most)
     blocks = -(-tiles // max(1, min(MOST, tiles // wanted)))

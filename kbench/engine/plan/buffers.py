@@ -99,7 +99,8 @@ class Pool:
             blocks[:] = used
 
     def held_alone(self, holder: Any) -> bool:
-        """Whether nobody else looks at the memory of `holder._array`, which `take` gave."""
+        """Whether nobody else looks at the memory of `holder._array`: a block of the pool, or when
+        it is small, an array's own."""
         array = holder._array
         block = array.base
         if array.nbytes < SMALL:

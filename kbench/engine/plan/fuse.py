@@ -69,7 +69,7 @@ def choose_steps(
     items: Sequence[Item],
     needed: Sequence[bool],
     roots: Sequence[int],
-    stored: Collection[int] = (),
+    stored: Collection[int],
 ) -> list[Chosen]:
     """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
     values of variables."""
@@ -217,8 +217,8 @@ class GroupStep:
     def found(self) -> loops.Kernel | None:
         """The kernel, or None while there is none."""
         if config.jit_mode() == "off":
-            return None
-        if self.kernel is None and self.program is not None:
+            self.kernel = None
+        elif self.kernel is None and self.program is not None:
             self.kernel = loops.request(self.program)
         return self.kernel
 
@@ -229,10 +229,9 @@ class GroupStep:
     def run(self, v: Values, b: Buffers) -> None:
         outs = [b[slot] for slot in self._writes]
         arrays = self.sources(v)
-        if self.kernel is None:
-            self.found()
-        if self.kernel is not None:
-            self.kernel.run(outs, arrays, self.dims, cancel.check)
+        kernel = self.found()
+        if kernel is not None:
+            kernel.run(outs, arrays, self.dims, cancel.check)
         else:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):

@@ -196,7 +196,7 @@ def find_groups(
     items: Sequence[Item],
     needed: Sequence[bool],
     roots: Sequence[int],
-    stored: Collection[int] = (),
+    stored: Collection[int],
 ) -> list[Group]:
     """The groups; each runs where its slot stands. `stored` are new values of variables."""
     groups = _Search(items, needed, roots, stored).collect()

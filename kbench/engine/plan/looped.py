@@ -165,7 +165,7 @@ def _plan_of(body: Body, emits: Sequence[Emit], name: str) -> Plan:
 
 def _entries(array: np.ndarray, read: Track) -> np.ndarray:
     """A view whose first axis is walked step by step."""
-    moved = np.moveaxis(array, read.axis, 0) if read.axis else array
+    moved = np.moveaxis(array, read.axis, 0)
     return moved[::-1] if read.backwards else moved
 
 
