@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.cells import cell_len
+
 from kbench.tui.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
-from kbench.tui.widgets.bars import Piece
+from kbench.tui.widgets.bars import JOINT, Piece, longest_piece
 
 WIDE = 100  # cells from which on nothing is shortened
 
@@ -34,7 +36,8 @@ class Status:
 def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
     """The state first, then the settings, then the kernel's process; cut from the end."""
     found: list[Piece] = [("kbench", "bold"), state_piece(now, glyphs)]
-    far = pace_words(now.pace) if now.state == "busy" else ""
+    room = width - sum(cell_len(words) + JOINT for words, _ in found) - JOINT
+    far = pace_words(now.pace, min(room, longest_piece(width))) if now.state == "busy" else ""
     found += [(far, "$text-accent")] if far else []
     settings = now.settings
     if settings:
@@ -80,19 +83,27 @@ def state_piece(now: Status, glyphs: Glyphs) -> Piece:
     return f"idle{took}", "$text-success"
 
 
-def pace_words(pace: Mapping[str, Any]) -> str:
-    """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known."""
-    words = []
-    for name, done, total in pace.get("loops", ()):
-        words.append(f"{one_line(str(name), 12)} {int(done) + 1:,} of {int(total):,}")
-    rate = pace.get("rate")
+def pace_words(pace: Mapping[str, Any], room: int) -> str:
+    """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known.
+
+    What does not fit into `room` cells is left out, the inner loops first: how far the outer
+    one is and when it ends say most.
+    """
+    words = [
+        f"{one_line(str(name), 12)} {int(done) + 1:,} of {int(total):,}"
+        for name, done, total in pace.get("loops", ())
+    ]
+    loops = len(words)
+    rate, left = pace.get("rate"), pace.get("left")
     if not words and pace.get("calls"):
         words.append(f"{int(pace['calls']):,} calls")
     if isinstance(rate, (int, float)) and rate > 0:
         words.append(f"{rate:,.0f} calls/s" if rate >= 10 else _slow(rate))
-    left = pace.get("left")
     if isinstance(left, (int, float)):
         words.append(f"{_clock(left)} left")
+    while len(words) > 1 and cell_len(", ".join(words)) > room:
+        words.pop(max(loops - 1, 1))
+        loops -= 1
     return ", ".join(words)
 
 

@@ -9,6 +9,7 @@ from textual.geometry import Region
 from kbench.tui import blocks
 from kbench.tui.blocks import Block, ErrorPart, ResultPart, StreamPart
 from kbench.tui.glyphs import ASCII
+from kbench.tui.status import pace_words
 from kbench.tui.widgets import transcript
 from kbench.workbench import terminal
 
@@ -86,6 +87,26 @@ async def test_all_cells_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -
         await settle(pilot)
         assert "9:399" in text_of(app)
         assert "earlier lines not shown" in view.blocks[0].output_text()  # type: ignore[attr-defined]
+
+
+LOOPS = [["epoch", 12_365, 100_000], ["batch", 0, 8]]
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        (60, "epoch 12,366 of 100,000, 782 calls/s, 14:56 left"),
+        (48, "epoch 12,366 of 100,000, 782 calls/s, 14:56 left"),
+        (47, "epoch 12,366 of 100,000, 14:56 left"),
+        (30, "epoch 12,366 of 100,000"),
+        (5, "epoch 12,366 of 100,000"),
+    ],
+)
+def test_a_pace_that_does_not_fit_leaves_out_its_inner_loops_first(room: int, words: str) -> None:
+    pace = {"calls": 9, "rate": 782.0, "loops": LOOPS, "left": 896.0}
+    assert pace_words(pace, room) == words
+    whole = pace_words({**pace, "loops": [["epoch", 3, 10], LOOPS[1]]}, room)
+    assert ("batch 1 of 8, 782 calls/s, 14:56 left" in whole) == (room == 60)
 
 
 async def test_the_pace_of_a_loop_is_in_the_status_line() -> None:

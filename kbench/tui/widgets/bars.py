@@ -14,6 +14,7 @@ from kbench.tui.palette import MUTED
 from kbench.tui.text import one_line
 
 Piece = tuple[str, str]  # words and their style
+JOINT = 3  # cells between two pieces of the status line
 
 
 class Line(Widget):
@@ -45,6 +46,11 @@ def clickable(words: str, action: str, style: str = "") -> tuple[str, Style]:
     return words, (Style.parse(style) + meta if style else meta)
 
 
+def longest_piece(width: int) -> int:
+    """The most cells that one piece takes of a status line."""
+    return max(60, 2 * width // 5)
+
+
 class StatusLine(Line):
     """`kbench | idle | eps 1e-07 | float32 | channels_last ...`; cut from the end."""
 
@@ -52,9 +58,10 @@ class StatusLine(Line):
         """Join what fits; a piece that does not fit is left out whole."""
         parts: list[str | tuple[str, str]] = []
         room = self.size.width or 80
+        longest = longest_piece(room)
         for words, style in pieces:
             joint = f" {separator} " if parts else " "
-            words = self.cut(words, 60)
+            words = self.cut(words, longest)
             if len(joint) + len(words) > room:
                 break
             parts += [(joint, MUTED), (words, style)]
