@@ -57,11 +57,23 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+DILATED = [
+    ((24, 24), (24, 24), (2, 2), 1, 16, 16, (2, 2)),
+    ((47, 50), (47, 50), (2, 3), 1, 16, 40, (2, 3)),  # phases of two sizes
+    ((25, 60), (23, 56), (0, 0), 2, 33, 17, (1, 2)),
+    ((61, 22), (55, 24), (0, 2), 2, 20, 16, (3, 1)),
+    ((40, 33), (37, 41), (5, 8), 2, 17, 16, (3, 2)),  # borders beyond the window's reach
+    ((70, 70), (60, 60), (-1, -3), 1, 16, 20, (3, 3)),  # a part of the image
+    ((31, 30), (31, 30), (10, 9), 3, 16, 16, (8, 8)),  # few pixels of each phase
+]
+
+
+@pytest.mark.parametrize("size", SIZES + DILATED, ids=str)
 def test_values_agree_with_loops(size, taken):
     space, places, pads, *counts = size
-    arrays = operands(space, (3, 3), places, *counts, "float32")
-    geometry = ((1, 1), pads, (1, 1))
+    dilation = counts[3] if counts[3:] else (1, 1)
+    arrays = operands(space, (3, 3), places, *counts[:3], "float32")
+    geometry = ((1, 1), pads, dilation)
     for way in WAYS:
         want = expected(way, *arrays, geometry)
         guarded = np.full(want.size + 512, 7.5, "float32")
@@ -120,7 +132,7 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
         run_found("forward", np.empty_like(few[2]), few[0], few[1], *ONES)
     arrays = operands((24, 24), (3, 3), (12, 12), 4, 16, 16, "float32")
     run_found("forward", np.empty_like(arrays[2]), *arrays[:2], (2, 2), *ONES[1:])
-    run_found("forward", np.empty_like(arrays[2]), *arrays[:2], *ONES[:2], (2, 2))
+    run_found("forward", np.empty_like(arrays[2]), *arrays[:2], *ONES[:2], (7, 5))
     run_found("to_kernel", np.empty_like(arrays[1]), arrays[2], arrays[0], (2, 2), *ONES[1:])
     large = operands((14, 14), (3, 3), (14, 14), 8, 96, 96, "float32")
     run_found("to_kernel", np.empty_like(large[1]), large[2], large[0], *ONES)

@@ -82,7 +82,7 @@ def _by_winograd(
     if not winograd.suits(tiles, out.shape, x.shape, kernel.shape, strides, pads, dilation):
         return False
     loops = winograd.find_loops()
-    if loops is None or not winograd.run(tiles, loops, out, x, kernel, back, pads, check):
+    if loops is None or not winograd.run(tiles, loops, out, x, kernel, back, pads, dilation, check):
         return False
     taken.note("winograd")
     return True
@@ -208,7 +208,7 @@ def to_kernel(
         return
     if winograd.suits(tiles, g.shape, x.shape, out.shape, strides, pads, dilation, sums=True):
         loops = winograd.find_loops()
-        if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, check):
+        if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, check):
             taken.note("winograd")
             return
     steps = tuple(strides), tuple(pads), tuple(dilation)

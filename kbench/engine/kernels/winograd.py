@@ -1,5 +1,8 @@
 """Winograd's convolution: float32, windows of 3x3, no strides; forward, and both gradients.
 
+A window that is dilated sees every second pixel, or every third, and those are an image of their
+own: it is computed phase by phase.
+
 A quarter of the products, for rounding errors several times those of the direct form, some 1e-5
 of the largest result; KBENCH_EXACT forbids it. `conv_run` takes the direct form elsewhere.
 """
@@ -7,6 +10,7 @@ of the largest result; KBENCH_EXACT forbids it. `conv_run` takes the direct form
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,26 +87,36 @@ def suits(
     """
     if tiles.dtype != "float32" or kernel[:3] != (1, 3, 3) or config.exact():
         return False
-    if any(one != 1 for one in (*strides, *dilation, out[1], x[1])) or pads[0] != 0:
+    if any(one != 1 for one in (*strides, out[1], x[1])) or pads[0] != 0:
         return False
     matrix, places = kernel[3] * kernel[4], x[0] * out[2] * out[3]
     most, share = (MOST // 4, 3) if sums else (MOST, 48)
-    if min(kernel[3:]) < LEAST or matrix > most or out[3] > WIDE:
+    rows, columns = _tiles_of(out, dilation[1:])
+    if min(kernel[3:]) < LEAST or matrix > most or 4 * columns > WIDE:
         return False
-    computed = 16 * x[0] * -(-out[2] // 4) * -(-out[3] // 4)
+    computed = 16 * x[0] * math.prod(dilation[1:]) * rows * columns
     return places >= max(PLACES, matrix // share) and places > 0.6 * computed
+
+
+def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
+    in the eyes of a window that is dilated."""
+    rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart, strict=True))
+    return rows, columns
 
 
 def run(
     tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, back: bool,
-    pads: Sequence[int], check: Check,
+    pads: Sequence[int], dilation: Sequence[int], check: Check,
 ) -> bool:  # fmt: skip
     """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
 
     False when a result is not finite: then the direct form has to say which ones are.
     """
-    before = tuple(2 - pad if back else pad for pad in pads[1:])
-    pack, plan = _planned(tiles, loops, out.shape, x.shape, back, before)
+    apart = tuple(dilation[1:])
+    both = zip(pads[1:], apart, strict=True)
+    before = tuple(2 * one - pad if back else pad for pad, one in both)
+    pack, plan = _planned(tiles, loops, out.shape, x.shape, back, before, apart)
     # Backwards the window is turned around: from the last weight on, in steps to the left.
     cell = kernel[0, 0, 0].nbytes
     begin, step = (address_of(kernel) + 8 * cell, -cell) if back else (address_of(kernel), cell)
@@ -119,7 +133,7 @@ def run(
 
 @functools.lru_cache(PLANS)
 def _planned(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, back: bool, before: Sizes
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, back: bool, before: Sizes, apart: Sizes
 ) -> tuple[Run, Run]:
     channels, filters = x[4], out[4]
     places = np.arange(36, dtype=np.int64) * (channels * filters)
@@ -132,25 +146,25 @@ def _planned(
         },
         36, 128 * channels * filters, kept=[places],
     )  # fmt: skip
-    values, areas = _shared(tiles, loops, out, x, before)
+    values, areas = _shared(tiles, loops, out, x, before, apart)
     areas = (*areas, 64 * filters, 64)
     _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
     values |= {
         "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
         "back": loops.transforms["back"],
     }  # fmt: skip
-    items = -(-x[0] * values["tile_rows"] // values["together"])
+    items = -(-values["images"] * values["tile_rows"] // values["together"])
     count = values["together"] * values["tile_columns"]
     work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)
     return pack, made_run(sources.FIELDS, values, items, work, areas)
 
 
 def _shared(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, before: Sizes
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, before: Sizes, apart: Sizes
 ) -> tuple[dict[str, int], tuple[int, ...]]:
     """What both kernels know, and the sizes of a strip and of the planes of both sides."""
     channels, filters = x[4], out[4]
-    tile_rows, tile_columns = -(-out[2] // 4), -(-out[3] // 4)
+    tile_rows, tile_columns = _tiles_of(out, apart)
     together = max(1, TILES // tile_columns)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
@@ -158,10 +172,12 @@ def _shared(
     value_plane, sum_plane = count * value_bytes + 192, count * sum_bytes + 192
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "into": loops.transforms["into"], "images": x[0], "in_rows": x[2], "in_columns": x[3],
-        "channels": channels, "out_rows": out[2], "out_columns": out[3], "filters": filters,
-        "top": before[0], "left": before[1], "tile_rows": tile_rows, "tile_columns": tile_columns,
-        "together": together, "value_bytes": value_bytes, "value_plane": value_plane,
+        "into": loops.transforms["into"], "images": x[0] * math.prod(apart),
+        "in_rows": x[2], "in_columns": x[3], "channels": channels,
+        "out_rows": out[2], "out_columns": out[3], "filters": filters,
+        "top": before[0], "left": before[1], "row_apart": apart[0], "column_apart": apart[1],
+        "tile_rows": tile_rows, "tile_columns": tile_columns, "together": together,
+        "value_bytes": value_bytes, "value_plane": value_plane,
         "sum_bytes": sum_bytes, "sum_plane": sum_plane,
     }  # fmt: skip
     strip = 6 * (4 * tile_columns + 2) * channels * 4
@@ -169,10 +185,12 @@ def _shared(
 
 
 def to_kernel(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int], check: Check
+    tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int],
+    dilation: Sequence[int], check: Check,
 ) -> bool:  # fmt: skip
     """The gradient to the kernel; False when it is not finite, for the direct form to say why."""
-    parts, plan = _planned_sums(tiles, loops, g.shape, x.shape, tuple(pads[1:]))
+    sizes = g.shape, x.shape, tuple(pads[1:]), tuple(dilation[1:])
+    parts, plan = _planned_sums(tiles, loops, *sizes)
     partials = np.empty((parts, 36, out[0, 0, 0].size), np.float32)
     plan(loops.reduce, "float32", check, address_of(partials), address_of(x), address_of(g))
     with np.errstate(all="ignore"):
@@ -194,10 +212,12 @@ def _planned_weights(loops: Loops, name: str, count: int, step: int) -> Run:
 
 
 @functools.lru_cache(PLANS)
-def _planned_sums(tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, before: Sizes) -> tuple[int, Run]:
-    values, areas = _shared(tiles, loops, g, x, before)
+def _planned_sums(
+    tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, before: Sizes, apart: Sizes
+) -> tuple[int, Run]:
+    values, areas = _shared(tiles, loops, g, x, before, apart)
     channels, filters = x[4], g[4]
-    lines = x[0] * values["tile_rows"]
+    lines = values["images"] * values["tile_rows"]
     parts = min(PARTS, -(-lines // values["together"]))
     each = -(-lines // parts)
     parts = -(-lines // each)

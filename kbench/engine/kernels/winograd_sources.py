@@ -45,21 +45,44 @@ FIELDS
                min(chunk, count - first))
 '''
 
+PLACES = """
+@inline
+def place_of(tile_row, tile_rows, row_apart, column_apart):
+    \"\"\"The image of a row of tiles, and its first row and column there.
+
+    Windows that are dilated see pixels of one phase only, so that each phase is an image.
+    \"\"\"
+    image = tile_row // tile_rows
+    phase = image % (row_apart * column_apart)
+    row = phase // column_apart + 4 * (tile_row - image * tile_rows) * row_apart
+    return image // (row_apart * column_apart), row, phase % column_apart
+
+
+@inline
+def copy_pixels(target, source, count, apart, pixel):
+    \"\"\"Copy pixels of which every `apart`th is wanted.\"\"\"
+    each = max(count, 1) if apart == 1 else 1
+    for n in range(0, count, each):
+        copy_bytes(target + n * pixel, source + n * apart * pixel, each * pixel)
+
+"""
+
 ROWS = """        for tile_row in range(tile0, tile1):
-            image = tile_row // tile_rows
-            row0 = 4 * (tile_row - image * tile_rows) - top
+            image, row0, column0 = place_of(tile_row, tile_rows, row_apart, column_apart)
+            first = min(max((left - column0 + column_apart - 1) // column_apart, 0), across)
+            last = (in_columns + left - column0 + column_apart - 1) // column_apart
+            last = max(min(last, across), first)
             for i in range(6):
                 target = strip + i * line
-                row = row0 + i
-                if row < 0 or row >= in_rows or last <= first:
+                row = row0 - top + i * row_apart
+                if row < 0 or row >= in_rows or last == first:
                     zero_bytes(target, line)
                     continue
-                source = x + ((image * in_rows + row) * in_columns + first) * pixel
-                zero_bytes(target, (first + left) * pixel)
-                inside = target + (first + left) * pixel
-                copy_bytes(inside, source, (last - first) * pixel)
-                zero_bytes(inside + (last - first) * pixel,
-                           line - (last + left) * pixel)
+                source = x + (image * in_rows + row) * in_columns * pixel
+                source += (column0 - left + first * column_apart) * pixel
+                zero_bytes(target, first * pixel)
+                copy_pixels(target + first * pixel, source, last - first, column_apart, pixel)
+                zero_bytes(target + last * pixel, line - last * pixel)
             target = values + (tile_row - tile0) * tile_columns * value_bytes
             for column in range(tile_columns):
                 call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
@@ -72,7 +95,7 @@ FIELDS = (
     "wide", "narrow", "lanes", "most", "into", "back",
     "values_at", "sums_at", "corner_at", "table_at",
     "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
-    "top", "left", "tile_rows", "tile_columns", "together",
+    "top", "left", "row_apart", "column_apart", "tile_rows", "tile_columns", "together",
     "value_bytes", "value_plane", "sum_bytes", "sum_plane",
 )  # fmt: skip
 
@@ -81,7 +104,7 @@ from kbench.engine.kernels.conv_memory import call_6, copy_bytes, give_back, tak
 from kbench.engine.kernels.conv_tile import call_tile
 from kbench.engine.kernels.toolkit import field, inline, peek_int32, range_kernel, store_int64
 
-
+PLACES
 @inline
 def infinite(values, count):
     """Whether any of some float32 is infinite or not a number, by their exponents."""
@@ -103,9 +126,11 @@ FIELDS
     store_int64(table, 0, 0)
     store_int64(table, 1, 0)
     pixel = channels * SIZE
-    line = (4 * tile_columns + 2) * pixel
-    first = max(-left, 0)
-    last = min(4 * tile_columns + 2 - left, in_columns)
+    across = 4 * tile_columns + 2
+    line = across * pixel
+    cell = filters * SIZE
+    row_step = row_apart * out_columns * cell
+    column_step = column_apart * cell
     for item in range(start, stop):
         tile0 = item * together
         tile1 = min(tile0 + together, images * tile_rows)
@@ -130,27 +155,29 @@ ROWS
                     where += size
         # Where a number is not finite the differences of the transforms spread NaN over its tile.
         for tile_row in range(tile0, tile1):
-            image = tile_row // tile_rows
-            row0 = 4 * (tile_row - image * tile_rows)
-            rows = min(4, out_rows - row0)
+            image, row0, column0 = place_of(tile_row, tile_rows, row_apart, column_apart)
+            rows = min(4, (out_rows - row0 + row_apart - 1) // row_apart)
+            width = (out_columns - column0 + column_apart - 1) // column_apart
             source = sums + (tile_row - tile0) * tile_columns * sum_bytes
-            target = out + (image * out_rows + row0) * out_columns * filters * SIZE
+            begin = out + ((image * out_rows + row0) * out_columns + column0) * cell
+            target = begin
             for column in range(tile_columns):
-                columns = min(4, out_columns - 4 * column)
+                columns = min(4, width - 4 * column)
                 if rows == 4 and columns == 4:
-                    call_6(back, source, target, out_columns * filters * SIZE, filters * SIZE,
-                           sum_plane, filters)
+                    call_6(back, source, target, row_step, column_step, sum_plane, filters)
                 else:
-                    call_6(back, source, corner, 4 * filters * SIZE, filters * SIZE, sum_plane,
-                           filters)
+                    call_6(back, source, corner, 4 * cell, cell, sum_plane, filters)
                     for i in range(rows):
-                        copy_bytes(target + i * out_columns * filters * SIZE,
-                                   corner + 4 * i * filters * SIZE, columns * filters * SIZE)
+                        for j in range(columns):
+                            copy_bytes(target + i * row_step + j * column_step,
+                                       corner + (4 * i + j) * cell, cell)
                 source += sum_bytes
-                target += 4 * filters * SIZE
-            target = out + (image * out_rows + row0) * out_columns * filters * SIZE
-            if infinite(target, rows * out_columns * filters):
-                store_int64(strange, 0, 1)
+                target += 4 * column_step
+            each = max(width, 1) if column_apart == 1 else 1
+            for i in range(rows):
+                for j in range(0, width, each):
+                    if infinite(begin + i * row_step + j * column_step, each * filters):
+                        store_int64(strange, 0, 1)
     give_back(flags, number)
 '''
 
@@ -160,16 +187,16 @@ SUM_FIELDS = (
     "wide", "narrow", "lanes", "most", "into", "spread",
     "values_at", "sums_at", "table_at",
     "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
-    "top", "left", "tile_rows", "tile_columns", "together", "each",
+    "top", "left", "row_apart", "column_apart", "tile_rows", "tile_columns", "together", "each",
     "value_bytes", "value_plane", "sum_bytes", "sum_plane",
 )  # fmt: skip
 
 SUM = '''"""Gradient to the kernel of a float32 convolution with windows of 3x3, before G."""
 from kbench.engine.kernels.conv_memory import call_6, copy_bytes, give_back, take, zero_bytes
 from kbench.engine.kernels.conv_tile import call_tile
-from kbench.engine.kernels.toolkit import field, range_kernel, store_int64
+from kbench.engine.kernels.toolkit import field, inline, range_kernel, store_int64
 
-
+PLACES
 @range_kernel
 def run(params, start, stop):
 FIELDS
@@ -181,9 +208,8 @@ FIELDS
     store_int64(table, 0, 0)
     store_int64(table, 1, 0)
     pixel = channels * SIZE
-    line = (4 * tile_columns + 2) * pixel
-    first = max(-left, 0)
-    last = min(4 * tile_columns + 2 - left, in_columns)
+    across = 4 * tile_columns + 2
+    line = across * pixel
     blocks = (channels + most - 1) // most
     share = channels // blocks
     longer = channels - share * blocks
@@ -197,17 +223,17 @@ FIELDS
             count = (tile1 - tile0) * tile_columns
 ROWS
             for tile_row in range(tile0, tile1):
-                image = tile_row // tile_rows
-                row0 = 4 * (tile_row - image * tile_rows)
+                image, row0, column0 = place_of(tile_row, tile_rows, row_apart, column_apart)
+                width = max((out_columns - column0 + column_apart - 1) // column_apart, 0)
                 for i in range(4):
                     target = strip + i * 4 * tile_columns * cell
-                    if row0 + i >= out_rows:
+                    row = row0 + i * row_apart
+                    if row >= out_rows:
                         zero_bytes(target, 4 * tile_columns * cell)
                         continue
-                    source = g + (image * out_rows + row0 + i) * out_columns * cell
-                    copy_bytes(target, source, out_columns * cell)
-                    zero_bytes(target + out_columns * cell,
-                               (4 * tile_columns - out_columns) * cell)
+                    source = g + ((image * out_rows + row) * out_columns + column0) * cell
+                    copy_pixels(target, source, width, column_apart, cell)
+                    zero_bytes(target + width * cell, (4 * tile_columns - width) * cell)
                 target = sums + (tile_row - tile0) * tile_columns * sum_bytes
                 for column in range(tile_columns):
                     call_6(spread, strip + 4 * column * cell, target + column * sum_bytes,
@@ -228,5 +254,5 @@ ROWS
     give_back(flags, number)
 '''
 
-KERNEL = KERNEL.replace("ROWS\n", ROWS)
-SUM = SUM.replace("ROWS\n", textwrap.indent(ROWS, "    "))
+KERNEL = KERNEL.replace("PLACES\n", PLACES).replace("ROWS\n", ROWS)
+SUM = SUM.replace("PLACES\n", PLACES).replace("ROWS\n", textwrap.indent(ROWS, "    "))
