@@ -68,6 +68,30 @@ DILATED = [
 ]
 
 
+# (space, window, places, pads, images, channels, filters, dilation)
+DEEP = [
+    ((4, 24, 24), (3, 3, 3), (4, 24, 24), (1, 1, 1), 1, 16, 16, (1, 1, 1)),
+    ((5, 23, 25), (2, 3, 3), (4, 23, 25), (0, 1, 1), 2, 17, 33, (1, 1, 1)),
+    ((6, 12, 30), (3, 3, 3), (6, 12, 30), (2, 1, 2), 1, 20, 16, (2, 1, 2)),
+    ((3, 16, 28), (1, 3, 3), (3, 14, 26), (0, 0, 0), 2, 16, 40, (1, 1, 1)),
+    ((2, 20, 20), (5, 3, 3), (6, 20, 20), (4, 1, 1), 2, 16, 16, (1, 1, 1)),  # more border than not
+    ((7, 30, 22), (3, 3, 3), (3, 26, 20), (-1, -1, 0), 1, 16, 18, (1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("size", DEEP, ids=str)
+def test_values_agree_with_loops_over_three_axes(size, taken):
+    space, window, places, pads, *counts, dilation = size
+    arrays = operands(space, window, places, *counts, "float32")
+    geometry = ((1, 1, 1), pads, dilation)
+    for way in WAYS:
+        want = expected(way, *arrays, geometry)
+        out = np.full(want.shape, 7.5, "float32")
+        run_found(way, out, *inputs_of(way, *arrays), *geometry)
+        np.testing.assert_allclose(out, want, rtol=0, atol=2e-5 * np.abs(want).max())
+    assert taken["taken"] == 3, stats().failures
+
+
 @pytest.mark.parametrize("size", SIZES + DILATED, ids=str)
 def test_values_agree_with_loops(size, taken):
     space, places, pads, *counts = size
@@ -142,7 +166,7 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
     exactly(monkeypatch, "forward", np.empty_like(whole[2]), *whole[:2], ONES)
     deep = operands((3, 24, 24), (1, 3, 3), (3, 24, 24), 1, 16, 16, "float32")
     call = conv.find_forward("float32", 3)
-    call(np.empty_like(deep[2]), *deep[:2], (1, 1, 1), (0, 1, 1), (1, 1, 1))
+    call(np.empty_like(deep[2]), *deep[:2], (2, 1, 1), (2, 1, 1), (1, 1, 1))
     assert taken["taken"] == 0
     run_found("forward", np.empty_like(whole[2]), *whole[:2], *ONES)
     assert taken["taken"] == 1

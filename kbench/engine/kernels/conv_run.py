@@ -79,7 +79,7 @@ def _by_winograd(
     dilation: Ints, check: Check,
 ) -> bool:  # fmt: skip
     """Take Winograd's form where it is faster and ready; False where it is not."""
-    if not winograd.suits(tiles, out.shape, x.shape, kernel.shape, strides, pads, dilation):
+    if not winograd.suits(tiles, out.shape, kernel.shape, strides, dilation):
         return False
     loops = winograd.find_loops()
     if loops is None or not winograd.run(tiles, loops, out, x, kernel, back, pads, dilation, check):
@@ -206,7 +206,7 @@ def to_kernel(
     if g.size == 0 or x.size == 0:
         out.fill(0)
         return
-    if winograd.suits(tiles, g.shape, x.shape, out.shape, strides, pads, dilation, sums=True):
+    if winograd.suits(tiles, g.shape, out.shape, strides, dilation, sums=True):
         loops = winograd.find_loops()
         if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, check):
             taken.note("winograd")

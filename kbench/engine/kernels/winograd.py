@@ -1,7 +1,8 @@
 """Winograd's convolution: float32, windows of 3x3, no strides; forward, and both gradients.
 
 A window that is dilated sees every second pixel, or every third, and those are an image of their
-own: it is computed phase by phase.
+own: it is computed phase by phase. A window of several planes, as of a convolution over three axes,
+has as many times the channels.
 
 A quarter of the products, for rounding errors several times those of the direct form, some 1e-5
 of the largest result; KBENCH_EXACT forbids it. `conv_run` takes the direct form elsewhere.
@@ -78,30 +79,30 @@ def find_loops() -> Loops | None:
 
 
 def suits(
-    tiles: Tiles, out: Sizes, x: Sizes, kernel: Sizes, strides: Sequence[int],
-    pads: Sequence[int], dilation: Sequence[int], sums: bool = False,
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sequence[int], dilation: Sequence[int],
+    sums: bool = False,
 ) -> bool:  # fmt: skip
     """Whether this form can be taken, and is faster than the direct one.
 
     `sums` asks for the gradient to the kernel, whose 36 totals are to stay in the second cache.
     """
-    if tiles.dtype != "float32" or kernel[:3] != (1, 3, 3) or config.exact():
+    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or config.exact():
         return False
-    if any(one != 1 for one in (*strides, out[1], x[1])) or pads[0] != 0:
+    if any(one != 1 for one in strides):
         return False
-    matrix, places = kernel[3] * kernel[4], x[0] * out[2] * out[3]
+    matrix, places = kernel[0] * kernel[3] * kernel[4], math.prod(out[:4])
     most, share = (MOST // 4, 3) if sums else (MOST, 48)
-    rows, columns = _tiles_of(out, dilation[1:])
+    rows, columns = _tiles_of(out, dilation)
     if min(kernel[3:]) < LEAST or matrix > most or 4 * columns > WIDE:
         return False
-    computed = 16 * x[0] * math.prod(dilation[1:]) * rows * columns
+    computed = 16 * out[0] * out[1] * math.prod(dilation[1:]) * rows * columns
     return places >= max(PLACES, matrix // share) and places > 0.6 * computed
 
 
 def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
     in the eyes of a window that is dilated."""
-    rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart, strict=True))
+    rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart[1:], strict=True))
     return rows, columns
 
 
@@ -113,17 +114,21 @@ def run(
 
     False when a result is not finite: then the direct form has to say which ones are.
     """
-    apart = tuple(dilation[1:])
-    both = zip(pads[1:], apart, strict=True)
-    before = tuple(2 * one - pad if back else pad for pad, one in both)
-    pack, plan = _planned(tiles, loops, out.shape, x.shape, back, before, apart)
+    taps = len(kernel)
+    sides = zip(kernel.shape[:3], pads, dilation, strict=True)
+    before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
+    sizes = out.shape, x.shape, taps, before, tuple(dilation)
+    pack, plan = _planned(tiles, loops, *sizes, back)
     # Backwards the window is turned around: from the last weight on, in steps to the left.
-    cell = kernel[0, 0, 0].nbytes
-    begin, step = (address_of(kernel) + 8 * cell, -cell) if back else (address_of(kernel), cell)
-    spread = np.empty((36, kernel[0, 0, 0].size), np.float32)
-    plan_weights = _planned_weights(loops, "weights", spread.shape[1], step)
-    plan_weights(loops.weights, "float32", check, begin, address_of(spread))
-    packed = np.empty(36 * x.shape[4] * -(-out.shape[4] // tiles.lanes) * tiles.lanes, np.float32)
+    cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
+    begin = address_of(kernel[-1, -1, -1] if back else kernel)
+    spread = np.empty((36, taps, kernel[0, 0, 0].size), np.float32)
+    plan_weights = _planned_weights(loops, "weights", taps, spread.shape[2], cell)
+    for tap in range(taps):
+        target = address_of(spread) + tap * abs(cell)
+        plan_weights(loops.weights, "float32", check, begin + 9 * tap * cell, target)
+    width = -(-out.shape[4] // tiles.lanes) * tiles.lanes
+    packed = np.empty(36 * taps * x.shape[4] * width, np.float32)
     pack(tiles.pack, "float32", check, address_of(packed), address_of(spread))
     strange = np.zeros(1, np.int64)
     addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
@@ -133,20 +138,21 @@ def run(
 
 @functools.lru_cache(PLANS)
 def _planned(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, back: bool, before: Sizes, apart: Sizes
-) -> tuple[Run, Run]:
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
+    back: bool,
+) -> tuple[Run, Run]:  # fmt: skip
     channels, filters = x[4], out[4]
-    places = np.arange(36, dtype=np.int64) * (channels * filters)
+    places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
     pack = made_run(
         PACK_FIELDS,
         {
-            "places": address_of(places), "taps": 36, "rows": channels, "columns": filters,
+            "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
             "lanes": tiles.lanes, "row_step": 1 if back else filters,
             "column_step": channels if back else 1,
         },
-        36, 128 * channels * filters, kept=[places],
+        36 * taps, 128 * channels * filters, kept=[places],
     )  # fmt: skip
-    values, areas = _shared(tiles, loops, out, x, before, apart)
+    values, areas, work = _shared(tiles, loops, out, x, taps, before, apart)
     areas = (*areas, 64 * filters, 64)
     _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
     values |= {
@@ -154,34 +160,36 @@ def _planned(
         "back": loops.transforms["back"],
     }  # fmt: skip
     items = -(-values["images"] * values["tile_rows"] // values["together"])
-    count = values["together"] * values["tile_columns"]
-    work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)
-    return pack, made_run(sources.FIELDS, values, items, work, areas)
+    return pack, made_run(sources.FIELDS, values, items, values["together"] * work, areas)
 
 
 def _shared(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, before: Sizes, apart: Sizes
-) -> tuple[dict[str, int], tuple[int, ...]]:
-    """What both kernels know, and the sizes of a strip and of the planes of both sides."""
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes
+) -> tuple[dict[str, int], tuple[int, ...], int]:
+    """What both kernels know, the sizes of a strip and of the planes of both sides, and the work
+    of a row of tiles."""
     channels, filters = x[4], out[4]
     tile_rows, tile_columns = _tiles_of(out, apart)
     together = max(1, TILES // tile_columns)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
-    value_bytes, sum_bytes = 4 * channels + 64, 4 * filters + 64
+    value_bytes, sum_bytes = 4 * taps * channels + 64, 4 * filters + 64
     value_plane, sum_plane = count * value_bytes + 192, count * sum_bytes + 192
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "into": loops.transforms["into"], "images": x[0] * math.prod(apart),
+        "into": loops.transforms["into"], "images": out[0] * out[1] * math.prod(apart[1:]),
         "in_rows": x[2], "in_columns": x[3], "channels": channels,
         "out_rows": out[2], "out_columns": out[3], "filters": filters,
-        "top": before[0], "left": before[1], "row_apart": apart[0], "column_apart": apart[1],
+        "taps": taps, "in_planes": x[1], "out_planes": out[1],
+        "front": before[0], "top": before[1], "left": before[2],
+        "plane_apart": apart[0], "row_apart": apart[1], "column_apart": apart[2],
         "tile_rows": tile_rows, "tile_columns": tile_columns, "together": together,
         "value_bytes": value_bytes, "value_plane": value_plane,
         "sum_bytes": sum_bytes, "sum_plane": sum_plane,
     }  # fmt: skip
     strip = 6 * (4 * tile_columns + 2) * channels * 4
-    return values, (strip, 36 * value_plane, 36 * sum_plane)
+    products = taps * channels * filters + 40 * (taps * channels + filters)
+    return values, (strip, 36 * value_plane, 36 * sum_plane), 36 * tile_columns * products
 
 
 def to_kernel(
@@ -189,23 +197,27 @@ def to_kernel(
     dilation: Sequence[int], check: Check,
 ) -> bool:  # fmt: skip
     """The gradient to the kernel; False when it is not finite, for the direct form to say why."""
-    sizes = g.shape, x.shape, tuple(pads[1:]), tuple(dilation[1:])
+    taps, count, cell = len(out), out[0, 0, 0].size, out[0, 0, 0].nbytes
+    sizes = g.shape, x.shape, taps, tuple(pads), tuple(dilation)
     parts, plan = _planned_sums(tiles, loops, *sizes)
-    partials = np.empty((parts, 36, out[0, 0, 0].size), np.float32)
+    partials = np.empty((parts, 36, taps * count), np.float32)
     plan(loops.reduce, "float32", check, address_of(partials), address_of(x), address_of(g))
     with np.errstate(all="ignore"):
         total = partials[0] if parts == 1 else np.add.reduce(partials, axis=0)
-    back = _planned_weights(loops, "totals", total.shape[1], out[0, 0, 0].nbytes)
-    back(loops.weights, "float32", check, address_of(total), address_of(out))
+    back = _planned_weights(loops, "totals", taps, count, cell)
+    for tap in range(taps):
+        source, target = address_of(total) + tap * cell, address_of(out) + 9 * tap * cell
+        back(loops.weights, "float32", check, source, target)
     return bool(np.isfinite(out).all())
 
 
 @functools.lru_cache(PLANS)
-def _planned_weights(loops: Loops, name: str, count: int, step: int) -> Run:
-    """The transform of a kernel of `count` channels times filters, `step` bytes between weights."""
+def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Run:
+    """The transform of one of `taps` windows of `count` channels times filters, `step` bytes
+    between weights."""
     values = {
-        "transform": loops.transforms[name], "row": 3 * step, "column": step, "plane": 4 * count,
-        "count": count, "chunk": WEIGHTS_AT_ONCE,
+        "transform": loops.transforms[name], "row": 3 * step, "column": step,
+        "plane": 4 * taps * count, "count": count, "chunk": WEIGHTS_AT_ONCE,
     }  # fmt: skip
     items = -(-count // WEIGHTS_AT_ONCE)
     return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, WEIGHTS_AT_ONCE))
@@ -213,20 +225,17 @@ def _planned_weights(loops: Loops, name: str, count: int, step: int) -> Run:
 
 @functools.lru_cache(PLANS)
 def _planned_sums(
-    tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, before: Sizes, apart: Sizes
+    tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes
 ) -> tuple[int, Run]:
-    values, areas = _shared(tiles, loops, g, x, before, apart)
-    channels, filters = x[4], g[4]
+    values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
     lines = values["images"] * values["tile_rows"]
     parts = min(PARTS, -(-lines // values["together"]))
     each = -(-lines // parts)
     parts = -(-lines // each)
-    areas = (max(areas[0], 16 * 4 * values["tile_columns"] * filters), *areas[1:3], 64)
+    areas = (max(areas[0], 16 * 4 * values["tile_columns"] * g[4]), *areas[1:3], 64)
     _, values_at, sums_at, table_at, _ = starts(areas)
     values |= {
         "each": each, "spread": loops.transforms["spread"],
         "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
     }  # fmt: skip
-    count = each * values["tile_columns"]
-    work = 36 * count * channels * filters + 40 * 36 * count * (channels + filters)
-    return parts, made_run(sources.SUM_FIELDS, values, parts, work, areas)
+    return parts, made_run(sources.SUM_FIELDS, values, parts, each * work, areas)

@@ -72,21 +72,25 @@ ROWS = """        for tile_row in range(tile0, tile1):
             first = min(max((left - column0 + column_apart - 1) // column_apart, 0), across)
             last = (in_columns + left - column0 + column_apart - 1) // column_apart
             last = max(min(last, across), first)
-            for i in range(6):
-                target = strip + i * line
-                row = row0 - top + i * row_apart
-                if row < 0 or row >= in_rows or last == first:
-                    zero_bytes(target, line)
-                    continue
-                source = x + (image * in_rows + row) * in_columns * pixel
-                source += (column0 - left + first * column_apart) * pixel
-                zero_bytes(target, first * pixel)
-                copy_pixels(target + first * pixel, source, last - first, column_apart, pixel)
-                zero_bytes(target + last * pixel, line - last * pixel)
-            target = values + (tile_row - tile0) * tile_columns * value_bytes
-            for column in range(tile_columns):
-                call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
-                       pixel, value_plane, channels)
+            for tap in range(taps):
+                plane = image % out_planes - front + tap * plane_apart
+                outside = plane < 0 or plane >= in_planes or last == first
+                for i in range(6):
+                    target = strip + i * line
+                    row = row0 - top + i * row_apart
+                    if outside or row < 0 or row >= in_rows:
+                        zero_bytes(target, line)
+                        continue
+                    source = (image // out_planes * in_planes + plane) * in_rows + row
+                    source = source * in_columns + column0 - left + first * column_apart
+                    zero_bytes(target, first * pixel)
+                    copy_pixels(target + first * pixel, x + source * pixel, last - first,
+                                column_apart, pixel)
+                    zero_bytes(target + last * pixel, line - last * pixel)
+                target = values + (tile_row - tile0) * tile_columns * value_bytes + tap * pixel
+                for column in range(tile_columns):
+                    call_6(into, strip + 4 * column * pixel, target + column * value_bytes, line,
+                           pixel, value_plane, channels)
 """
 
 FIELDS = (
@@ -95,6 +99,7 @@ FIELDS = (
     "wide", "narrow", "lanes", "most", "into", "back",
     "values_at", "sums_at", "corner_at", "table_at",
     "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
+    "taps", "plane_apart", "front", "in_planes", "out_planes",
     "top", "left", "row_apart", "column_apart", "tile_rows", "tile_columns", "together",
     "value_bytes", "value_plane", "sum_bytes", "sum_plane",
 )  # fmt: skip
@@ -125,6 +130,7 @@ FIELDS
     table = strip + table_at
     store_int64(table, 0, 0)
     store_int64(table, 1, 0)
+    depth = taps * channels
     pixel = channels * SIZE
     across = 4 * tile_columns + 2
     line = across * pixel
@@ -144,12 +150,12 @@ ROWS
                 some = min(2 * lanes, filters - n)
                 tile = wide if some > lanes else narrow
                 width = 2 * lanes if some > lanes else lanes
-                matrix = packed + (n * 36 + plane * width) * channels * SIZE
+                matrix = packed + (n * 36 + plane * width) * depth * SIZE
                 where = 0
                 for block in range(blocks):
                     size = share + 1 if block < longer else share
                     call_tile(tile, size, values + plane * value_plane + where * value_bytes, table,
-                              1, channels, value_bytes, SIZE, matrix, width * SIZE,
+                              1, depth, value_bytes, SIZE, matrix, width * SIZE,
                               sums + plane * sum_plane + where * sum_bytes + n * SIZE, sum_bytes,
                               some, 0)
                     where += size
@@ -187,6 +193,7 @@ SUM_FIELDS = (
     "wide", "narrow", "lanes", "most", "into", "spread",
     "values_at", "sums_at", "table_at",
     "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
+    "taps", "plane_apart", "front", "in_planes", "out_planes",
     "top", "left", "row_apart", "column_apart", "tile_rows", "tile_columns", "together", "each",
     "value_bytes", "value_plane", "sum_bytes", "sum_plane",
 )  # fmt: skip
@@ -207,16 +214,17 @@ FIELDS
     table = strip + table_at
     store_int64(table, 0, 0)
     store_int64(table, 1, 0)
+    depth = taps * channels
     pixel = channels * SIZE
     across = 4 * tile_columns + 2
     line = across * pixel
-    blocks = (channels + most - 1) // most
-    share = channels // blocks
-    longer = channels - share * blocks
+    blocks = (depth + most - 1) // most
+    share = depth // blocks
+    longer = depth - share * blocks
     cell = filters * SIZE
     for item in range(start, stop):
-        totals = out + item * 36 * channels * cell
-        zero_bytes(totals, 36 * channels * cell)
+        totals = out + item * 36 * depth * cell
+        zero_bytes(totals, 36 * depth * cell)
         end = min((item + 1) * each, images * tile_rows)
         for tile0 in range(item * each, end, together):
             tile1 = min(tile0 + together, end)
@@ -248,7 +256,7 @@ ROWS
                         call_tile(tile, size, values + plane * value_plane + where * SIZE, table,
                                   1, count, SIZE, value_bytes,
                                   sums + plane * sum_plane + n * SIZE, sum_bytes,
-                                  totals + ((plane * channels + where) * filters + n) * SIZE,
+                                  totals + ((plane * depth + where) * filters + n) * SIZE,
                                   cell, some, 1)
                         where += size
     give_back(flags, number)
