@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from kbench.engine import blas, threads
+from kbench.engine import blas
 
 
 class Pool:
@@ -46,25 +46,6 @@ def test_only_products_of_a_middle_size_are_limited(pool: Pool) -> None:
     multiply(100, 100, 100)
     multiply(100, 100, 100, (2,))
     assert pool.calls == [1, 4, 1, 4]
-
-
-def test_large_products_leave_cores_to_our_compilers(pool: Pool, monkeypatch) -> None:
-    for left, calls in ((3, [3, 4]), (1, [1, 4]), (4, []), (None, [])):
-        monkeypatch.setattr(blas.threads, "left_by_compilers", lambda left=left: left)
-        multiply(300, 300, 300)
-        multiply(16, 16, 16)
-        assert pool.calls == calls
-        pool.calls.clear()
-    monkeypatch.undo()
-    usable = threads.left_by_compilers
-    assert usable() is None
-    for change, most in ((1, None), (10_000, 1)):
-        threads.count_compilers(change)
-        try:
-            assert usable() >= 1 and (most is None or usable() == most)
-        finally:
-            threads.count_compilers(-change)
-    assert usable() is None
 
 
 def test_the_setting_comes_back_whoever_leaves_last(pool: Pool) -> None:

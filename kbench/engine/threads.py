@@ -15,8 +15,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kbench.engine import environment
-
 PARALLEL_FROM = 100_000
 """Elements below which waking the other threads costs more than it gives."""
 
@@ -69,11 +67,9 @@ def count_compilers(change: int) -> None:
     _compilers += change
 
 
-def left_by_compilers() -> int | None:
-    """Cores that our own compilers leave to computing, at least one; None while none compiles."""
-    if _compilers == 0:
-        return None
-    return max(1, environment.cores() - _compilers)
+def compiling() -> bool:
+    """Whether a compiler of ours is at work."""
+    return _compilers > 0
 
 
 def blas_spins() -> bool:

@@ -12,8 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+NICE = 10
+"""How far the user's own work comes first."""
+
 _START = (
-    "import os, sys; sys.path[:] = sys.argv[1:]; "
+    f"import os, sys; getattr(os, 'nice', abs)({NICE}); sys.path[:] = sys.argv[1:]; "
     "os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
     "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
     "from kbench.engine.kernels.worker import serve; serve(answers)"
@@ -41,9 +44,12 @@ class Process:
         python = sys.executable or ""
         if not Path(python).name.lower().startswith("python"):
             raise OSError(f"{python!r} may not be Python")
-        detached: dict[str, Any] = {"start_new_session": True}  # Ctrl+C is not for it
+        # Ctrl+C is not for it. In a session of its own it would have as much of the processor as
+        # all of the user's work, however nice it is: Linux shares between sessions first.
+        detached: dict[str, Any] = {"process_group": 0}
         if sys.platform == "win32":
-            detached = {"creationflags": subprocess.CREATE_NO_WINDOW}
+            flags = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
+            detached = {"creationflags": flags}
         self._process = subprocess.Popen(
             [python, "-P", "-c", _START, *[path for path in sys.path if path]],
             stdin=subprocess.PIPE,

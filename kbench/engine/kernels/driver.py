@@ -62,7 +62,7 @@ class Pool:
             _thread.start_new_thread(self._attend, (self._block,))
             self._helpers += 1
         share = count * SHARES_PER_THREAD
-        looks = self._looks if threads.left_by_compilers() is None else 0
+        looks = 0 if threads.compiling() else self._looks
         self._lead(self._block, address, params, start, stop, count - 1, share, looks)
 
     def _looks_of(self, seconds: float) -> int:

@@ -14,9 +14,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-NICE = 10
-"""How far the user's own work comes first."""
-
 
 def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     """Hand on what is asked; the end of the input is the end of whoever asked."""
@@ -25,17 +22,11 @@ def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def _lower_priority() -> None:
-    if hasattr(os, "nice"):
-        os.nice(NICE)
-
-
 def serve(descriptor: int) -> None:
     """Answer requests until the input ends."""
     answers = os.fdopen(descriptor, "w", encoding="utf-8")
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
-    _lower_priority()
 
     def answer(**fields: Any) -> None:
         answers.write(json.dumps(fields) + "\n")
