@@ -32,7 +32,7 @@ def taken(monkeypatch):
 
         return counted
 
-    for name in ("run", "to_kernel"):
+    for name in ("run", "spread", "to_kernel"):
         monkeypatch.setattr(winograd, name, counting(getattr(winograd, name)))
     return counts
 
@@ -66,6 +66,32 @@ DILATED = [
     ((70, 70), (60, 60), (-1, -3), 1, 16, 20, (3, 3)),  # a part of the image
     ((31, 30), (31, 30), (10, 9), 3, 16, 16, (8, 8)),  # few pixels of each phase
 ]
+
+
+# (space, window, places, strides, pads, images, channels, filters)
+SPREAD = [
+    ((48, 48), (4, 4), (24, 24), (2, 2), (1, 1), 1, 16, 16),
+    ((47, 50), (5, 5), (24, 25), (2, 2), (2, 2), 2, 20, 33),  # phases of two sizes
+    ((46, 51), (5, 5), (23, 26), (2, 2), (1, 2), 1, 17, 16),
+    ((50, 46), (6, 5), (24, 21), (2, 2), (0, 0), 1, 16, 24),
+    ((30, 60), (3, 4), (30, 30), (1, 2), (1, 1), 1, 16, 16),  # strides along one axis
+    ((54, 57), (7, 7), (18, 19), (3, 3), (2, 2), 2, 16, 16),
+    ((49, 49), (4, 4), (22, 26), (2, 2), (-2, 3), 1, 16, 18),
+]
+
+
+@pytest.mark.parametrize("size", SPREAD, ids=str)
+def test_the_gradient_to_an_input_of_strides_agrees_with_loops(size, taken):
+    space, window, places, strides, pads, *counts = size
+    arrays = operands(space, window, places, *counts, "float32")
+    geometry = strides, pads, (1, 1)
+    want = expected("to_input", *arrays, geometry)
+    guarded = np.full(want.size + 512, 7.5, "float32")
+    out = guarded[256:-256].reshape(want.shape)
+    run_found("to_input", out, *inputs_of("to_input", *arrays), *geometry)
+    np.testing.assert_allclose(out, want, rtol=0, atol=2e-5 * np.abs(want).max())
+    assert (guarded[:256] == 7.5).all() and (guarded[-256:] == 7.5).all()
+    assert taken["taken"] == 1, stats().failures
 
 
 # (space, window, places, pads, images, channels, filters, dilation)
@@ -158,6 +184,9 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
     run_found("forward", np.empty_like(arrays[2]), *arrays[:2], (2, 2), *ONES[1:])
     run_found("forward", np.empty_like(arrays[2]), *arrays[:2], *ONES[:2], (7, 5))
     run_found("to_kernel", np.empty_like(arrays[1]), arrays[2], arrays[0], (2, 2), *ONES[1:])
+    for window, strides in (((3, 3), (2, 2)), ((9, 9), (2, 2)), ((4, 4), (3, 3))):
+        back = operands((48, 48), window, (24, 24), 2, 16, 16, "float32")
+        run_found("to_input", np.empty_like(back[0]), back[2], back[1], strides, *ONES[1:])
     large = operands((14, 14), (3, 3), (14, 14), 8, 96, 96, "float32")
     run_found("to_kernel", np.empty_like(large[1]), large[2], large[0], *ONES)
     double = [one.astype("float64") for one in shapes()]

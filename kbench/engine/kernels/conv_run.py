@@ -79,13 +79,20 @@ def _by_winograd(
     dilation: Ints, check: Check,
 ) -> bool:  # fmt: skip
     """Take Winograd's form where it is faster and ready; False where it is not."""
-    if not winograd.suits(tiles, out.shape, kernel.shape, strides, dilation):
+    sizes = tiles, out.shape, kernel.shape
+    plain = winograd.suits(*sizes, strides, dilation)
+    if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
         return False
     loops = winograd.find_loops()
-    if loops is None or not winograd.run(tiles, loops, out, x, kernel, back, pads, dilation, check):
+    if loops is None:
         return False
-    taken.note("winograd")
-    return True
+    if plain:
+        done = winograd.run(tiles, loops, out, x, kernel, back, pads, dilation, check)
+    else:
+        done = winograd.spread(tiles, loops, out, x, kernel, strides, pads, check)
+    if done:
+        taken.note("winograd")
+    return done
 
 
 # ------------------------------------------------------------------ forward, and back to the input

@@ -11,6 +11,7 @@ of the largest result; KBENCH_EXACT forbids it. `conv_run` takes the direct form
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,10 +24,14 @@ from kbench.engine.kernels import winograd_sources as sources
 from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.conv_drive import PLANS, Run, Sizes, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv_plan import Axis, backward_axes
 from kbench.engine.kernels.conv_sources import PACK_FIELDS, filled
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object] | None
+_Way = tuple[Sizes, Sizes, tuple[int, int], bool]
+"""Zeros before the input, how far the window's weights are apart, groups of filters by rows and
+columns, and whether the window is turned around."""
 
 LEAST = 16
 """Channels and filters from which on the transforms are worth it."""
@@ -40,6 +45,9 @@ PARTS = 8
 """Parts with sums of their own in the gradient to the kernel."""
 WEIGHTS_AT_ONCE = 1024
 """Channels times filters of one item of the transforms of kernels."""
+SPARED = 3.8
+"""Products of the direct form for each phase of the strides, from which on 2.25 and the transforms
+take less time."""
 TILES = 28
 """Tiles of one item: two rows of fourteen, the height of a register tile."""
 
@@ -99,6 +107,61 @@ def suits(
     return places >= max(PLACES, matrix // share) and places > 0.6 * computed
 
 
+def suits_spread(
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int],
+) -> bool:  # fmt: skip
+    """Whether the gradient to the input of a convolution with strides can be had by this form, and
+    faster: where all phases of the strides together look at three places along each axis."""
+    if tiles.dtype != "float32" or kernel[0] != 1 or strides[0] != 1 or config.exact():
+        return False
+    if any(one != 1 for one in dilation) or pads[0] != 0 or min(out) == 0:
+        return False
+    phases, matrix = math.prod(strides[1:]), math.prod(strides[1:]) * kernel[3] * kernel[4]
+    if kernel[1] * kernel[2] < SPARED * phases or min(kernel[3:]) < LEAST or matrix > MOST:
+        return False
+    if any(_reach(axes) > 3 for axes in _axes(out, kernel, strides, pads)):
+        return False
+    rows, columns = _tiles_of(out, strides)
+    places = math.prod(out[:4]) // phases
+    computed = 16 * out[0] * out[1] * rows * columns
+    return 4 * columns <= WIDE and places >= max(PLACES, matrix // 48) and places > 0.6 * computed
+
+
+def _axes(
+    out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int]
+) -> list[tuple[Axis, ...]]:
+    """The phases of rows and of columns."""
+    sides = zip(kernel[1:3], strides[1:], pads[1:], out[2:4], strict=True)
+    return [backward_axes(size, stride, pad, 1, count) for size, stride, pad, count in sides]
+
+
+def _reach(axes: Sequence[Axis]) -> int:
+    """Places from the first to the last that any of the phases looks at."""
+    return max(one.low + one.reach for one in axes) - min(one.low for one in axes)
+
+
+def spread(
+    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int],
+    pads: Sequence[int], check: Check,
+) -> bool:  # fmt: skip
+    """The gradient to the input of a convolution with strides; False when it is not finite.
+
+    What each phase sees of `g` are some weights of a window of 3x3, the rest zeros: the phases are
+    groups of filters of one convolution.
+    """
+    rows, columns = _axes(out.shape, kernel.shape, strides, pads)
+    top, left = (-min(one.low for one in axes) for axes in (rows, columns))
+    filters, channels = kernel.shape[3:]
+    whole = np.zeros((1, 3, 3, channels, len(rows) * len(columns), filters), np.float32)
+    for number, (row, column) in enumerate(itertools.product(rows, columns)):
+        for i, a in zip(row.offsets, row.index, strict=True):
+            for j, b in zip(column.offsets, column.index, strict=True):
+                whole[0, top + i, left + j, :, number] = kernel[0, a, b].T
+    way = (0, top, left), (1, 1, 1), (len(rows), len(columns)), False
+    return _convolve(tiles, loops, out, g, whole.reshape(1, 3, 3, channels, -1), way, check)
+
+
 def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
     in the eyes of a window that is dilated."""
@@ -114,11 +177,17 @@ def run(
 
     False when a result is not finite: then the direct form has to say which ones are.
     """
-    taps = len(kernel)
     sides = zip(kernel.shape[:3], pads, dilation, strict=True)
     before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
-    sizes = out.shape, x.shape, taps, before, tuple(dilation)
-    pack, plan = _planned(tiles, loops, *sizes, back)
+    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), check)
+
+
+def _convolve(
+    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, check: Check
+) -> bool:
+    before, apart, groups, back = way
+    taps = len(kernel)
+    pack, plan = _planned(tiles, loops, out.shape, x.shape, taps, *way)
     # Backwards the window is turned around: from the last weight on, in steps to the left.
     cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
     begin = address_of(kernel[-1, -1, -1] if back else kernel)
@@ -127,7 +196,8 @@ def run(
     for tap in range(taps):
         target = address_of(spread) + tap * abs(cell)
         plan_weights(loops.weights, "float32", check, begin + 9 * tap * cell, target)
-    width = -(-out.shape[4] // tiles.lanes) * tiles.lanes
+    filters = out.shape[4] * math.prod(groups)
+    width = -(-filters // tiles.lanes) * tiles.lanes
     packed = np.empty(36 * taps * x.shape[4] * width, np.float32)
     pack(tiles.pack, "float32", check, address_of(packed), address_of(spread))
     strange = np.zeros(1, np.int64)
@@ -139,9 +209,9 @@ def run(
 @functools.lru_cache(PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
-    back: bool,
+    groups: Sizes, back: bool,
 ) -> tuple[Run, Run]:  # fmt: skip
-    channels, filters = x[4], out[4]
+    channels, filters = x[4], out[4] * math.prod(groups)
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
     pack = made_run(
         PACK_FIELDS,
@@ -152,24 +222,25 @@ def _planned(
         },
         36 * taps, 128 * channels * filters, kept=[places],
     )  # fmt: skip
-    values, areas, work = _shared(tiles, loops, out, x, taps, before, apart)
+    values, areas, work = _shared(tiles, loops, out, x, taps, before, apart, groups)
     areas = (*areas, 64 * filters, 64)
     _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
     values |= {
         "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
-        "back": loops.transforms["back"],
+        "back": loops.transforms["back"], "row_groups": groups[0], "column_groups": groups[1],
     }  # fmt: skip
     items = -(-values["images"] * values["tile_rows"] // values["together"])
     return pack, made_run(sources.FIELDS, values, items, values["together"] * work, areas)
 
 
 def _shared(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes
-) -> tuple[dict[str, int], tuple[int, ...], int]:
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
+    groups: Sizes = (1, 1),
+) -> tuple[dict[str, int], tuple[int, ...], int]:  # fmt: skip
     """What both kernels know, the sizes of a strip and of the planes of both sides, and the work
     of a row of tiles."""
-    channels, filters = x[4], out[4]
-    tile_rows, tile_columns = _tiles_of(out, apart)
+    channels, filters = x[4], out[4] * math.prod(groups)
+    tile_rows, tile_columns = _tiles_of(out, (1, apart[1] * groups[0], apart[2] * groups[1]))
     together = max(1, TILES // tile_columns)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.

@@ -1,7 +1,9 @@
 """Sources of Winograd's convolution: the transforms, and the kernel that runs tiles of outputs.
 
 One item transforms some rows of four by four tiles, multiplies the 36 planes by those of the
-kernel, and transforms the sums back; all of it stays in the second cache.
+kernel, and transforms the sums back; all of it stays in the second cache. Filters may come in
+groups, each with its own phase of the result's rows and columns: the phases of a convolution with
+strides, in the gradient to its input.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ FIELDS = (
     "images", "in_rows", "in_columns", "channels", "out_rows", "out_columns", "filters",
     "taps", "plane_apart", "front", "in_planes", "out_planes",
     "top", "left", "row_apart", "column_apart", "tile_rows", "tile_columns", "together",
-    "value_bytes", "value_plane", "sum_bytes", "sum_plane",
+    "row_groups", "column_groups", "value_bytes", "value_plane", "sum_bytes", "sum_plane",
 )  # fmt: skip
 
 KERNEL = '''"""Winograd's convolution of float32 with windows of 3x3."""
@@ -134,9 +136,12 @@ FIELDS
     pixel = channels * SIZE
     across = 4 * tile_columns + 2
     line = across * pixel
-    cell = filters * SIZE
-    row_step = row_apart * out_columns * cell
-    column_step = column_apart * cell
+    own = filters // (row_groups * column_groups)
+    cell = own * SIZE
+    row_pace = row_apart * row_groups
+    column_pace = column_apart * column_groups
+    row_step = row_pace * out_columns * cell
+    column_step = column_pace * cell
     for item in range(start, stop):
         tile0 = item * together
         tile1 = min(tile0 + together, images * tile_rows)
@@ -162,28 +167,31 @@ ROWS
         # Where a number is not finite the differences of the transforms spread NaN over its tile.
         for tile_row in range(tile0, tile1):
             image, row0, column0 = place_of(tile_row, tile_rows, row_apart, column_apart)
-            rows = min(4, (out_rows - row0 + row_apart - 1) // row_apart)
-            width = (out_columns - column0 + column_apart - 1) // column_apart
-            source = sums + (tile_row - tile0) * tile_columns * sum_bytes
-            begin = out + ((image * out_rows + row0) * out_columns + column0) * cell
-            target = begin
-            for column in range(tile_columns):
-                columns = min(4, width - 4 * column)
-                if rows == 4 and columns == 4:
-                    call_6(back, source, target, row_step, column_step, sum_plane, filters)
-                else:
-                    call_6(back, source, corner, 4 * cell, cell, sum_plane, filters)
-                    for i in range(rows):
-                        for j in range(columns):
-                            copy_bytes(target + i * row_step + j * column_step,
-                                       corner + (4 * i + j) * cell, cell)
-                source += sum_bytes
-                target += 4 * column_step
-            each = max(width, 1) if column_apart == 1 else 1
-            for i in range(rows):
-                for j in range(0, width, each):
-                    if infinite(begin + i * row_step + j * column_step, each * filters):
-                        store_int64(strange, 0, 1)
+            for group in range(row_groups * column_groups):
+                row = row0 * row_groups + group // column_groups
+                column = column0 * column_groups + group % column_groups
+                rows = min(4, (out_rows - row + row_pace - 1) // row_pace)
+                width = (out_columns - column + column_pace - 1) // column_pace
+                source = sums + (tile_row - tile0) * tile_columns * sum_bytes + group * cell
+                begin = out + ((image * out_rows + row) * out_columns + column) * cell
+                target = begin
+                for tile_column in range(tile_columns):
+                    columns = min(4, width - 4 * tile_column)
+                    if rows == 4 and columns == 4:
+                        call_6(back, source, target, row_step, column_step, sum_plane, own)
+                    else:
+                        call_6(back, source, corner, 4 * cell, cell, sum_plane, own)
+                        for i in range(rows):
+                            for j in range(columns):
+                                copy_bytes(target + i * row_step + j * column_step,
+                                           corner + (4 * i + j) * cell, cell)
+                    source += sum_bytes
+                    target += 4 * column_step
+                each = max(width, 1) if column_pace == 1 else 1
+                for i in range(rows):
+                    for j in range(0, width, each):
+                        if infinite(begin + i * row_step + j * column_step, each * own):
+                            store_int64(strange, 0, 1)
     give_back(flags, number)
 '''
 
