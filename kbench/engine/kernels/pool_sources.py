@@ -1,7 +1,8 @@
 """Sources of pooling whose lanes are channels: windows that lie inside go side by side.
 
 `gather` owns rows of the result; `route` owns a strip of rows of the input and visits every window
-that reaches into it. Every size is in elements.
+that reaches into it. What it adds up there may be made in scratch, and written past the caches at
+the end. Every size is in elements.
 """
 
 from __future__ import annotations
@@ -60,11 +61,13 @@ _SHARED = """tile past images rows columns in_rows in_columns channels row_windo
 row_stride column_stride row_pad column_pad inner_first inner_last height strips""".split()
 _AREAS = ("flags", "areas", "scratch", "area_bytes")
 GATHER_FIELDS = ("y", "x", *_AREAS, *_SHARED, "divides")
-ROUTE_FIELDS = ("y", "x", "h", "g", *_AREAS, *_SHARED, "adds")
+ROUTE_FIELDS = ("y", "x", "h", "g", *_AREAS, *_SHARED, "adds", "strip_at")
 
 _TABULATE = '''from kbench.engine.kernels.conv_memory import (
     call_8, call_9, give_back, take, zero_bytes,
 )
+from kbench.engine.kernels.move_tile import stream_bytes
+from kbench.engine.kernels.streaming import settle
 from kbench.engine.kernels.toolkit import field, inline, range_kernel, store_int64
 
 
@@ -129,9 +132,12 @@ ROUTE = (
         top = (item - image * strips) * height
         bottom = min(top + height, in_rows)
         source = x + image * in_rows * in_columns * pixel
+        begin = y + (image * in_rows + top) * in_columns * pixel
+        size = (bottom - top) * in_columns * pixel
+        target = table + strip_at if strip_at != 0 else begin
         if adds != 0:
-            zero_bytes(y + (image * in_rows + top) * in_columns * pixel,
-                       (bottom - top) * in_columns * pixel)
+            zero_bytes(target, size)
+        away = target - (source + top * in_columns * pixel)
         first = max((top + row_pad - row_window + row_stride) // row_stride, 0)
         last = min((bottom + row_pad + row_stride - 1) // row_stride, rows)
         for row in range(first, last):
@@ -145,9 +151,12 @@ ROUTE = (
                 if column >= inner_first and column < inner_last:
                     end = inner_last
                 at = (line + column) * pixel
-                call_9(loop, end - column, table, count, step, h + at, g + at, pixel, y - x,
+                call_9(loop, end - column, table, count, step, h + at, g + at, pixel, away,
                        channels)
                 column = end
+        if strip_at != 0:
+            stream_bytes(begin, target, size)
+    settle()
     give_back(flags, number)
 """
 )

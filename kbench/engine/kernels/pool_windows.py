@@ -13,7 +13,7 @@ import numpy as np
 from kbench.engine.kernels import pool_sources as sources
 from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.conv_drive import PAST_BYTES, PRODUCTS, Run, compiled, made_run
+from kbench.engine.kernels.conv_drive import PAST_BYTES, PRODUCTS, Run, compiled, made_run, starts
 from kbench.engine.kernels.conv_sources import filled
 
 Array = np.ndarray[Any, Any]
@@ -24,6 +24,8 @@ LANES = {"float32": 16, "float64": 8}
 """Channels from which on they fill vectors."""
 STRIP_BYTES = 1 << 17
 """Rows of the input that one item writes; where windows overlap they are read again."""
+HELD_BYTES = 1 << 19
+"""Those that stay in the second cache while they are added up, to be written past it then."""
 ITEM_CELLS = 1 << 16
 """Cells that one item of the way forward reads."""
 WEIGHT = 4
@@ -123,8 +125,13 @@ class Windows:
         }  # fmt: skip
         fields = sources.ROUTE_FIELDS if self.back else sources.GATHER_FIELDS
         cells = row[0] * column[0]
+        areas: tuple[int, ...] = (16 * cells,)
+        strip = height * in_columns * self.inner * (4 if self.dtype == "float32" else 8)
+        if name == "added" and nbytes >= PAST_BYTES and strip <= HELD_BYTES:
+            areas = (*areas, strip)
+            values["strip_at"] = starts(areas)[1]
         work = WEIGHT * PRODUCTS // 32 * rows * columns * cells * self.inner // strips
-        return made_run(fields, values, images * strips, work, (16 * cells,))
+        return made_run(fields, values, images * strips, work, areas)
 
     def _height(self) -> int:
         """Rows of one item: of the input, in whole strides, on the way back; else of the result."""
