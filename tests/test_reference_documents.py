@@ -20,8 +20,8 @@ from typing import Any
 import nbformat
 import pexpect
 import pytest
-from nbclient import NotebookClient
 from reference_documents import DOCUMENTS, Cell, cells
+from run_book import run_book
 
 from kbench.engine import errors as engine_errors
 from kbench.workbench import journal
@@ -81,7 +81,7 @@ def test_as_a_script(document: str, home: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_as_a_notebook(document: str, home: Path) -> None:
     book = notebook(cells(document))
-    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(home))
+    run_book(book, home)
     complaints = [
         cell.complaint(shown_text(entry))
         for cell, entry in zip(cells(document), _documents_cells(book), strict=True)

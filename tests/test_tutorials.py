@@ -14,7 +14,7 @@ import keras_loaded
 import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
+from run_book import run_book
 
 from kbench import backend as K
 from kbench.engine import config
@@ -82,7 +82,7 @@ def test_in_a_notebook(lesson: Lesson, solved: bool, tmp_path: Path) -> None:
         if facts["role"] == "check":
             checked[facts["of"]] = cell
     book.cells.append(nbformat.v4.new_code_cell(CLOCK))
-    NotebookClient(book, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+    run_book(book, tmp_path, timeout=120)
     said = "".join(one["text"] for one in book.cells[-1].outputs)  # in one piece or several
     assert float(said) < SECONDS
     assert sorted(checked) == sorted(lesson.exercises)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from run_book import run_book
 
 BOOK = Path(__file__).resolve().parents[1] / "tutorials" / "kbench-in-300-lines.ipynb"
 LINES = 300
@@ -129,7 +129,7 @@ def test_files_that_it_names_exist(book: nbformat.NotebookNode) -> None:
 def test_it_runs_and_does_what_it_says(book: nbformat.NotebookNode, tmp_path: Path) -> None:
     cells = [*book.cells, nbformat.v4.new_code_cell(CLAIMS)]
     ran = nbformat.v4.new_notebook(cells=cells, metadata=book.metadata)
-    NotebookClient(ran, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+    run_book(ran, tmp_path, timeout=120)
     seconds = float(ran.cells[-1].outputs[-1]["text"].split()[-1])
     assert seconds < SECONDS
     pictures = [one for cell in ran.cells for one in cell.get("outputs", []) if "data" in one]
@@ -143,7 +143,7 @@ def test_the_walk_through_the_other_functions(tmp_path: Path) -> None:
     nbformat.validate(walk)
     cells = [cell for cell in walk.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)
-    NotebookClient(walk, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+    run_book(walk, tmp_path, timeout=120)
     assert sum("same(" in cell.source for cell in cells) >= 8
     errors = [one for cell in cells for one in cell.outputs if one.get("name") == "stderr"]
     assert errors == []

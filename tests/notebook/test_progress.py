@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from nbclient import NotebookClient
+from run_book import run_book
 
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import progress_bar as bars
@@ -188,7 +188,7 @@ def test_in_a_kernel(tmp_path: Path) -> None:
         "'last'",
     ):
         book.cells.append(nbformat.v4.new_code_cell(code))
-    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
+    run_book(book, tmp_path)
     bar, said, value, line = book.cells[1].outputs
     assert bar["data"]["text/plain"] == "" and "kb-gone" in bar["data"]["text/html"]
     assert said["text"] == "between 0\nbetween 1\n" and value["data"]["text/plain"] == "'last'"

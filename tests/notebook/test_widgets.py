@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
+from run_book import run_book
 from waiting import wait_for
 
 from kbench import backend as K
@@ -300,7 +300,7 @@ def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:
         "    and told(table, '7.5') and told(view, '7.5')): time.sleep(0.05)",
     ):
         book.cells.append(nbformat.v4.new_code_cell(code))
-    NotebookClient(book, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
+    run_book(book, tmp_path)
     for cell, word in zip(book.cells[1:5], ("0.25", "0.25", "7.5", ">7.5<"), strict=True):
         live, twin = (one["data"] for one in cell.outputs)
         assert "application/vnd.jupyter.widget-view+json" in live and "text/html" not in live
