@@ -98,13 +98,14 @@ def suits(
         return False
     if any(one != 1 for one in strides):
         return False
-    matrix, places = kernel[0] * kernel[3] * kernel[4], math.prod(out[:4])
+    images = out[0] * out[1] * math.prod(dilation[1:])
     most, share = (MOST // 4, 3) if sums else (MOST, 48)
-    rows, columns = _tiles_of(out, dilation)
-    if min(kernel[3:]) < LEAST or matrix > most or 4 * columns > WIDE:
-        return False
-    computed = 16 * out[0] * out[1] * math.prod(dilation[1:]) * rows * columns
-    return places >= max(PLACES, matrix // share) and places > 0.6 * computed
+    matrix = kernel[0] * kernel[3] * kernel[4]
+    return (
+        min(kernel[3:]) >= LEAST
+        and matrix <= most
+        and _fits(images, out, dilation, matrix // share)
+    )
 
 
 def suits_spread(
@@ -117,15 +118,22 @@ def suits_spread(
         return False
     if any(one != 1 for one in dilation) or pads[0] != 0 or min(out) == 0:
         return False
-    phases, matrix = math.prod(strides[1:]), math.prod(strides[1:]) * kernel[3] * kernel[4]
+    phases = math.prod(strides[1:])
+    matrix = phases * kernel[3] * kernel[4]
     if kernel[1] * kernel[2] < SPARED * phases or min(kernel[3:]) < LEAST or matrix > MOST:
         return False
     if any(_reach(axes) > 3 for axes in _axes(out, kernel, strides, pads)):
         return False
-    rows, columns = _tiles_of(out, strides)
-    places = math.prod(out[:4]) // phases
-    computed = 16 * out[0] * out[1] * rows * columns
-    return 4 * columns <= WIDE and places >= max(PLACES, matrix // 48) and places > 0.6 * computed
+    return _fits(out[0] * out[1], out, strides, matrix // 48)
+
+
+def _fits(images: int, out: Sizes, apart: Sequence[int], least: int) -> bool:
+    """Whether tiles cover images, of every so many rows and columns of `out`, with little left
+    over, and there are enough places."""
+    rows, columns = _tiles_of(out, apart)
+    places = images * out[2] * out[3] // math.prod(apart[1:])
+    covered = places > 0.6 * 16 * images * rows * columns
+    return covered and places >= max(PLACES, least) and 4 * columns <= WIDE
 
 
 def _axes(
