@@ -39,6 +39,7 @@ OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` ha
     "conv": "conv",
     "depthwise": "depthwise",
     "gemm": "gemm",
+    "local": "local",
     "pool": "pooling",
     "resize": "resizing",
     "rows": "rowadd",
@@ -64,7 +65,7 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
             random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, pool_, resize_, rows_ and move_: see their modules (`OTHERS`) for the calls.
+            to_kernel, local_, pool_, resize_, rows_, move_: see their modules (`OTHERS`) for calls.
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -303,7 +304,8 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    entries += [("gemm_product", dtype, "all") for dtype in FLOATS[1:]]
+    products = ("gemm_product", "local_product")
+    entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
     windows = (*pools, "pool_windows", "resize_stretch", "resize_shrink")
     entries += [(name, dtype, "all") for name in windows for dtype in FLOATS[1:]]

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, config
 from kbench.engine.declare import structured
 from kbench.engine.errors import ArgumentError, ShapeError
-from kbench.engine.op import Op, apply, register
+from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.ops.conv import factors
 from kbench.engine.ops.correlate import windows_of
-from kbench.engine.ops.layout import permute_dimensions, reshape
-from kbench.engine.ops.linear import contract
+from kbench.engine.ops.layout import PERMUTE, permute_dimensions, reshape
+from kbench.engine.ops.linear import BATCH_DOT, contract
 from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import shape
 from kbench.engine.ops.windows import (
@@ -35,6 +35,12 @@ from kbench.engine.spec import Dim, Spec, known_size, show
 from kbench.engine.tensor import Operand, Tensor
 
 Sizes = int | Sequence[int]
+PRODUCT = ((2,), (1,))
+"""The axes that patches and their weights are contracted over, after that of the places."""
+WORTH = 1 << 20
+"""Products from which on the kernel is worth a call."""
+LANES = 16
+"""Filters that the kernel takes at a time."""
 
 # ------------------------------------------------------------------ patches
 
@@ -131,6 +137,74 @@ UNPATCH = register(
     )
 )
 
+# ------------------------------------------------------------------ patches and their product
+
+
+def _products_infer(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Spec:
+    places, n, _ = _patches_infer(x, window=window, strides=strides, channels_first=False).shape
+    known = kernel.shape[0] if places is None else places
+    return Spec((n, known, kernel.shape[2]), x.dtype)
+
+
+def _products_numpy(
+    out: Any, x: np.ndarray, kernel: np.ndarray, *, window: Ints, strides: Ints
+) -> np.ndarray:
+    patches = _patches_numpy(None, x, window=window, strides=strides, channels_first=False)
+    product = BATCH_DOT.numpy(None, patches, kernel, batch=1, axes=PRODUCT).transpose(1, 0, 2)
+    if out is None:
+        return product  # type: ignore[no-any-return]
+    np.copyto(out, product)
+    return out  # type: ignore[no-any-return]
+
+
+def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Native | None:
+    places, patch, filters = kernel.shape
+    products = (known_size((x.shape[0], places, patch)) or 0) * (filters or 0)
+    if products < config.least(WORTH):
+        return None
+    rows = (1,) * (2 - len(window))
+
+    def find() -> Callable[..., Any] | None:
+        from kbench.engine.kernels import local
+
+        call = local.find("product", x.dtype)
+        if call is None:
+            return None
+
+        def run(out: np.ndarray, x: np.ndarray, kernel: np.ndarray, check: Any) -> None:
+            image = x.reshape(x.shape[0], *rows, *x.shape[1:])
+            call(out, image, kernel, (*rows, *window), (*rows, *strides), check)
+
+        return run
+
+    return find
+
+
+PRODUCTS = structured(
+    "local_products", _products_infer, _products_numpy, None, native=_products_native
+)
+"""Of [n, *space, channels] and [places, patch, filters]: [n, places, filters]. Plans have it in
+place of patches, their product and its transpose, where `joins` says so."""
+
+
+def joins(node: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]] | None:
+    """The operands and attributes of PRODUCTS that give the same as this node."""
+    if node.op is not PERMUTE or node.attrs["pattern"] != (1, 0, 2):
+        return None
+    product = node.inputs[0]
+    if product.op is not BATCH_DOT or product.attrs != {"batch": 1, "axes": PRODUCT}:
+        return None
+    patches, kernel = product.inputs
+    if patches.op is not PATCHES or len(patches.attrs["window"]) > 2:
+        return None
+    filters = kernel.spec.shape[2]
+    if patches.attrs["channels_first"] or not (filters and filters % LANES == 0):
+        return None
+    if node.spec.dtype not in ("float32", "float64"):
+        return None
+    return patches.inputs[0], kernel, {one: patches.attrs[one] for one in ("window", "strides")}
+
+
 # ------------------------------------------------------------------ as Keras calls it
 
 
@@ -155,7 +229,7 @@ def _local(
         counts = _checked_places(places, counts, rank)
     _check_kernel(value.spec, weights.spec, counts, window, last.spec.shape[-1])
     patches = apply(PATCHES, last, window=window, strides=steps, channels_first=ordered_first)
-    product = permute_dimensions(contract(patches, weights, 1, ((2,), (1,))), (1, 0, 2))
+    product = permute_dimensions(contract(patches, weights, 1, PRODUCT), (1, 0, 2))
     if rank > 1:
         product = reshape(product, _sizes(product, last, counts, window, steps))
     return from_channels_last(product, layout)

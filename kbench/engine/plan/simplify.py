@@ -8,6 +8,7 @@ import numpy as np
 
 from kbench.engine.op import Op
 from kbench.engine.operands import Constant
+from kbench.engine.ops import local
 from kbench.engine.ops.arithmetic import CAST, divide, multiply, negative, subtract
 from kbench.engine.ops.elementary import _power as power
 from kbench.engine.ops.elementary import square
@@ -149,7 +150,17 @@ def drop_widening_cast(node: Tensor) -> Tensor | None:
     return source.inputs[0] if np.promote_types(first, middle).name == middle else None
 
 
+def products_of_patches(node: Tensor) -> Tensor | None:
+    """permute(patches(x) . w) = local_products(x, w), which needs no patches"""
+    found = local.joins(node)
+    if found is None:
+        return None
+    x, kernel, attrs = found
+    return Tensor.derived(local.PRODUCTS, (x, kernel), attrs, node.spec, node)
+
+
 RULES: tuple[Rule, ...] = (
+    products_of_patches,
     drop_identity,
     drop_neutral_factor,
     drop_neutral_operand,
