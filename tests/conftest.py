@@ -39,6 +39,7 @@ for variable in (
     "KERAS_BACKEND",
     "NO_COLOR",
     "PYTHONSTARTUP",
+    "VIRTUAL_ENV",
 ):
     os.environ.pop(variable, None)
 

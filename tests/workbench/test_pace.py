@@ -150,7 +150,7 @@ def test_inner_loops_count_for_the_outer() -> None:
     ],
 )
 def test_words(told: dict[str, Any], words: str) -> None:
-    assert status.pace_words(told) == words
+    assert status.pace_words(told, 60) == words
 
 
 def test_keras_counters_are_read() -> None:

@@ -40,6 +40,9 @@ from kbench.engine.kernels.conv_plan import (
     phases,
 )
 
+NEAR_BYTES = 1 << 15
+"""Weights that stay in the first cache while a tile's pixels meet them, panel by panel."""
+
 
 def forward(
     tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
@@ -152,6 +155,7 @@ def _planned(
         "depth": len(columns.offsets) * channels if columns.dense else channels,
         "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,
         "past": int(math.prod(out) * tiles.size >= PAST_BYTES),
+        "beside": max(1, NEAR_BYTES // (taps * channels * 2 * tiles.lanes * tiles.size)),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
     run = made_run(sources.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)

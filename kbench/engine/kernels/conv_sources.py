@@ -68,7 +68,8 @@ GATHER_FIELDS = (
     "plane_stride", "row_stride", "column_stride",
     "plane_taps", "row_taps", "column_taps", "plane_offsets", "row_offsets", "column_offsets",
     "low", "width", "direct", "depth", "lowest", "span",
-    "images", "height", "chunks", "together", "groups", "bundle", "across", "slices", "past",
+    "images", "height", "chunks", "together", "groups", "bundle", "beside", "across",
+    "slices", "past",
 )  # fmt: skip
 
 GATHER = '''"""Convolution of DTYPE through tables of rows."""
@@ -88,7 +89,6 @@ FIELDS
     taps = plane_taps * row_taps * column_taps
     pixel = channels * SIZE
     reach = width - (columns - 1) * column_stride
-    panels = (filters + 2 * lanes - 1) // (2 * lanes)
     mode = 2 if past != 0 and out % 64 == 0 and filters * SIZE % 64 == 0 else 0
     for item in range(start, stop):
         rest = item // slices
@@ -163,26 +163,30 @@ FIELDS
                 store_int64(lines, 2 * done, count)
                 store_int64(lines, 2 * done + 1, target)
                 done += 1
-        for panel in range(part * bundle, min(panels, (part + 1) * bundle)):
-            n = panel * 2 * lanes
-            count = min(2 * lanes, filters - n)
-            tile = wide if count > lanes else narrow
-            panel_row = (2 * lanes if count > lanes else lanes) * SIZE
-            matrix = packed + n * taps * depth * SIZE
+        end = min((part + 1) * bundle * 2 * lanes, filters)
+        for n0 in range(part * bundle * 2 * lanes, end, beside * 2 * lanes):
+            n1 = min(n0 + beside * 2 * lanes, end)
             for row in range(done):
                 count_taps = peek_int64(lines, 2 * row)
-                target = peek_int64(lines, 2 * row + 1) + n * SIZE
+                target = peek_int64(lines, 2 * row + 1)
                 where = 0
                 if count_taps == 0:
                     for column in range(places):
-                        zero_bytes(target + column * column_step * filters * SIZE, count * SIZE)
+                        zero_bytes(target + (column * column_step * filters + n0) * SIZE,
+                                   (n1 - n0) * SIZE)
                     continue
                 for block in range(blocks):
                     size = share + 1 if block < longer else share
-                    call_tile(tile, size, where * column_stride * pixel, table + 16 * row * taps,
-                              count_taps, depth, column_stride * pixel, SIZE, matrix, panel_row,
-                              target + where * column_step * filters * SIZE,
-                              column_step * filters * SIZE, count, mode)
+                    for n in range(n0, n1, 2 * lanes):
+                        count = min(2 * lanes, filters - n)
+                        tile = wide if count > lanes else narrow
+                        panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+                        call_tile(tile, size, where * column_stride * pixel,
+                                  table + 16 * row * taps, count_taps, depth,
+                                  column_stride * pixel, SIZE,
+                                  packed + n * taps * depth * SIZE, panel_row,
+                                  target + (where * column_step * filters + n) * SIZE,
+                                  column_step * filters * SIZE, count, mode)
                     where += size
     give_back(flags, number)
 '''
