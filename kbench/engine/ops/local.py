@@ -39,8 +39,6 @@ PRODUCT = ((2,), (1,))
 """The axes that patches and their weights are contracted over, after that of the places."""
 WORTH = 1 << 20
 """Products from which on the kernel is worth a call."""
-LANES = 16
-"""Filters that the kernel takes at a time."""
 
 # ------------------------------------------------------------------ patches
 
@@ -197,10 +195,12 @@ def joins(node: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]] | None:
     patches, kernel = product.inputs
     if patches.op is not PATCHES or len(patches.attrs["window"]) > 2:
         return None
-    filters = kernel.spec.shape[2]
-    if patches.attrs["channels_first"] or not (filters and filters % LANES == 0):
+    if patches.attrs["channels_first"] or node.spec.dtype not in ("float32", "float64"):
         return None
-    if node.spec.dtype not in ("float32", "float64"):
+    from kbench.engine.kernels.local import LANES
+
+    filters = kernel.spec.shape[2]
+    if not filters or filters % LANES:
         return None
     return patches.inputs[0], kernel, {one: patches.attrs[one] for one in ("window", "strides")}
 
