@@ -320,6 +320,12 @@ LOCAL = [
     _row(
         "local_conv2d",
         local,
+        [((1, 3, 3, 1), (4, 4, 16))],
+        [{"kernel_size": (2, 2), "strides": (1, 1), "output_shape": (2, 2)}],
+    ),
+    _row(
+        "local_conv2d",
+        local,
         [((1, 2, 3, 5), (2, 12, 2))],
         [
             {"kernel_size": (3, 2), "strides": (1, 3), "output_shape": (1, 2), **FIRST},

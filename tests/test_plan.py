@@ -40,6 +40,12 @@ def negated(x: Any, times: int) -> Any:
     return x
 
 
+def locally(x: Any, filters: int) -> Any:
+    kernel = K.constant(np.ones((2, 3, filters)))
+    return K.local_conv1d(K.reshape(x, (1, 2, 3)), kernel, (1,), (1,))
+
+
+PATCHED = ["patches", "batch_dot", "permute"]
 RULES: list[tuple[str, Build, list[str]]] = [
     ("drop_identity", lambda x: K.identity(x), []),
     ("drop_identity", lambda x: K.stop_gradient(x), []),
@@ -89,6 +95,8 @@ RULES: list[tuple[str, Build, list[str]]] = [
     ),
     ("columns_of_exponentials", lambda x: K.softmax(x, 1), ["softmax"]),
     ("columns_of_exponentials", lambda x: K.logsumexp(x), ["logsumexp"]),
+    ("products_of_patches", lambda x: locally(x, 16), ["reshape", "local_products"]),
+    ("products_of_patches", lambda x: locally(x, 8), ["reshape", *PATCHED]),
 ]
 
 
