@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
@@ -336,9 +337,20 @@ def run(options: Any) -> int:
     words = _kept(app.link.session)
     if words and sys.stderr is not None and sys.stderr.isatty():
         print(words, file=sys.stderr)
+    if app.return_code == HANGUP:
+        _drop_output()
     if app.return_code:
         return app.return_code
     return 3 if app.kernel_failed and not code else int(code or 0)
+
+
+def _drop_output() -> None:
+    """Let go of what is still to be written to a terminal that is gone: Python would end with
+    another code, as it could not."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            os.dup2(nothing, stream.fileno())
 
 
 def _kept(session: Any) -> str:
