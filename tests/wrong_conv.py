@@ -329,6 +329,14 @@ LOCAL = [
         ("8", "5"),
     ),
     Wrong(
+        "local_conv1d",
+        lambda: fed(  # of so many filters as the kernel takes
+            K.local_conv1d(a := x(None, None, 3), v(5, 6, 16), (2,), (1,)), (a, np.ones((2, 9, 3)))
+        ),
+        ShapeError,
+        ("8", "5"),
+    ),
+    Wrong(
         "local_conv2d",
         lambda: K.local_conv2d(x(2, 3, 4, 1), v(6, 4, 1), (2, 2), (1, 1), (3, 2)),
         ShapeError,

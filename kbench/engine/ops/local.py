@@ -139,9 +139,10 @@ UNPATCH = register(
 
 
 def _products_infer(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Spec:
-    places, n, _ = _patches_infer(x, window=window, strides=strides, channels_first=False).shape
-    known = kernel.shape[0] if places is None else places
-    return Spec((n, known, kernel.shape[2]), x.dtype)
+    patches = _patches_infer(x, window=window, strides=strides, channels_first=False)
+    product = BATCH_DOT.infer(patches, kernel, batch=1, axes=PRODUCT)
+    places, n, filters = product.shape
+    return Spec((n, places, filters), product.dtype)
 
 
 def _products_numpy(
