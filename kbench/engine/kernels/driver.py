@@ -51,19 +51,29 @@ class Pool:
                 raise OSError("no locks for threads")
         self._attend = _function(module.attend, 1)
         self._lead = _function(module.lead, 8)
+        self._repeat = _function(module.repeat, 5)
         self._idle = _function(module.idle, 2)
         self._helpers = self._looks = 0
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
         """Run a kernel on `count` threads; only ever called under the lock of `threads`."""
+        looks = self._woken(count)
+        share = count * SHARES_PER_THREAD
+        self._lead(self._block, address, params, start, stop, count - 1, share, looks)
+
+    def repeat(self, rows: int, length: int, count: int) -> None:
+        """Run the calls of a table of `length` rows, each on `count` threads at most; likewise."""
+        looks = self._woken(count)
+        self._repeat(self._block, rows, length, SHARES_PER_THREAD, looks)
+
+    def _woken(self, count: int) -> int:
+        """Start the threads that are missing; gives how often an idle one is to look for work."""
         if not self._helpers:
             self._looks = self._looks_of(WATCH)
         while self._helpers < count - 1:
             _thread.start_new_thread(self._attend, (self._block,))
             self._helpers += 1
-        share = count * SHARES_PER_THREAD
-        looks = 0 if threads.compiling() else self._looks
-        self._lead(self._block, address, params, start, stop, count - 1, share, looks)
+        return 0 if threads.compiling() else self._looks
 
     def _looks_of(self, seconds: float) -> int:
         """How often a thread can look for work in that time, which differs from one processor to
@@ -147,6 +157,12 @@ class Driver:
                 self._pool.run(address, block, start, stop, count)
                 return
         self._serial(address, block, start, stop)
+
+    def repeat(self, rows: np.ndarray, count: int) -> None:
+        """Run the calls of a table (see `calls.Tape`) for up to `count` threads, at once."""
+        assert isinstance(self._pool, Pool)
+        with threads.parallel_lock:
+            self._pool.repeat(native.address_of(rows), len(rows), count)
 
     def _by_ctypes(self, address: int, params: np.ndarray, start: int, stop: int) -> None:
         self._locked(address, native.slow_address(params), start, stop)

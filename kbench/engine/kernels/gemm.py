@@ -26,12 +26,12 @@ from kbench.engine.kernels import conv, gemm_plan
 from kbench.engine.kernels import gemm_sources as sources
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.calls import Call, scratch, spread
 from kbench.engine.kernels.gemm_plan import Ints, Piece, Sizes, Tile, padded
 from kbench.engine.kernels.loops import TILE_SECONDS
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object]
-Call = Callable[..., None]
 After = tuple[int, Array]
 
 PLACES = {name: number for number, name in enumerate(sources.FIELDS)}
@@ -87,28 +87,51 @@ def find_compiled(dtype: str) -> Compiled | None:
     return _ready[dtype]
 
 
-def find(kind: str, dtype: str) -> Call | None:
+def find(kind: str, dtype: str) -> Product | None:
     """The call of the module's first lines; `kind` is "product"."""
     if kind != "product" or dtype not in gemm_plan.FLOATS or config.jit_mode() == "off":
         return None
     compiled = find_compiled(dtype)
-    if compiled is None:
-        return None
+    return None if compiled is None else Product(compiled)
 
-    def call(
-        out: Array, x: Array, y: Array, check: Check | None = None, after: After | None = None
+
+class Product:
+    """The call of the module's first lines."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+
+    def __call__(
+        self, out: Array, x: Array, y: Array, check: Check | None = None, after: After | None = None
     ) -> None:
-        _expect(out, x, y, dtype)
+        compiled = self._compiled
+        _expect(out, x, y, compiled.dtype)
         x, y = _followed(x), _followed(y)
         if _holds(out, x, y):
             _product(compiled, out, x, y, check, after)
             return
         if after is not None:
             raise ValueError("rows can be worked on only in a result of the kernel's own form")
-        with conv.result_array(out, dtype, (x, y)) as into:
+        with conv.result_array(out, compiled.dtype, (x, y)) as into:
             _product(compiled, into, x, y, check, None)
 
-    return call
+    def calls(
+        self, out: Array, x: Array, y: Array, after: After | None = None
+    ) -> list[Call] | None:
+        """The kernels' calls, to be made later; None where more than calls is needed."""
+        compiled = self._compiled
+        _expect(out, x, y, compiled.dtype)
+        plain = _followed(x) is x and _followed(y) is y and _holds(out, x, y)
+        if not plain or not out.size or not x.shape[-1]:
+            return None
+        runs = _runs(compiled, out, x, y, after)
+        found = [run.call(compiled.run, out, x, y, after) for run in runs]
+        calls = [one for one in found if one is not None]
+        if after is not None and not runs[-1].finishes:
+            rows = math.prod(out.shape[:-1])
+            many = spread(rows, out.size >= threads.PARALLEL_FROM)
+            calls.append(Call(after[0], after[1], rows, many))
+        return calls if None not in found else None
 
 
 def _expect(out: Array, x: Array, y: Array, dtype: str) -> None:
@@ -146,9 +169,7 @@ def _product(
 ) -> None:
     finished = False
     if out.size and x.shape[-1]:
-        shapes = out.shape, x.shape, y.shape
-        whole = after is not None
-        runs = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
+        runs = _runs(compiled, out, x, y, after)
         for run in runs:
             run(compiled.run, compiled.dtype, out, x, y, check, after)
         finished = runs[-1].finishes
@@ -157,6 +178,12 @@ def _product(
     if after is not None and not finished:
         rows = math.prod(out.shape[:-1])
         service.driver.run(*after, 0, rows, out.size >= threads.PARALLEL_FROM)
+
+
+def _runs(compiled: Compiled, out: Array, x: Array, y: Array, after: After | None) -> list[_Run]:
+    shapes = out.shape, x.shape, y.shape
+    whole = after is not None
+    return _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
 
 
 class _Run:
@@ -180,9 +207,30 @@ class _Run:
         self, job: Job, dtype: str, out: Array, x: Array, y: Array, check: Check | None,
         after: After | None,
     ) -> None:  # fmt: skip
-        piece = self.piece
         params, fields = self._block()
         memory, start = _spare.take(self._bytes)
+        self._set(fields, start, out, x, y, after)
+        self._drive(job, dtype, params, fields, check)
+        _spare.give_back(memory, start)
+        self._free.append((params, fields))
+
+    def call(self, job: Job, out: Array, x: Array, y: Array, after: After | None) -> Call | None:
+        """All jobs, as one call; None where it needs more scratch memory than tapes have."""
+        piece = self.piece
+        start = scratch(self._bytes)
+        if start is None:
+            return None
+        params, fields = self._fresh()
+        self._set(fields, start, out, x, y, after)
+        fields[6] = piece.jobs
+        kept = (self,) if after is None else (self, after[1])
+        return Call(job.address, params, piece.workers, piece.workers, fields[5], kept)
+
+    def _set(
+        self, fields: memoryview, start: int, out: Array, x: Array, y: Array, after: After | None
+    ) -> None:
+        """Fill in the addresses; scratch memory begins at `start`."""
+        piece = self.piece
         fields[0] = address_of(out) + piece.out_at
         fields[1] = address_of(x) + piece.a_at
         fields[2] = address_of(y) + piece.b_at
@@ -191,18 +239,18 @@ class _Run:
         fields[7] = fields[8] = 0
         if after is not None and self.finishes:
             fields[7], fields[8] = after[0], address_of(after[1])
-        self._drive(job, dtype, params, fields, check)
-        _spare.give_back(memory, start)
-        self._free.append((params, fields))
 
     def _block(self) -> tuple[Array, memoryview]:
         """A parameter block that no other call is using."""
         try:
             return self._free.pop()
         except IndexError:
-            params = self._template.copy()
-            params[5] = address_of(params) + 8 * CLAIMS
-            return params, memoryview(params)
+            return self._fresh()
+
+    def _fresh(self) -> tuple[Array, memoryview]:
+        params = self._template.copy()
+        params[5] = address_of(params) + 8 * CLAIMS
+        return params, memoryview(params)
 
     def _drive(
         self, job: Job, dtype: str, params: Array, fields: memoryview, check: Check | None

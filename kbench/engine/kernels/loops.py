@@ -20,6 +20,7 @@ from kbench.engine import config, threads
 from kbench.engine.kernels import nest
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Binding
+from kbench.engine.kernels.calls import Call, join, spread
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
 from kbench.engine.kernels.rowwise import DEAR
 from kbench.engine.kernels.scalars import numpy_form
@@ -89,6 +90,12 @@ class Nest(Generic[Bound]):
         drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
         self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
 
+    def call(self, params: Array, binding: Bound, *kept: Array) -> Call:
+        """What `drive` does, to be done later."""
+        wanted = binding.items * binding.each >= self._ease * threads.PARALLEL_FROM
+        many = spread(binding.items, wanted)
+        return Call(self._job.address, params, binding.items, many, kept=kept)
+
 
 class Kernel:
     """A compiled program. `run` is safe from any thread."""
@@ -139,6 +146,26 @@ class Kernel:
             self._fold(binding, params, outs[-1], check)
         elif binding.total:
             self._nest.drive(params, binding, check)
+
+    def calls(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
+    ) -> list[Call] | None:
+        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+        binding = self._nest.bind(tuple(dims))
+        binding.check_outs(outs)
+        params, alive = binding.parameters(outs, ins)
+        if any(one is not given for one, given in zip(alive, ins, strict=True)):
+            return None
+        fold = self.program.fold
+        if fold is None:
+            return [self._nest.call(params, binding)] if binding.total else []
+        if fold.kind not in ("sum", "mean") or binding.kept == 0 or binding.reduced == 0:
+            return None
+        partials = binding.set_result(params, outs[-1])
+        if partials is None:
+            return [self._nest.call(params, binding)]
+        last = join(outs[-1], partials, binding.reduced if fold.kind == "mean" else 1)
+        return None if last is None else [self._nest.call(params, binding), last]
 
     def _fold(self, binding: Binding, params: Array, result: Array, check: Check | None) -> None:
         assert self.program.fold is not None

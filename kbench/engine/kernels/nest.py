@@ -21,8 +21,9 @@ NEAR = 1e5
 """Largest angle for which sine and cosine may take their faster form (see `trig`)."""
 ANGLES = 1024
 """Elements whose angles are looked at before that choice."""
-STAGE = 1024
-"""Elements made in scratch before they are streamed past the caches (see `streaming`)."""
+STAGE = 256
+"""Elements made in scratch before they are streamed past the caches (see `streaming`): few, so that
+the lines of some are on their way while the next ones are computed."""
 
 
 class _Nest(Walk):

@@ -14,6 +14,9 @@ nothing left to claim, closes it, and waits for those inside to finish what they
 thread counts itself in before it looks whether the work is open, so that a leader who sees nobody
 inside may change everything.
 
+Several calls may be given as rows of a table, which the leader goes through one after the other;
+where a row names counters, these begin at zero.
+
 All is in one block of integers. Threads wait by a mutex and conditions of the C library, whose
 functions are given by address, like everything else.
 """
@@ -33,6 +36,9 @@ WORDS = 128
 
 PATIENCE = 2000
 """Looks at whether the others are done before the leader sleeps: 20 to 90 microseconds."""
+
+ROW = 5
+"""Integers of a row of calls that are repeated: address, parameters, items, threads, counters."""
 
 HOPE, EVERY = 8, 16
 """Waits in vain in a row after which a thread looks for work only in one wait of so many."""
@@ -109,10 +115,9 @@ def attend(pool):
         take_part(pool)
 
 
-@entry(8)
-def lead(pool, address, params, start, stop, seats, share, looks):
+@inline
+def share_out(pool, address, params, start, stop, seats, share):
     mutex = pool + 8 * MUTEX
-    store_int64(pool, LOOKS, looks)
     store_int64(pool, ADDRESS, address)
     store_int64(pool, PARAMS, params)
     store_int64(pool, STOP, stop)
@@ -137,12 +142,33 @@ def lead(pool, address, params, start, stop, seats, share, looks):
         call_2(field(pool, WAIT), pool + 8 * DONE, mutex)
     atomic_set(pool, RESTING, 0)
     call_1(field(pool, UNLOCK), mutex)
+
+
+@entry(8)
+def lead(pool, address, params, start, stop, seats, share, looks):
+    store_int64(pool, LOOKS, looks)
+    share_out(pool, address, params, start, stop, seats, share)
+
+
+@entry(5)
+def repeat(pool, rows, count, share, looks):
+    store_int64(pool, LOOKS, looks)
+    for row in range(rows, rows + count * ROW_BYTES, ROW_BYTES):
+        address, params, stop = field(row, 0), field(row, 1), field(row, 2)
+        threads, counters = field(row, 3), field(row, 4)
+        if counters != 0:
+            atomic_set(counters, 0, 0)
+            atomic_set(counters, 8, 0)
+        if threads > 1:
+            share_out(pool, address, params, 0, stop, threads - 1, threads * share)
+        else:
+            call_range(address, params, 0, stop)
 '''
 
 
 def source() -> str:
     """The source, with its numbers."""
-    numbers = {**FIELDS, "PATIENCE": PATIENCE, "HOPE": HOPE, "EVERY": EVERY}
+    numbers = {**FIELDS, "PATIENCE": PATIENCE, "HOPE": HOPE, "EVERY": EVERY, "ROW_BYTES": 8 * ROW}
     head = "\n".join(f"{name} = {value}" for name, value in numbers.items())
     opening, _, rest = _BODY.partition("\n\n\n")
     return f"{opening}\n\n{head}\n\n\n{rest}"

@@ -14,6 +14,7 @@ from kbench.engine import config
 from kbench.engine.kernels import rowwise_source
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Reader, address_of, describe
+from kbench.engine.kernels.calls import Call, join
 from kbench.engine.kernels.loops import Check, Nest
 from kbench.engine.kernels.rowwise import RowProgram, row_fields
 
@@ -110,6 +111,29 @@ class RowKernel:
         for place, number in enumerate(program.downs):
             self._finish(outs[len(stored) + place], number, parts)
 
+    def calls(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
+    ) -> list[Call] | None:
+        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+        program = self.program
+        self._check(outs, dims)
+        if program.across or program.places:
+            return None
+        if any(program.nodes[number].down == "var" for number in program.downs):
+            return None
+        binding = self._nest.bind(tuple(dims))
+        stores, part = self._stores(outs[: len(program.outputs)], binding)
+        params, alive = binding.parameters(stores, ins)
+        if any(one is not given for one, given in zip(alive, ins, strict=True)):
+            return None
+        calls = [self._nest.call(params, binding, *part.sums.values())]
+        for place, number in enumerate(program.downs):
+            last = join(outs[len(program.outputs) + place], part.sums[number])
+            if last is None:
+                return None
+            calls.append(last)
+        return calls
+
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
@@ -162,8 +186,15 @@ class RowKernel:
         check: Check | None,
     ) -> _Part:
         """One call of the kernel; gives what it folded, for each item and column."""
-        program = self.program
         binding = self._nest.bind(dims)
+        stores, part = self._stores(outs, binding)
+        params, _alive = binding.parameters(stores, ins)
+        self._nest.drive(params, binding, check)
+        return part
+
+    def _stores(self, outs: Sequence[Array], binding: RowBinding) -> tuple[list[Array], _Part]:
+        """All that a call writes to: its results, and what it folds down the columns."""
+        program = self.program
         stores, part = list(outs), _Part(binding.counts)
         for number in program.downs:
             twin = program.twin(number)
@@ -178,9 +209,7 @@ class RowKernel:
             twin = program.twin(number)
             if twin is not None:
                 part.sums[number] = part.sums[twin]
-        params, _alive = binding.parameters(stores, ins)
-        self._nest.drive(params, binding, check)
-        return part
+        return stores, part
 
     def _finish(self, out: Array, number: int, parts: list[_Part]) -> None:
         """Join the parts of a fold down the columns."""

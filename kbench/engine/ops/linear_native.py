@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
+from kbench.engine.kernels import calls as written
 from kbench.engine.kernels import gemm_plan
 from kbench.engine.op import Native
 from kbench.engine.spec import Spec, broadcast
@@ -79,20 +80,35 @@ def _hook(
     def found() -> Call | None:
         from kbench.engine.kernels import gemm  # on first need: it brings much along
 
-        multiply = gemm.find("product", computed)
+        multiply: Any = gemm.find("product", computed)
         if multiply is None:
             return None
         if dtype == "float16":
             multiply = functools.partial(_in_float32, multiply)
-        if matrices is None:
-            return multiply
-
-        def run(out: np.ndarray, x: np.ndarray, y: np.ndarray, check: Any, **rest: Any) -> None:
-            multiply(*matrices(out, x, y), check, **rest)
-
-        return run
+        return multiply if matrices is None else _Arranged(multiply, matrices)
 
     return found
+
+
+class _Arranged:
+    """A product of operands that are first seen as matrices."""
+
+    def __init__(self, multiply: Any, matrices: Any) -> None:
+        self._multiply = multiply
+        self._matrices = matrices
+
+    def __call__(self, out: Any, x: Any, y: Any, check: Any, **rest: Any) -> None:
+        self._multiply(*self._matrices(out, x, y), check, **rest)
+
+    def calls(self, out: Any, x: Any, y: Any, **rest: Any) -> list[written.Call] | None:
+        """The kernels' calls, where the operands need not be copied for it."""
+        if not hasattr(self._multiply, "calls"):
+            return None
+        given = self._matrices(out, x, y)
+        if not all(map(np.may_share_memory, given, (out, x, y))):
+            return None
+        calls: list[written.Call] | None = self._multiply.calls(*given, **rest)
+        return calls
 
 
 def _in_float32(multiply: Call, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:

@@ -19,6 +19,7 @@ from kbench.engine.plan.fuse import Chosen, choose_steps
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.schedule import ALIGN, Layout, lay_out, nbytes
 from kbench.engine.plan.steps import Buffers, Step, Values, explained, guarded, releasing
+from kbench.engine.plan.taped import FEWEST, Taping
 from kbench.engine.sparse import csr_bytes, is_csr
 from kbench.engine.trace import PartRecord, RunRecord, StepRecord
 from kbench.engine.variables import Variable, store_all, store_lock
@@ -55,7 +56,7 @@ class BoundPlan:
         self._commit = Commit(self.chosen[-late:], items, stored) if late else None
         steps = [(one.writes, one.reads) for one in self.chosen]
         self.layout: Layout = lay_out(items, steps, roots)
-        self._escaping = [
+        self.escaping = [
             (slot, items[slot].shape, np.dtype(items[slot].spec.dtype))
             for slot in self.layout.escaping
         ]
@@ -66,8 +67,10 @@ class BoundPlan:
             for item in items
             if isinstance(item.origin, Variable) and item.source == "variable" and needed[item.slot]
         ]
-        self._steps: list[Step] = [self._step(one) for one in self.chosen]
-        self._early = self._steps[: len(self._steps) - late]
+        self.inputs = [slot for _, slot in self._feeds] + [slot for slot, _ in self._variables]
+        self.steps: list[Step] = [self._step(one) for one in self.chosen]
+        self._early = self.steps[: len(self.steps) - late]
+        self._taping = Taping() if len(self._early) >= FEWEST else None
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
         self._runs = 0
@@ -121,7 +124,7 @@ class BoundPlan:
         if self._kept is None and self.targets and self.layout.arena_bytes <= TRAINING_ARENA:
             self._keep_arena()
         buffers = self._kept.copy() if self._kept is not None else self._arena_buffers()
-        for slot, shape, dtype in self._escaping:
+        for slot, shape, dtype in self.escaping:
             if slot not in late:
                 buffers[slot] = pool.take(shape, dtype)
         return buffers
@@ -137,12 +140,13 @@ class BoundPlan:
             older = _training.popleft()()
             if older is not None:
                 older._kept, older._runs = None, 0
+                older._taping = older._taping and Taping()
 
     # -------------------------------------------------------------- running
 
     record: RunRecord | None = None  # the last recorded run
     _unfinished: RunRecord | None = None  # until its last steps have stored
-    _read: list[list[Any]] | None = None  # what the last steps are to read when they store
+    _read: list[Any] | None = None  # what the last steps are to read when they store
 
     def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]:
         """The values of the roots; none of them shares memory with anything that stays.
@@ -152,7 +156,7 @@ class BoundPlan:
         """
         self._read = self._unfinished = None
         commit = self._commit if self._commit is not None and self._commit.ready() else None
-        steps = self._steps if commit is None else self._early
+        steps = self.steps if commit is None else self._early
         values = self._template.copy()
         for index, slot in self._feeds:
             values[slot] = arrays[index]
@@ -160,19 +164,35 @@ class BoundPlan:
             with store_lock:
                 for slot, variable in self._variables:
                     values[slot] = variable._array
-        buffers = self._buffers(() if commit is None else commit.targets)
+        late = () if commit is None else commit.targets
+        own: Collection[int] = ()
         if quiet:
-            self._run_plain(steps, values, buffers)
+            self._run_plain(steps, values, self._buffers(late))
         else:
             with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
-                run = self._run_recorded if trace.wanted() else self._run_plain
-                run(steps, values, buffers)
+                own = self._run(steps, values, late)
         if commit is not None:
             self._read = commit.read(values)
         return [
-            owned(values[root]) if index in self._views else values[root]
+            owned(values[root]) if index in self._views or root in own else values[root]
             for index, root in enumerate(self.roots)
         ]
+
+    def _run(self, steps: Sequence[Step], values: Values, late: Collection[int]) -> Collection[int]:
+        """Run the steps; gives the slots of results in memory of the plan itself."""
+        recorded = trace.wanted()
+        if self._taping is not None and self._kept is not None and not recorded:
+            taped = self._taping.run(self, values, len(steps))
+            if taped is not None:
+                return taped.own
+        run = self._run_recorded if recorded else self._run_plain
+        run(steps, values, self._buffers(late))
+        return ()
+
+    def lasting_buffers(self) -> Buffers:
+        """Where intermediate results go in every run, once the plan has memory of its own."""
+        assert self._kept is not None
+        return self._kept.copy()
 
     def store(self, results: Sequence[Any]) -> None:
         """Make the last of a run's results the values of the plan's targets, all or none."""
@@ -213,7 +233,7 @@ class BoundPlan:
             record.steps.append(self._step_record(one, values, clock() - before))
             cancel.check()
         record.seconds = clock() - start
-        if len(steps) < len(self._steps):
+        if len(steps) < len(self.steps):
             self._unfinished = record
         else:
             self.record = record

@@ -14,6 +14,7 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.kernels import moving
+from kbench.engine.kernels.native import address_of
 from kbench.engine.sparse import copied, is_csr
 
 SLACK = 128  # bytes behind every block, for kernels that read a whole vector at the end
@@ -73,12 +74,14 @@ class Pool:
             return np.empty(shape, kind)
         size_class = -(-(nbytes + SLACK + LINE) // SMALL) * SMALL
         block = self._block(size_class)
-        shift = -int(block.__array_interface__["data"][0]) % LINE
+        shift = -address_of(block) % LINE
         return np.ndarray(shape, kind, buffer=block, offset=shift)
 
     def _block(self, size: int) -> np.ndarray:
         with self._lock:
-            blocks = self._blocks.setdefault(size, [])
+            blocks = self._blocks.get(size)
+            if blocks is None:
+                blocks = self._blocks[size] = []
             for block in blocks:
                 if sys.getrefcount(block) <= _ALONE:
                     return block

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels.binding import Binding
+from kbench.engine import config
+from kbench.engine.kernels.binding import Binding, address_of
 from kbench.engine.kernels.table import Table
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.fuse import Chosen, GroupStep
@@ -71,7 +72,11 @@ class Commit:
             if self._may_stay(group, old.get(id(targets[slot])), memory)
         }
         self._bindings = [Binding(one.program, one.dims) for one in self.groups if one.program]
+        self._slots = [slot for group in self.groups for slot in group.reads]
         self._table: Table | None = None
+        self._places: list[int] = []  # where all was that the parameters are for
+        self._blocks: list[np.ndarray] = []
+        self._params = np.empty(0, np.int64)
 
     def _may_stay(
         self, writer: GroupStep, old: int | None, memory: Sequence[frozenset[int]]
@@ -91,28 +96,29 @@ class Commit:
 
     def ready(self) -> bool:
         """Whether every step has its kernel."""
-        kernels = [group.found() for group in self.groups]
-        if self._table is None and None not in kernels:
+        if self._table is None:
+            kernels = [group.found() for group in self.groups]
             found = [kernel for kernel in kernels if kernel is not None]
-            self._table = Table(list(zip(found, self._bindings, strict=True)))
-        return None not in kernels and self._table is not None and self._table.ready()
+            if len(found) == len(kernels):
+                self._table = Table(list(zip(found, self._bindings, strict=True)))
+        return self._table is not None and config.jit_mode() != "off" and self._table.ready()
 
-    def read(self, values: Values) -> list[list[Any]]:
+    def read(self, values: Values) -> list[Any]:
         """What the steps read, from the values of a run, but None for what a variable holds."""
         held = values.copy()
         for slot in self._read:
             held[slot] = None
-        return [group.sources(held) for group in self.groups]
+        return [source for group in self.groups for source in group.sources(held)]
 
-    def store(self, read: Sequence[Sequence[Any]], others: Sequence[Store]) -> None:
+    def store(self, read: Sequence[Any], others: Sequence[Store]) -> None:
         """Compute the new values and store them, and with them `others`: all or none."""
         assert self._table is not None
         with store_lock:
-            fresh, blocks, _alive = self._prepared(read)
+            fresh = {slot: self._place(slot, variable) for slot, variable in self.targets.items()}
             pairs = [
                 (target, fresh[slot] if slot in fresh else array) for slot, target, array in others
             ]
-            params = self._table.parameters(blocks)
+            params, _alive = self._parameters(fresh, read)
             try:
                 self._table.run(params)
                 store_all(pairs)
@@ -121,23 +127,39 @@ class Commit:
                     store_all(pairs)
                 raise
 
-    def _prepared(
-        self, read: Sequence[Sequence[Any]]
-    ) -> tuple[dict[int, np.ndarray], list[np.ndarray], list[Any]]:
-        """Where the new values go, by slot; the parameter blocks, and what must stay alive."""
-        fresh = {slot: self._place(slot, variable) for slot, variable in self.targets.items()}
+    def _parameters(
+        self, fresh: Mapping[int, np.ndarray], read: Sequence[Any]
+    ) -> tuple[np.ndarray, list[Any]]:
+        """The table for these new values, and what must stay alive; it is made anew only when
+        something lies elsewhere than in the call before."""
+        assert self._table is not None
+        given = [
+            self._read[slot]._array if array is None else array  # type: ignore[attr-defined]
+            for slot, array in zip(self._slots, read, strict=True)
+        ]
+        places = [address_of(one) for one in (*fresh.values(), *given)]
+        straight = all(one.flags.c_contiguous and one.flags.aligned for one in given)
+        if not straight or places != self._places:
+            self._blocks, alive = self._bound(fresh, given)
+            self._params = self._table.parameters(self._blocks)
+            same = all(one is other for one, other in zip(alive, given, strict=True))
+            self._places = places if straight and same else []
+            given = alive
+        return self._params.copy(), given
+
+    def _bound(
+        self, fresh: Mapping[int, np.ndarray], given: Sequence[Any]
+    ) -> tuple[list[np.ndarray], list[Any]]:
+        """The parameter block of each kernel, and what must stay alive."""
         blocks, alive = [], []
-        for group, binding, held in zip(self.groups, self._bindings, read, strict=True):
-            arrays = [
-                self._read[slot]._array if array is None else array  # type: ignore[attr-defined]
-                for slot, array in zip(group.reads, held, strict=True)
-            ]
+        left = iter(given)
+        for group, binding in zip(self.groups, self._bindings, strict=True):
             outs = [fresh[slot] for slot in group.group.writes]
             binding.check_outs(outs)
-            block, kept = binding.parameters(outs, arrays)
+            block, kept = binding.parameters(outs, [next(left) for _ in group.reads])
             blocks.append(block)
-            alive.append(kept)
-        return fresh, blocks, alive
+            alive += kept
+        return blocks, alive
 
     def _place(self, slot: int, variable: Variable) -> np.ndarray:
         """Where the new value goes: over the old one, where nobody else looks at that."""

@@ -18,6 +18,7 @@ import numpy as np
 from kbench.engine import cancel, config
 from kbench.engine.kernels import loops
 from kbench.engine.kernels.binding import COLUMNS, Binding
+from kbench.engine.kernels.calls import Call
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.fuse import Chosen, GroupStep, single
 from kbench.engine.plan.groups import Group, Source
@@ -102,6 +103,7 @@ class FinishStep:
             work=product.work + len(group.statements),
             elements=item.size,
             group=None,
+            calls=self.calls,
         )
 
     def run(self, v: Values, b: Buffers) -> None:
@@ -116,14 +118,37 @@ class FinishStep:
             self._apart(v, b, operands, multiply)
             return
         outs = [b[slot] for slot in self.step.group.writes]
-        out = outs[self.place]
-        arrays = self.step.sources(v)
-        arrays[self.read] = out
-        self.binding.check_outs(outs)
-        params, _alive = self.binding.parameters(outs, arrays)
-        multiply(out, *operands, cancel.check, after=(kernel.address, params))
+        params, _alive = self._parameters(outs, self._sources(v, outs))
+        multiply(outs[self.place], *operands, cancel.check, after=(kernel.address, params))
         for slot, one in zip(self.step.group.writes, outs, strict=True):
             v[slot] = one
+
+    def _sources(self, v: Values, outs: list[Any]) -> list[Any]:
+        """What the group reads: instead of what the kernel gives, the place where that goes."""
+        arrays = self.step.sources(v)
+        arrays[self.read] = outs[self.place]
+        return arrays
+
+    def _parameters(self, outs: list[Any], arrays: list[Any]) -> tuple[np.ndarray, list[Any]]:
+        self.binding.check_outs(outs)
+        return self.binding.parameters(outs, arrays)
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels; None where there is no such form."""
+        kernel = loops.request(self.program)
+        write = getattr(self.native.find(), "calls", None)
+        if kernel is None or write is None:
+            return None
+        outs = [b[slot] for slot in self.step.group.writes]
+        arrays = self._sources(v, outs)
+        params, alive = self._parameters(outs, arrays)
+        if any(one is not given for one, given in zip(alive, arrays, strict=True)):
+            return None
+        operands = [v[one] for one in self.item.inputs]
+        found: list[Call] | None = write(
+            outs[self.place], *operands, after=(kernel.address, params)
+        )
+        return found
 
     def _apart(self, v: Values, b: Buffers, operands: list[Any], multiply: Any) -> None:
         item = self.item

@@ -16,6 +16,7 @@ import numpy as np
 from kbench.engine import cancel, config
 from kbench.engine.iteration.loop import LOOP
 from kbench.engine.kernels import loops
+from kbench.engine.kernels.calls import Call
 from kbench.engine.plan.blocked import BlockedForm
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
@@ -53,6 +54,8 @@ class Chosen:
     elements: int = 0
     also: tuple[int, ...] = ()  # the slots that the step fills besides its own
     group: GroupStep | None = None
+    # What the step does as calls of kernels alone, where it can be: the buffers are its results.
+    calls: Callable[[Values, Buffers], list[Call] | None] | None = None
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -118,6 +121,7 @@ def row_step(item: Item) -> Chosen:
         len(group.program.nodes),
         math.prod(group.dims),
         slots[:-1],
+        calls=step.calls,
     )
 
 
@@ -140,7 +144,7 @@ def from_library(item: Item, items: Sequence[Item]) -> Chosen | None:
         return replace(single(item, items), step=loop.run, form=loop.form, source=loop.source)
     native = native_step(item, items)
     if native is not None:
-        return replace(single(item, items), step=native.run, form=native.form)
+        return replace(single(item, items), step=native.run, form=native.form, calls=native.calls)
     found = library_step(item, items)
     if found is None:
         return None
@@ -207,6 +211,7 @@ class GroupStep:
             elements,
             tuple(slot for slot in self.group.writes if slot != self.group.slot),
             self,
+            self.calls,
         )
 
     @property
@@ -236,6 +241,12 @@ class GroupStep:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):
             v[slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels."""
+        kernel = self.found()
+        outs = [b[slot] for slot in self._writes]
+        return None if kernel is None else kernel.calls(outs, self.sources(v), self.dims)
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold

@@ -21,7 +21,7 @@ from kbench.engine.ops.reduce import BROADCAST
 from kbench.engine.plan.items import Item
 
 LEAST = 16_384  # elements from which on a loop of its own is worth while
-LEAST_STORED = 2  # the same where it is part of a call that stores larger values
+LEAST_STORED = 1  # the same where it is part of a call that stores larger values
 MOST_MEMBERS = 48
 MOST_INPUTS = 24
 MOST_OUTPUTS = 8

@@ -148,7 +148,7 @@ def _computed(
     arrays = [items[one].value for one in inputs]
     try:
         with np.errstate(all="ignore"):
-            value = np.asarray(node.op.numpy(None, *arrays, **node.attrs))
+            value = np.asarray(node.op.numpy(None, *arrays, **node.attrs), order="C")
     except KbenchError:
         return None
     known = Spec(value.shape, spec.dtype, spec.value)

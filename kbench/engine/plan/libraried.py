@@ -11,6 +11,7 @@ import numpy as np
 
 from kbench.engine import cancel, config
 from kbench.engine.kernels import library, taken
+from kbench.engine.kernels.calls import Call
 from kbench.engine.op import Native
 from kbench.engine.plan.buffers import owned, pool
 from kbench.engine.plan.groups import LEAST
@@ -113,6 +114,16 @@ class NativeStep:
         self.kernel(out, *arrays, cancel.check)
         self.taken = taken.noted() or "library"
         v[item.slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels; None where there is no such form."""
+        kernel = self.kernel or self.find()
+        write = getattr(kernel, "calls", None)
+        out = b[self.item.slot]
+        if write is None or out is None:
+            return None
+        found: list[Call] | None = write(out, *[v[one] for one in self.item.inputs])
+        return found
 
 
 def native_step(item: Item, items: Sequence[Item]) -> NativeStep | None:

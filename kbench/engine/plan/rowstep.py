@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbench.engine import cancel
 from kbench.engine.kernels import rowwise_run
+from kbench.engine.kernels.calls import Call
 from kbench.engine.kernels.rowwise_run import is_inside
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.rowwrite import RowGroup, constants
@@ -53,6 +54,15 @@ class RowStep:
         self.kernel.run(outs, arrays, self.group.dims, cancel.check)
         for slot, out in zip(self.slots, outs, strict=True):
             v[slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels; None where there is no such form."""
+        kernel = rowwise_run.request(self.group.program)
+        if kernel is None:
+            return None
+        left = iter([v[slot] for slot in self.reads])
+        arrays = [next(left) if one is None else one for one in self._numbers]
+        return kernel.calls([b[slot] for slot in self.slots], arrays, self.group.dims)
 
 
 def plain_form(group: RowGroup) -> BoundPlan:

@@ -1,0 +1,323 @@
+"""Calls of a plan that are written down: the same values as without, and when they may be used."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench import backend as K
+from kbench.engine import cancel
+from kbench.engine.errors import KbenchError
+from kbench.engine.kernels.calls import Tape
+from kbench.engine.plan import taped
+
+Arrays = list[np.ndarray]
+ROWS = 24
+
+
+class Model:
+    """Placeholders, outputs and updates over variables, the same in each that is built."""
+
+    def __init__(self) -> None:
+        self.random = np.random.default_rng(7)
+        self.feeds: list[Any] = []
+        self.variables: list[Any] = []
+        self.outputs: list[Any] = []
+        self.updates: list[Any] = []
+        self.dtype = "float32"
+
+    def feed(self, *shape: int, dtype: str | None = None) -> Any:
+        self.feeds.append(K.placeholder(shape, dtype=dtype or self.dtype))
+        return self.feeds[-1]
+
+    def weight(self, *shape: int) -> Any:
+        self.variables.append(K.variable(self.random.normal(0, 0.3, shape), dtype=self.dtype))
+        return self.variables[-1]
+
+    def train(self, loss: Any) -> None:
+        """Momentum, and a count of the steps that the rate depends on."""
+        self.outputs.insert(0, loss)
+        weights = list(self.variables)
+        count = K.variable(0, dtype="int64")
+        rate = 0.05 / K.sqrt(K.cast(count, self.dtype) + 1.0)
+        self.updates.append(K.update_add(count, 1))
+        for one, slope in zip(weights, K.gradients(loss, weights), strict=True):
+            speed = K.zeros(one.shape, dtype=self.dtype)
+            now = 0.9 * speed - rate * slope
+            self.updates += [K.update(speed, now), K.update(one, one + now)]
+            self.variables.append(speed)
+        self.variables.append(count)
+
+
+def layers(model: Model) -> None:
+    x, y = model.feed(ROWS, 20), model.feed(ROWS, 5)
+    h = K.relu(K.bias_add(K.dot(x, model.weight(20, 33)), model.weight(33)))
+    h = K.tanh(K.dot(h, model.weight(33, 17)) + model.weight(17))
+    given = K.softmax(K.dot(h, model.weight(17, 5)) + model.weight(5))
+    model.train(K.mean(K.categorical_crossentropy(K.softmax(y), given)))
+
+
+def layers_of_float64(model: Model) -> None:
+    model.dtype = "float64"
+    layers(model)
+
+
+def views(model: Model) -> None:
+    x, w = model.feed(ROWS, 12), model.weight(12, 12)
+    turned = K.dot(K.transpose(x), K.reshape(x * 2.0, (ROWS, 12)))
+    both = K.dot(turned, K.transpose(w)) + K.reverse(w, 0)
+    model.outputs += [K.reshape(both, (3, 48)), K.transpose(w), x, both[1:3], K.sum(both, 0)]
+    model.train(K.mean(K.square(both)))
+
+
+def large_results(model: Model) -> None:
+    x = model.feed(ROWS, 40)
+    h = K.tanh(K.dot(x, model.weight(40, 30)))
+    g = K.softmax(K.dot(h, model.weight(30, 20)) * 2.0)
+    wide = K.dot(g, model.weight(20, 1000))
+    model.outputs += [wide, K.exp(wide), K.sum(g, 0), K.max(h, 1), K.dot(g, model.weight(20, 3))]
+
+
+def random_numbers(model: Model) -> None:
+    x = model.feed(ROWS, 16)
+    h = K.dropout(K.dot(x, model.weight(16, 16)), 0.4, seed=3)
+    h = K.relu(K.dot(h, model.weight(16, 16)) + 0.1)
+    model.train(K.mean(K.square(K.dot(h, model.weight(16, 4)))))
+
+
+def branches(model: Model) -> None:
+    x, way = model.feed(ROWS, 16), model.feed()
+    h = K.dot(x, model.weight(16, 16))
+    chosen = K.switch(way > 0, lambda: K.tanh(h), lambda: K.exp(-K.square(h)))
+    model.train(K.mean(K.square(K.dot(chosen, model.weight(16, 3)))))
+
+
+def embedded(model: Model) -> None:
+    places = model.feed(ROWS, 6, dtype="int32")
+    rows = K.gather(model.weight(30, 8), places)
+    flat = K.reshape(rows, (ROWS, 48))
+    model.train(K.mean(K.square(K.relu(K.dot(flat, model.weight(48, 9)) - 0.2))))
+
+
+def images(model: Model) -> None:
+    x = model.feed(4, 12, 12, 3)
+    h = K.relu(K.bias_add(K.conv2d(x, model.weight(3, 3, 3, 8), padding="same"), model.weight(8)))
+    h = K.pool2d(h, (2, 2), (2, 2))
+    flat = K.reshape(h, (4, 6 * 6 * 8))
+    model.train(K.mean(K.square(K.dot(flat, model.weight(288, 4)) - 1.0)))
+
+
+def normalized(model: Model) -> None:
+    x = model.feed(ROWS, 16)
+    h = K.dot(x, model.weight(16, 10))
+    gamma, beta = model.weight(10), model.weight(10)
+    out, mean, _ = K.normalize_batch_in_training(h, gamma, beta, [0])
+    model.outputs.append(mean)
+    model.train(K.mean(K.square(K.dot(out, model.weight(10, 3)) - 0.5)))
+
+
+def recurrent(model: Model) -> None:
+    x, w, u = model.feed(4, 7, 6), model.weight(6, 8), model.weight(8, 8)
+
+    def step(now: Any, states: Any) -> Any:
+        out = K.tanh(K.dot(now, w) + K.dot(states[0], u))
+        return out, [out]
+
+    last = K.rnn(step, x, [K.zeros((4, 8))])[0]
+    model.train(K.mean(K.square(K.relu(K.dot(last, model.weight(8, 5)) + 0.1))))
+
+
+MODELS: list[Callable[[Model], None]] = [
+    layers,
+    layers_of_float64,
+    views,
+    large_results,
+    random_numbers,
+    branches,
+    embedded,
+    images,
+    normalized,
+    recurrent,
+]
+
+
+@pytest.fixture(autouse=True)
+def _early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    monkeypatch.setenv("KBENCH_LEAST", "1")
+    monkeypatch.setattr(taped, "AFTER", 1)
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many steps were written down, for each run that repeated them."""
+    found: list[int] = []
+    plain = taped.Taped.run
+
+    def run(self: Any, *rest: Any) -> None:
+        found.append(self.written)
+        plain(self, *rest)
+
+    monkeypatch.setattr(taped.Taped, "run", run)
+    yield found
+
+
+def built(make: Callable[[Model], None]) -> tuple[Model, Any]:
+    model = Model()
+    make(model)
+    return model, K.function(model.feeds, model.outputs, updates=model.updates)
+
+
+def batches(model: Model) -> list[Arrays]:
+    """The same arrays several times, then others, of other places and layouts, then the first."""
+    random = np.random.default_rng(1)
+
+    def batch() -> Arrays:
+        return [
+            random.integers(0, 30, one.shape).astype("int32")
+            if one.dtype == "int32"
+            else np.asarray(random.normal(0, 1, one.shape), one.dtype)
+            for one in model.feeds
+        ]
+
+    first, second = batch(), batch()
+    moved = [[one.copy() for one in second], [one.copy("F") for one in first]]
+    spaced = [np.repeat(one, 2, -1)[..., ::2] if one.ndim else one for one in second]
+    return [*[first] * 5, *[second] * 4, *moved, batch(), batch(), spaced, *[first] * 3]
+
+
+def values_of(make: Callable[[Model], None]) -> tuple[list[Any], list[Any]]:
+    model, step = built(make)
+    results = [step(one) for one in batches(model)]
+    return results, [K.get_value(one) for one in model.variables]
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_values_are_those_of_the_steps_themselves(
+    make: Callable[[Model], None], repeated: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, after = values_of(make)
+    assert len(repeated) >= 8 and min(repeated) >= taped.FEWEST
+    repeated.clear()
+    monkeypatch.setattr(taped, "AFTER", 1 << 40)
+    wanted, ends = values_of(make)
+    assert not repeated
+    for one, other in zip([*found, after], [*wanted, ends], strict=True):
+        for got, want in zip(one, other, strict=True):
+            near = 1e-12 if got.dtype == np.float64 else 2e-5
+            np.testing.assert_allclose(got, want, near, near * max(1.0, np.abs(want).max()))
+
+
+def test_results_belong_to_the_caller(repeated: list[int]) -> None:
+    model, step = built(large_results)
+    first, second = batches(model)[0], batches(model)[5]
+    kept = [step(first) for _ in range(6)]
+    for one in kept[1:]:
+        for got, want in zip(one, kept[0], strict=True):
+            np.testing.assert_array_equal(got, want)
+            assert got is not want
+    for one in kept[-1]:
+        one.fill(7)
+    others = step(second)
+    again = step(first)
+    for got, want, other in zip(again, kept[0], others, strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert not np.array_equal(got, other)
+    assert repeated
+
+
+def test_variables_that_are_set_or_held_in_between(repeated: list[int]) -> None:
+    model, step = built(layers)
+    twin, plain = built(layers)
+    feeds = batches(model)[0]
+    held = []
+    for number in range(14):
+        if number in (5, 9):
+            fresh = [K.get_value(one) * 0.5 for one in model.variables[:6]]
+            K.batch_set_value(list(zip(model.variables, fresh, strict=False)))
+            K.batch_set_value(list(zip(twin.variables, fresh, strict=False)))
+        if number == 7:
+            held = [(one.peek(), K.get_value(one)) for one in model.variables]
+        loss = step(feeds)[0]
+        with K.record():  # runs step by step
+            want = plain(feeds)[0]
+        np.testing.assert_allclose(loss, want, 2e-5)
+    for window, before in held:
+        np.testing.assert_array_equal(window, before)
+    assert len(repeated) >= 6
+
+
+def test_memory_of_variables_is_used_again(repeated: list[int]) -> None:
+    model, step = built(layers)
+    feeds = batches(model)[0]
+    for _ in range(4):
+        step(feeds)
+    places = [one.peek().__array_interface__["data"][0] for one in model.variables[:6]]
+    for _ in range(4):
+        step(feeds)
+    assert places == [one.peek().__array_interface__["data"][0] for one in model.variables[:6]]
+    assert len(repeated) >= 4
+
+
+def test_a_setting_that_changes_in_between(repeated: list[int]) -> None:
+    model, step = built(layers)
+    twin, plain = built(layers)
+    feeds = batches(model)[0]
+    for count in (2, 2, 2, 2, 1, 1, 1, 2, 2):
+        K.set_num_threads(count)
+        loss = step(feeds)[0]
+        with K.record():
+            np.testing.assert_allclose(loss, plain(feeds)[0], 2e-5)
+    assert len(repeated) >= 4
+
+
+def test_a_run_that_is_recorded_tells_of_every_step(repeated: list[int]) -> None:
+    model, step = built(layers)
+    feeds = batches(model)[0]
+    with K.record() as first:
+        step(feeds)
+    for _ in range(5):
+        step(feeds)
+    with K.record() as later:
+        step(feeds)
+    assert repeated
+    assert [one.label for one in later[0].steps] == [one.label for one in first[0].steps]
+
+
+def test_an_error_in_between_leaves_all_as_it_was(repeated: list[int]) -> None:
+    model, step = built(embedded)
+    feeds = batches(model)[0]
+    wrong = [np.full_like(feeds[0], 30)]
+    for _ in range(5):
+        step(feeds)
+    before = [K.get_value(one) for one in model.variables]
+    with pytest.raises(KbenchError, match=r"gather.*30"):
+        step(wrong)
+    for one, want in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(K.get_value(one), want)
+    again = step(feeds)[0]
+    assert repeated and np.isfinite(again)
+
+
+def test_an_interrupt_between_calls_leaves_all_as_it_was(
+    repeated: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, step = built(random_numbers)
+    feeds = batches(model)[0]
+    for _ in range(5):
+        step(feeds)
+    before = [K.get_value(one) for one in model.variables]
+    plain = Tape.run
+
+    def interrupted(self: Tape) -> None:
+        plain(self)
+        cancel.request()
+
+    with monkeypatch.context() as here:
+        here.setattr(Tape, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step(feeds)
+    for one, want in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(K.get_value(one), want)
+    assert repeated and np.isfinite(step(feeds)[0])
