@@ -4,7 +4,7 @@ Each program works in a process of its own: it builds its model and takes the sa
 again. The first step, which plans and binds, is timed apart; then steps run until every kernel is
 there, and the rest is timed one by one. The share outside kernels is what is left of a step when
 the time within its NumPy calls and compiled kernels is taken away, those in the loops of recurrent
-layers too: Keras, feeding, and kbench's own Python.
+layers too: Keras, feeding, and kbench's own Python. "taped" are kernels called together.
 
     python benchmarks/keras_steps.py --only lstm --json out.json --markdown out.md
 """
@@ -12,6 +12,7 @@ layers too: Keras, feeding, and kbench's own Python.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -107,32 +109,44 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
 
     Watched steps alternate with others, whose time is what counts: watching takes some, too.
     """
+    from kbench.engine.kernels.calls import Tape
+    from kbench.engine.plan import taped
     from kbench.engine.plan.bound import BoundPlan
 
-    plain, clock = BoundPlan._run_plain, time.perf_counter
+    make, clock = Tape.run, time.perf_counter
     forms: dict[str, dict[str, float]] = {}
 
-    def watch(self: BoundPlan, steps: Any, values: Any, buffers: Any) -> None:
+    def note(form: str, run: Callable[[], object], calls: int = 1) -> None:
+        begun = clock()
+        run()
+        spent = clock() - begun
+        if form != "loop":  # which is the sum of its steps
+            row = forms.setdefault(form, {"seconds": 0.0, "calls": 0})
+            row["seconds"] += spent
+            row["calls"] += calls
+
+    def plain(self: BoundPlan, steps: Any, values: Any, buffers: Any) -> None:
         for one, run in zip(self.chosen, steps, strict=False):
-            begun = clock()
-            run(values, buffers)
-            spent = clock() - begun
-            form = one.form()
-            if form != "loop":  # which is the sum of its steps
-                row = forms.setdefault(form, {"seconds": 0.0, "calls": 0})
-                row["seconds"] += spent
-                row["calls"] += 1
+            note(one.form(), functools.partial(run, values, buffers))
+
+    def step_between(plan: BoundPlan, number: int, values: Any, buffers: Any) -> None:
+        run = functools.partial(plan.steps[number], values, buffers)
+        note(plan.chosen[number].form(), run)
+
+    def together(self: Tape) -> None:
+        note("taped", functools.partial(make, self), len(self.calls))
 
     found: list[dict[str, dict[str, float]]] = []
     others: list[float] = []
     for _ in range(WATCHED):
         others.append(step())
         forms = {}
-        BoundPlan._run_plain = watch  # type: ignore[method-assign]
-        try:
+        with (
+            mock.patch.object(BoundPlan, "_run_plain", plain),
+            mock.patch.object(taped, "_step", step_between),
+            mock.patch.object(Tape, "run", together),
+        ):
             step()
-        finally:
-            BoundPlan._run_plain = plain  # type: ignore[method-assign]
         found.append(forms)
     within = [sum(row["seconds"] for row in one.values()) for one in found]
     typical = sorted(range(WATCHED), key=lambda at: within[at])[WATCHED // 2]

@@ -11,15 +11,16 @@ writes calls down says what keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import threads
 from kbench.engine.kernels.background import service
-from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.binding import address_of, describe
 from kbench.engine.kernels.pool_source import ROW
 
 Array = np.ndarray[Any, Any]
@@ -65,21 +66,33 @@ def spread(items: int, wanted: bool) -> int:
     return max(1, min(threads.count(), items)) if wanted else 1
 
 
-def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
-    """The call that adds up the rows of `parts`, of float64, and divides; None for no such kernel.
-
-    As NumPy adds them: in order, rounded at the end.
+def find(kind: str, dtype: str) -> Callable[..., Call] | None:
+    """What writes down the call `(out, parts, divisor)` of "parts", or None while it is not ready:
+    `out` is the sum of the rows of `parts`, of float64, divided. Rows are added in order, as NumPy
+    adds them, and the sum is rounded at the end.
     """
-    dtype = out.dtype.name
-    if parts.dtype != np.float64 or dtype not in ("float32", "float64"):
-        return None
-    if not (out.flags.c_contiguous and out.flags.writeable) or parts[0].size != out.size:
+    if kind != "parts" or dtype not in ("float32", "float64"):
         return None
     job = service.submit(f"join_{dtype}", lambda: JOIN.replace("DTYPE", dtype))
-    if job is None or job.state != "ready":
-        return None
+    return (
+        partial(_joined, job.address, dtype) if job is not None and job.state == "ready" else None
+    )
+
+
+def _joined(address: int, dtype: str, out: Array, parts: Array, divisor: int = 1) -> Call:
+    flags = out.flags
+    fits = out.dtype == dtype and parts.dtype == np.float64 and len(parts) > 0
+    fits = fits and parts[0].size == out.size
+    if not (fits and parts.flags.c_contiguous and flags.c_contiguous and flags.writeable):
+        raise ValueError(f"{describe(parts)} cannot be joined to {describe(out)}")
     block = [address_of(out), address_of(parts), len(parts), out.size, divisor]
-    return Call(job.address, np.array(block, np.int64), out.size, kept=(parts,))
+    return Call(address, np.array(block, np.int64), out.size, kept=(parts,))
+
+
+def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
+    """The call that adds up parts of sums; None for other dtypes and while there is no kernel."""
+    write = find("parts", out.dtype.name) if parts.dtype == np.float64 else None
+    return None if write is None else write(out, parts, divisor)
 
 
 _scratch: list[Array] = []

@@ -39,6 +39,7 @@ OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` ha
     "conv": "conv",
     "depthwise": "depthwise",
     "gemm": "gemm",
+    "join": "calls",
     "local": "local",
     "pool": "pooling",
     "resize": "resizing",
@@ -65,7 +66,7 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
             random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, local_, pool_, resize_, rows_, move_: see their modules (`OTHERS`) for calls.
+            to_kernel, local_, pool_, resize_, rows_, move_, join_: see their modules (`OTHERS`).
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -304,7 +305,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    products = ("gemm_product", "local_product")
+    products = ("gemm_product", "local_product", "join_parts")
     entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
     windows = (*pools, "pool_windows", "resize_stretch", "resize_shrink")

@@ -42,6 +42,7 @@ LITTLE = 1 << 22  # floating-point operations of a step that takes a kernel only
 SMALL = 1 << 16  # bytes of a result that is computed where the plan has it, and copied
 COPIED = 1 << 20  # bytes of an input that is copied to where the plan has it
 PATIENCE = 8  # times that a variable may be found elsewhere
+LONGEST = 64  # runs before calls that were given up are written down again; 2, 4 ... at first
 
 
 class Taping:
@@ -49,6 +50,7 @@ class Taping:
 
     def __init__(self) -> None:
         self._left = AFTER
+        self._given_up = 1  # runs to wait after the next time
         self._moves: Counter[int] = Counter()
         self._taped: Taped | None = None
 
@@ -60,13 +62,14 @@ class Taping:
             return None
         taped = self._taped
         state = config.epoch(), threads.count(), count
-        if taped is not None and taped.state == state:
+        if taped is not None:
             moved = taped.moved(values)
-            if moved is None:
+            if taped.state == state and not moved:
                 taped.run(plan, values)
                 return taped
-            self._moves[moved] += 1
-        self._taped = None
+            self._taped = None
+            self._moves.update(moved)
+            self._left = self._given_up = min(LONGEST, 2 * self._given_up)
         if self._left > 0 or threads.compiling() or not Tape.possible():
             self._left -= self._left > 0
             return None
@@ -245,14 +248,9 @@ class Taped:
 
     # -------------------------------------------------------------- running
 
-    def moved(self, values: Values) -> int | None:
-        """An input or variable that is not where it was; None when all are."""
-        for slot, place in self._watched:
-            array = values[slot]
-            flags = array.flags
-            if address_of(array) != place or not (flags.c_contiguous and flags.aligned):
-                return slot
-        return None
+    def moved(self, values: Values) -> list[int]:
+        """The inputs and variables that are not where they were."""
+        return [slot for slot, place in self._watched if not _is_at(values[slot], place)]
 
     def _buffers(self) -> Buffers:
         buffers = self._kept.copy()
@@ -277,6 +275,11 @@ class Taped:
             for slot, array in part.filled:
                 if values[slot] is not array:
                     np.copyto(array, values[slot])  # calls read it there
+
+
+def _is_at(array: np.ndarray, place: int) -> bool:
+    flags = array.flags
+    return address_of(array) == place and flags.c_contiguous and flags.aligned
 
 
 def _step(plan: BoundPlan, number: int, values: Values, buffers: Buffers) -> None:
