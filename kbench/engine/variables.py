@@ -164,7 +164,7 @@ def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
     All of them or, when an interrupt comes between, none.
     """
     stored = list(pairs)
-    if stored:
+    if stored and beside.looks():
         beside.refuse(f"store to variable {stored[0][0].name.split(':')[0]!r}")
     with store_lock:
         before = [(target, target._array, target.version) for target, _ in stored]
