@@ -53,6 +53,16 @@ def test_every_format_is_taken(matrix: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", sparse.SPARSE_DTYPES)
+def test_dense_arrays_are_taken_again_and_again(dtype: str) -> None:
+    values, by = np.array([[0, 1], [1, 0]], dtype), np.array([[2, 0], [0, 3]], dtype)
+    x, y = K.placeholder((2, 2), dtype=dtype, sparse=True), K.placeholder((2, 2), dtype=dtype)
+    both = K.function([x, y], [K.to_dense(x), K.dot(x, y)])
+    for matrix in (values, sp.csr_array(values), values, values.tolist(), values):
+        for got, want in zip(both([matrix, by]), (values, values @ by), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", sparse.SPARSE_DTYPES)
 def test_every_dtype(dtype: str) -> None:
     values = np.array([[0, 1], [1, 0]], dtype)
     v = K.variable(sp.csr_array(values), dtype)

@@ -46,7 +46,8 @@ class Function:
         self.updates = list(updates)
         self.name = name
         _check_inputs(self.inputs)
-        self._dtypes = [None if one.spec.sparse else np.dtype(one.spec.dtype) for one in inputs]
+        sparse = any(one.spec.sparse for one in inputs)  # which a dense array is made
+        self._dtypes = None if sparse else [np.dtype(one.spec.dtype) for one in inputs]
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
         stop = {id(one) for one in self.inputs}
@@ -89,6 +90,8 @@ class Function:
 
     def _known(self, inputs: Sequence[Any]) -> BoundPlan | None:
         """The bound plan for arrays of the inputs' dtypes whose shapes were checked before."""
+        if self._dtypes is None:
+            return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
