@@ -6,10 +6,9 @@ Later wins: defaults; keras.json (see `keras_file.py`); environment; setters. Ev
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -290,6 +289,12 @@ def kernels_here(wanted: bool | None) -> bool | None:
     return before
 
 
+def every_size_here(wanted: bool) -> bool:
+    """Let this thread take compiled kernels for arrays of any size or not; returns what was."""
+    before, _here.every_size = _here.every_size, wanted
+    return before
+
+
 def jit_mode() -> str:
     """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
     wanted = _here.kernels
@@ -308,16 +313,6 @@ def least(elements: int) -> int:
         return min(elements, 1)
     asked = env("KBENCH_LEAST")
     return int(asked) if asked is not None and asked.isdigit() else elements
-
-
-@contextlib.contextmanager
-def every_size() -> Iterator[None]:
-    """Let this thread take compiled kernels for arrays of any size."""
-    _here.every_size = True
-    try:
-        yield
-    finally:
-        _here.every_size = False
 
 
 def exact() -> bool:

@@ -41,6 +41,11 @@ def describe(array: Array) -> str:
     return f"{array.dtype}{list(array.shape)}" + ("" if array.flags.c_contiguous else " strided")
 
 
+def same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Whether these are the very same arrays: none was copied on the way."""
+    return all(one is other for one, other in zip(arrays, others, strict=True))
+
+
 class Reader:
     """The parameter template of a nest over some loop dims, and the check of what it reads."""
 
@@ -219,7 +224,7 @@ class Binding(Reader):
         if self._streamed:  # what is written where it was read is in the cache already
             read = {address_of(one) for one in alive}
             params[self._slots["streamed"]] = read.isdisjoint(address_of(one) for one in outs)
-        if places is not None and all(one is other for one, other in zip(alive, ins, strict=True)):
+        if places is not None and same(alive, ins):
             self._known = places, params.copy()
         return params, alive
 

@@ -19,7 +19,7 @@ import numpy as np
 from kbench.engine import config, threads
 from kbench.engine.kernels import nest
 from kbench.engine.kernels.background import Job, service
-from kbench.engine.kernels.binding import Binding
+from kbench.engine.kernels.binding import Binding, same
 from kbench.engine.kernels.calls import Call, join, spread
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
 from kbench.engine.kernels.rowwise import DEAR
@@ -154,7 +154,7 @@ class Kernel:
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, alive = binding.parameters(outs, ins)
-        if any(one is not given for one, given in zip(alive, ins, strict=True)):
+        if not same(alive, ins):
             return None
         fold = self.program.fold
         if fold is None:

@@ -13,7 +13,7 @@ import numpy as np
 from kbench.engine import config
 from kbench.engine.kernels import rowwise_source
 from kbench.engine.kernels.background import Job, service
-from kbench.engine.kernels.binding import Reader, address_of, describe
+from kbench.engine.kernels.binding import Reader, address_of, describe, same
 from kbench.engine.kernels.calls import Call, join
 from kbench.engine.kernels.loops import Check, Nest
 from kbench.engine.kernels.rowwise import RowProgram, row_fields
@@ -124,7 +124,7 @@ class RowKernel:
         binding = self._nest.bind(tuple(dims))
         stores, part = self._stores(outs[: len(program.outputs)], binding)
         params, alive = binding.parameters(stores, ins)
-        if any(one is not given for one, given in zip(alive, ins, strict=True)):
+        if not same(alive, ins):
             return None
         calls = [self._nest.call(params, binding, *part.sums.values())]
         for place, number in enumerate(program.downs):

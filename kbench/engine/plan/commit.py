@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels.binding import Binding, address_of
+from kbench.engine.kernels.binding import Binding, address_of, same
 from kbench.engine.kernels.table import Table
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.fuse import Chosen, GroupStep
@@ -142,8 +142,7 @@ class Commit:
         if not straight or places != self._places:
             self._blocks, alive = self._bound(fresh, given)
             self._params = self._table.parameters(self._blocks)
-            same = all(one is other for one, other in zip(alive, given, strict=True))
-            self._places = places if straight and same else []
+            self._places = places if straight and same(alive, given) else []
             given = alive
         return self._params.copy(), given
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from kbench.engine import cancel, config
 from kbench.engine.kernels import loops
-from kbench.engine.kernels.binding import COLUMNS, Binding
+from kbench.engine.kernels.binding import COLUMNS, Binding, same
 from kbench.engine.kernels.calls import Call
 from kbench.engine.plan.buffers import pool
 from kbench.engine.plan.fuse import Chosen, GroupStep, single
@@ -142,7 +142,7 @@ class FinishStep:
         outs = [b[slot] for slot in self.step.group.writes]
         arrays = self._sources(v, outs)
         params, alive = self._parameters(outs, arrays)
-        if any(one is not given for one, given in zip(alive, arrays, strict=True)):
+        if not same(alive, arrays):
             return None
         operands = [v[one] for one in self.item.inputs]
         found: list[Call] | None = write(

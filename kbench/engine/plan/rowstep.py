@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbench.engine import cancel
 from kbench.engine.kernels import rowwise_run
@@ -40,8 +40,7 @@ class RowStep:
         given = [v[slot] for slot in self.reads]
         if self.kernel is None:
             self.kernel = rowwise_run.request(self.group.program)
-        left = iter(given)
-        arrays = [next(left) if one is None else one for one in self._numbers]
+        arrays = self._arrays(given)
         columns = self.group.dims[-1]
         inside = all(is_inside(arrays[number], columns) for number in self.group.places)
         if self.kernel is None or not inside:  # without a kernel, the item at fault says so
@@ -60,9 +59,13 @@ class RowStep:
         kernel = rowwise_run.request(self.group.program)
         if kernel is None:
             return None
-        left = iter([v[slot] for slot in self.reads])
-        arrays = [next(left) if one is None else one for one in self._numbers]
+        arrays = self._arrays([v[slot] for slot in self.reads])
         return kernel.calls([b[slot] for slot in self.slots], arrays, self.group.dims)
+
+    def _arrays(self, given: list[Any]) -> list[Any]:
+        """All that the kernel reads: what is given, with the numbers between."""
+        left = iter(given)
+        return [next(left) if one is None else one for one in self._numbers]
 
 
 def plain_form(group: RowGroup) -> BoundPlan:

@@ -106,7 +106,7 @@ class Taped:
         self.written = 0
         self.own: set[int] = set()  # results in memory that stays
         self._copies: list[tuple[int, np.ndarray]] = []
-        self._fresh: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        self._fresh: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self._memory = owners(plan.items)
         self._kept = self._settled(plan, values, steady)
         self._read: set[int] = set()  # by calls
@@ -142,7 +142,7 @@ class Taped:
                 buffers[slot] = np.empty(shape, dtype)
                 self.own.add(slot)
             else:
-                self._fresh.append((slot, shape, dtype))
+                self._fresh[slot] = shape, dtype
         return buffers
 
     def _write(self, plan: BoundPlan, values: Values, count: int) -> None:
@@ -192,12 +192,15 @@ class Taped:
             return None
         if any(buffers[slot] is None for slot in one.writes) or item.op is RESULT:
             return None
-        if {slot for slot, _, _ in self._fresh}.intersection(one.writes):
+        if not self._fresh.keys().isdisjoint(one.writes):
             return None
         write = one.calls
         if write is None and item.op.native is not None and one.work * item.size <= LITTLE:
-            with config.every_size():
+            before = config.every_size_here(True)
+            try:
                 native = native_step(item, plan.items)
+            finally:
+                config.every_size_here(before)
             write = None if native is None else native.calls
         return None if write is None else write(values, buffers)
 
@@ -209,8 +212,7 @@ class Taped:
         if item.guard or not all(type(values[slot]) is np.ndarray for slot in one.writes):
             return []
         if all(values[slot] is buffers[slot] for slot in one.writes):
-            fresh = {slot for slot, _, _ in self._fresh}
-            found = [(slot, buffers[slot]) for slot in one.writes if slot not in fresh]
+            found = [(slot, buffers[slot]) for slot in one.writes if slot not in self._fresh]
             self._steady.update(slot for slot, _ in found)
             return found
         if item.op.kind == "view" and item.inputs and self._steady.issuperset(item.inputs):
@@ -254,7 +256,7 @@ class Taped:
 
     def _buffers(self) -> Buffers:
         buffers = self._kept.copy()
-        for slot, shape, dtype in self._fresh:
+        for slot, (shape, dtype) in self._fresh.items():
             buffers[slot] = pool.take(shape, dtype)
         return buffers
 
