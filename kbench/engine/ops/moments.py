@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from kbench.engine.spec import Axis, Spec, check_axes, checked_flag, reduced_sha
 from kbench.engine.tensor import Operand, Tensor
 
 Axes = tuple[int, ...]
-SLAB = 1 << 18  # elements of which distances from the mean are taken at a time
+Form = Callable[[np.ndarray, np.ndarray], np.ndarray]
+SLAB = 1 << 18  # elements of which the terms of a sum are made at a time, at most
 
 
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -70,20 +72,35 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _variance_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
-    """The mean first, then the squares of distances from it, a slab of `x` at a time."""
+    """The mean first, then the squares of distances from it."""
     with np.errstate(all="ignore"):
         size = math.prod(x.shape[i] for i in axis)
         centre = np.add.reduce(x, axis=axis, keepdims=True) / x.dtype.type(size)
-        total = np.zeros(centre.shape, np.float64)
-        rows = max(1, SLAB * x.shape[0] // max(1, x.size)) if x.ndim else 1
-        for start in range(0, x.shape[0], rows) if x.ndim else ():
-            window = slice(start, start + rows)
-            place = slice(None) if 0 in axis else window
-            apart = x[window] - centre[place]
-            total[place] += np.add.reduce(np.square(apart, out=apart), axis=axis, keepdims=True)
-            cancel.check()
-        spread_out = total / size
+        spread_out = _summed(lambda part, mean: np.square(part - mean), x, centre, axis) / size
         return stored(spread_out if keepdims else spread_out.squeeze(axis), out, x.dtype)
+
+
+def _summed(term: Form, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndarray:
+    """The sums of `term(x, about)` over `axis`, in float64, without a temporary of x's size."""
+    total = np.zeros(about.shape, np.float64)
+    for window in _slabs(x.shape):
+        place = tuple([slice(None) if at in axis else cut for at, cut in enumerate(window)])
+        terms = np.asarray(term(x[window], about[place]))
+        total[place] += np.add.reduce(terms, axis=axis, keepdims=True)
+        cancel.check()
+    return total
+
+
+def _slabs(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Windows of at most `SLAB` elements, next to each other in memory, that cover the shape."""
+    if 0 in shape:
+        return
+    cut = next((at for at in range(len(shape)) if math.prod(shape[at + 1 :]) <= SLAB), 0)
+    length, rows = (*shape, 1)[cut], SLAB // math.prod(shape[cut + 1 :])
+    for before in np.ndindex(shape[:cut]):
+        outer = tuple([slice(at, at + 1) for at in before])
+        for start in range(0, length, rows):
+            yield (*outer, slice(start, start + rows))[: len(shape)]
 
 
 def _variance_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
@@ -153,7 +170,7 @@ def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> 
 def _logsumexp_wide(wide: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:
     lowest = np.maximum.reduce(wide, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(lowest), lowest, 0)
-    total = np.log(np.add.reduce(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
+    total = np.log(_summed(lambda part, top: np.exp(part - top), wide, shift, axis)) + shift
     return total if keepdims else total.squeeze(axis)
 
 
