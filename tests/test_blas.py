@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from kbench.engine import blas
+from kbench.engine import blas, threads
 
 
 class Pool:
@@ -46,6 +46,19 @@ def test_only_products_of_a_middle_size_are_limited(pool: Pool) -> None:
     multiply(100, 100, 100)
     multiply(100, 100, 100, (2,))
     assert pool.calls == [1, 4, 1, 4]
+
+
+def test_beside_a_compiler_large_ones_are_limited_too(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "compiling", lambda: True)
+    multiply(16, 16, 16)
+    assert pool.calls == []
+    multiply(300, 300, 300)
+    assert pool.calls == [1, 4]
+    monkeypatch.setattr(blas, "BESIDE", 2 * 300**3 - 1)
+    multiply(300, 300, 300)
+    assert pool.calls == [1, 4]
 
 
 def test_the_setting_comes_back_whoever_leaves_last(pool: Pool) -> None:

@@ -112,7 +112,6 @@ class Service:
         if job is None:
             job = self._jobs[name] = Job(name, text)
             try:
-                job.key = store.key_of(job.source)
                 loaded = self._load_at_once(job)
             except Exception as error:
                 self._end(job, "failed", f"{type(error).__name__}: {error}")
@@ -146,7 +145,8 @@ class Service:
     def _load_at_once(self, job: Job) -> bool:
         """Load an image; False if there is none, or none that can be used."""
         if job.name != "driver" and self.driver is None:
-            return False  # it would have nobody to run it
+            return False  # it would have nobody to run it, so its source can wait, too
+        job.key = store.key_of(job.source)
         try:
             return self._load(job, images_only=True)
         except Exception:
@@ -156,6 +156,7 @@ class Service:
     def _load(self, job: Job, images_only: bool = False) -> bool:
         """Make a job ready from stored code, if there is any."""
         begun = time.perf_counter()
+        job.key = job.key or store.key_of(job.source)
         found = store.read(job.name, job.key)
         if found is None or (images_only and found[0]["form"] != "image"):
             return False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,6 +14,8 @@ from kbench.engine.plan.buffers import pool
 
 BLOCK = scalars.BLOCK
 CHECK_EVERY = 64  # blocks between two looks at the cancel flag
+
+_NAME = re.compile(r"\b[a-z]\d+\b")  # a source or an earlier statement
 
 
 class BlockedForm:
@@ -110,17 +112,9 @@ class _Statement:
 
 
 def _statement(expr: str, dtype: str, sources: int) -> _Statement:
-    names = sorted(set(_names(expr)), key=_position_key)
+    names = sorted(set(_NAME.findall(expr)), key=_position_key)
     reads = tuple(int(name[1:]) + (sources if name[0] == "t" else 0) for name in names)
     return _Statement(scalars.numpy_form(expr, names, dtype), reads)
-
-
-def _names(expr: str) -> list[str]:
-    return [
-        node.id
-        for node in ast.walk(ast.parse(expr, mode="eval"))
-        if isinstance(node, ast.Name) and node.id[1:].isdigit()
-    ]
 
 
 def _position_key(name: str) -> tuple[str, int]:
