@@ -95,7 +95,7 @@ class Function:
         for array, dtype in zip(inputs, self._dtypes, strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
-        return self._plans.get(tuple([array.shape for array in inputs]))
+        return self._plans.get(self.plan.signature(inputs))
 
     def run(self, arrays: list[np.ndarray], bound: BoundPlan | None = None) -> list[Any]:
         """The call after its values were checked; `bound` is the plan for them, if known."""
@@ -121,7 +121,7 @@ class Function:
 
     def bound(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
         """The bound plan for the shapes of `arrays`, from the cache where it is."""
-        key = tuple([array.shape for array in arrays])
+        key = self.plan.signature(arrays)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self.plan.bind(arrays)

@@ -57,10 +57,12 @@ class Item:
         return total
 
 
-def _source(node: Tensor, slot: int, feeds: dict[int, Spec]) -> Item | None:
-    fed = feeds.get(id(node))
+def _source(
+    node: Tensor, slot: int, feeds: dict[int, Spec], values: dict[int, np.ndarray]
+) -> Item | None:
+    fed, value = feeds.get(id(node)), values.get(id(node))
     if fed is not None:
-        return Item(slot, node.op, {}, (), fed, node, "feed")
+        return Item(slot, node.op, {}, (), fed, node, "feed" if value is None else "value", value)
     if isinstance(node, Variable):
         return Item(slot, node.op, {}, (), node.spec, node, "variable")
     if isinstance(node, Constant):
@@ -156,13 +158,18 @@ def _computed(
 
 
 def trace_items(
-    order: Sequence[Tensor], feeds: dict[int, Spec]
+    order: Sequence[Tensor],
+    feeds: dict[int, Spec],
+    values: dict[int, np.ndarray] | None = None,
 ) -> tuple[list[Item], dict[int, int]]:
-    """Items for every node, and the slot of each node by its id."""
+    """Items for every node, and the slot of each node by its id.
+
+    What is fed is known by its shape, or where `values` has it, for good.
+    """
     items: list[Item] = []
     slots: dict[int, int] = {}
     for node in order:
-        item = _source(node, len(items), feeds)
+        item = _source(node, len(items), feeds, values or {})
         if item is None:
             inputs = _without_values(node, [slots[id(one)] for one in node.inputs], items)
             item = _step(node, len(items), inputs, items)

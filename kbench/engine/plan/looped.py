@@ -124,7 +124,7 @@ class LoopStep:
         if config.jit_mode() == "off":
             return None
         given = [*(one[0, ...] for one in entries), *first, *captured]
-        key = tuple([one.shape for one in given])
+        key = self.plan.signature(given)
         if key not in self._scans:
             self._scans[key] = self._found_scan(given, first)
         scan = self._scans[key]
@@ -139,7 +139,7 @@ class LoopStep:
         return find_scan(bound, self.body, self.emits, first)
 
     def _bound_to(self, given: Sequence[np.ndarray]) -> BoundPlan:
-        key = tuple([one.shape for one in given])
+        key = self.plan.signature(given)
         if key not in self._bound:
             self._bound[key] = self.plan.bind(given)
         return self._bound[key]
@@ -159,7 +159,8 @@ def _plan_of(body: Body, emits: Sequence[Emit], name: str) -> Plan:
     key = tuple(id(one.tensor) for one in emits)
     if key not in body.plans:
         roots = [*body.after, *(one.tensor for one in emits)]
-        body.plans[key] = make_plan(name, roots, body.feeds)
+        moving = len(body.feeds) - len(body.captured)
+        body.plans[key] = make_plan(name, roots, body.feeds, moving=moving)
     return body.plans[key]  # type: ignore[no-any-return]
 
 
