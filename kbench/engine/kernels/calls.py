@@ -28,23 +28,54 @@ Array = np.ndarray[Any, Any]
 SCRATCH = 1 << 25
 """Bytes of scratch memory at most that a call may use, which all tapes share."""
 
-JOIN = '''"""Library kernel of kbench: parts of sums, made one, row after row."""
+HEAD = '''"""Library kernel of kbench: what calls leave to do, element after element."""
 import numpy as np
-from kbench.engine.kernels.toolkit import field, load_float64, range_kernel, store_DTYPE
+from kbench.engine.kernels.toolkit import field, load_TYPES, range_kernel, store_DTYPE
 
 
 @range_kernel
 def run(params, start, stop):
-    out, parts, count = field(params, 0), field(params, 1), field(params, 2)
+'''
+
+JOIN = '''    out, parts, count = field(params, 0), field(params, 1), field(params, 2)
     width, divisor = field(params, 3), field(params, 4)
     for i in range(start, stop):
-        total = load_float64(parts, i)
+        total = load_PARTS(parts, i)
         for number in range(1, count):
-            total += load_float64(parts, number * width + i)
+            total += load_PARTS(parts, number * width + i)
         if divisor > 1:
-            total /= divisor
+            total = np.PARTS(total / divisor)
         store_DTYPE(out, i, np.DTYPE(total))
 '''
+
+VARIANCE = '''    out, sums, squares = field(params, 0), field(params, 1), field(params, 2)
+    counts, count, width = field(params, 3), field(params, 4), field(params, 5)
+    many = 0.0
+    for number in range(count):
+        many += load_float64(counts, number)
+    for i in range(start, stop):
+        total, within, between = load_float64(sums, i), load_float64(squares, i), 0.0
+        for number in range(1, count):
+            total += load_float64(sums, number * width + i)
+            within += load_float64(squares, number * width + i)
+        for number in range(count):
+            rows = load_float64(counts, number)
+            apart = load_float64(sums, number * width + i) / rows - total / many
+            between += apart * apart * rows
+        store_DTYPE(out, i, np.DTYPE((within + between) / many))
+'''
+
+REPEAT = '''    out, x, width = field(params, 0), field(params, 1), field(params, 2)
+    for i in range(start, stop):
+        store_DTYPE(out, i, load_DTYPE(x, i % width))
+'''
+
+KINDS = {  # what else calls leave to do: its source, and the dtype of what it reads
+    "parts": (JOIN, "float64"),
+    "alike": (JOIN, ""),
+    "variance": (VARIANCE, "float64"),
+    "repeat": (REPEAT, ""),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,31 +98,52 @@ def spread(items: int, wanted: bool) -> int:
 
 
 def find(kind: str, dtype: str) -> Callable[..., Call] | None:
-    """What writes down the call `(out, parts, divisor)` of "parts", or None while it is not ready:
-    `out` is the sum of the rows of `parts`, of float64, divided. Rows are added in order, as NumPy
-    adds them, and the sum is rounded at the end.
+    """What writes down a call whose result is of float32 or float64, None while it is not ready.
+
+    "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. Rows are
+    added in order, as NumPy adds them, and the sum is rounded at the end. "alike": the same for
+    rows of the result's dtype, whose sum is rounded at each step. "variance": `(out, sums, squares,
+    counts)`, of rows that each are the sums over `counts` elements and their squares about their
+    own mean. "repeat": `(out, x)`, x over and over.
     """
-    if kind != "parts" or dtype not in ("float32", "float64"):
+    if kind not in KINDS or dtype not in ("float32", "float64"):
         return None
-    job = service.submit(f"join_{dtype}", lambda: JOIN.replace("DTYPE", dtype))
-    return (
-        partial(_joined, job.address, dtype) if job is not None and job.state == "ready" else None
-    )
+    text, read = KINDS[kind][0], KINDS[kind][1] or dtype
+    whole = (HEAD + text).replace("TYPES", read).replace("PARTS", read).replace("DTYPE", dtype)
+    job = service.submit(f"join_{kind}_{dtype}", lambda: whole)
+    if job is None or job.state != "ready":
+        return None
+    return partial(_call_of, kind, job.address, dtype, read)
 
 
-def _joined(address: int, dtype: str, out: Array, parts: Array, divisor: int = 1) -> Call:
+def _call_of(
+    kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Any
+) -> Call:
+    """The call of one of `KINDS`, of checked arrays."""
+    arrays = [first, *(one for one in rest if isinstance(one, np.ndarray))]
+    numbers = [int(one) for one in rest if not isinstance(one, np.ndarray)]
     flags = out.flags
-    fits = out.dtype == dtype and parts.dtype == np.float64 and len(parts) > 0
-    fits = fits and parts[0].size == out.size
-    if not (fits and parts.flags.c_contiguous and flags.c_contiguous and flags.writeable):
-        raise ValueError(f"{describe(parts)} cannot be joined to {describe(out)}")
-    block = [address_of(out), address_of(parts), len(parts), out.size, divisor]
-    return Call(address, np.array(block, np.int64), out.size, kept=(parts,))
+    fits = out.dtype == dtype and flags.c_contiguous and flags.writeable
+    fits = fits and all(one.dtype == read and one.flags.c_contiguous for one in arrays)
+    if kind == "repeat":
+        fits, sizes, kept = fits and first.size > 0, [first.size], [out]
+    else:
+        fits = fits and len(first) > 0 and first[0].size == out.size
+        sizes, kept = [len(first), out.size], arrays
+    if kind == "variance":
+        squares, counts = rest
+        fits = fits and squares.shape == first.shape and counts.shape == first.shape[:1]
+    if not fits:
+        given = " and ".join(map(describe, arrays))
+        raise ValueError(f"{given} cannot be joined to {describe(out)}")
+    params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
+    return Call(address, params, out.size, kept=tuple(kept))
 
 
 def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
     """The call that adds up parts of sums; None for other dtypes and while there is no kernel."""
-    write = find("parts", out.dtype.name) if parts.dtype == np.float64 else None
+    kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
+    write = find(kind, out.dtype.name)
     return None if write is None else write(out, parts, divisor)
 
 

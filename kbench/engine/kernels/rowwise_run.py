@@ -14,7 +14,7 @@ from kbench.engine import config
 from kbench.engine.kernels import rowwise_source
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Reader, address_of, describe, same
-from kbench.engine.kernels.calls import Call, join
+from kbench.engine.kernels.calls import Call, find, join
 from kbench.engine.kernels.loops import Check, Nest
 from kbench.engine.kernels.rowwise import RowProgram, row_fields
 
@@ -117,22 +117,56 @@ class RowKernel:
         """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
         program = self.program
         self._check(outs, dims)
-        if program.across or program.places:
+        if program.places:
             return None
-        if any(program.nodes[number].down == "var" for number in program.downs):
+        many, rows = self._together(dims), math.prod(dims[:-1])
+        arranged = self._repeated(ins, many) if rows % many == 0 else None
+        if arranged is None:
             return None
-        binding = self._nest.bind(tuple(dims))
+        made, given = arranged
+        sizes = tuple(dims) if many == 1 else (rows // many, dims[-1] * many)
+        binding = self._nest.bind(sizes)
         stores, part = self._stores(outs[: len(program.outputs)], binding)
-        params, alive = binding.parameters(stores, ins)
-        if not same(alive, ins):
+        params, alive = binding.parameters(stores, given)
+        if not same(alive, given):
             return None
-        calls = [self._nest.call(params, binding, *part.sums.values())]
-        for place, number in enumerate(program.downs):
-            last = join(outs[len(program.outputs) + place], part.sums[number])
-            if last is None:
+        folded = [*part.sums.values(), *part.squares.values()]
+        last = [
+            self._last(outs[len(program.outputs) + place], number, part)
+            for place, number in enumerate(program.downs)
+        ]
+        found = [*made, self._nest.call(params, binding, *folded), *last]
+        calls = [one for one in found if one is not None]
+        return calls if len(calls) == len(found) else None
+
+    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Call], list[Array]] | None:
+        """The calls that make the inputs of joined rows, and these inputs."""
+        if many == 1:
+            return [], list(ins)
+        calls: list[Call] = []
+        given = []
+        for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+            if not (row_wise or column_wise):
+                given.append(array)
+                continue
+            write = find("repeat", array.dtype.name)
+            if not array.flags.c_contiguous or write is None:
                 return None
-            calls.append(last)
-        return calls
+            given.append(array.reshape(-1))
+            if not row_wise:
+                given[-1] = np.empty(many * array.size, array.dtype)
+                calls.append(write(given[-1], array))
+        return calls, given
+
+    def _last(self, out: Array, number: int, part: _Part) -> Call | None:
+        """The call that does what `_finish` does."""
+        sums = part.sums[number].reshape(-1, out.size)
+        if self.program.nodes[number].down != "var":
+            return join(out, sums)
+        write = find("variance", out.dtype.name)
+        counts = np.repeat(part.counts, len(sums) // len(part.counts))
+        squares = part.squares[number].reshape(sums.shape)
+        return None if write is None else write(out, sums, squares, counts)
 
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
@@ -152,13 +186,18 @@ class RowKernel:
             if not out.flags.writeable:
                 raise ValueError(f"{self.name} cannot write to a read-only array")
 
+    def _together(self, dims: Sequence[int]) -> int:
+        """Rows that are joined to one: where rows are apart, short ones."""
+        if not self.program.across or self.program.rank != 2:
+            return 1
+        return min(max(1, WIDTH // dims[-1]), math.prod(dims[:-1]))
+
     def _joined(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], check: Check | None
     ) -> list[_Part]:
         """Where rows are apart, short ones are joined; what is left over is a second sweep."""
         rows, columns = math.prod(dims[:-1]), dims[-1]
-        many = max(1, WIDTH // columns) if self.program.rank == 2 else 1
-        many = min(many, rows)
+        many = self._together(dims)
         if many == 1:
             return [self._sweep(outs, ins, tuple(dims), check)]
         head = rows // many * many
