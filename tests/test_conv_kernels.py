@@ -13,6 +13,7 @@ from kbench.engine import config
 from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, library, stats
 from kbench.engine.kernels.background import service
 from kbench.engine.kernels.conv_drive import Tiles
+from kbench.engine.kernels.conv_ways import Memory, perform
 from kbench.engine.plan.buffers import pool
 
 __all__ = ["compiled_at_once"]
@@ -191,7 +192,8 @@ def test_tiles_of_other_machines(lanes, most):
         into = three(out, way == "to_kernel")
         into = np.ascontiguousarray(into)
         arrays = three(first, False), three(second, way != "to_kernel")
-        ways[way](tiles, into, *arrays, [1, *strides], [0, *pads], [1, *dilation], None)
+        geometry = [1, *strides], [0, *pads], [1, *dilation]
+        perform(ways[way](tiles, into, *arrays, *geometry, Memory()), None)
         np.copyto(out, into.reshape(out.shape))
 
     for space, window, places, *geometry, images, channels, filters in SIZES[4:14]:

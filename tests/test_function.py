@@ -14,6 +14,7 @@ import pytest
 
 from kbench import backend as K
 from kbench.engine import cancel, config, trace
+from kbench.engine.errors import FeedError
 
 
 def value(x: Any) -> Any:
@@ -222,6 +223,69 @@ def test_only_the_side_taken_is_evaluated() -> None:
         compiled([7])
     forms = [step.form for step in runs[0].steps]
     assert forms.count("not taken") >= 1
+
+
+def _forms(runs: list[Any]) -> list[str]:
+    return [step.form for step in runs[0].steps]
+
+
+def test_a_flag_is_planned_for_each_of_its_values() -> None:
+    flag, x = K.placeholder((), dtype="bool"), K.placeholder((3,))
+    chosen = K.switch(flag, K.exp(x) + 1.0, K.sin(x) * 2.0) * 0.5
+    compiled = K.function([flag, x], [chosen, K.cast(flag, "float32"), flag])
+    value, fed = np.array([0.1, 0.2, 0.3], np.float32), np.array(True)
+    taken = {True: (np.exp(value) + 1) / 2, False: np.sin(value)}
+    for wanted in (True, True, False, True, False, False):
+        fed[()] = wanted  # the same array, with another value
+        with K.record() as runs:
+            found, number, given = compiled([fed, value])
+        np.testing.assert_allclose(found, taken[wanted], 1e-6)
+        assert (number, given) == (float(wanted), wanted)
+        assert given is not fed and "not taken" not in _forms(runs)
+    assert sorted(key[-1] for key in compiled._plans) == [False, True]
+    with pytest.raises(FeedError, match="bool\\[\\], made at .* but the value has shape \\[2\\]"):
+        compiled([np.array([True, False]), value])
+
+
+def test_many_flags_are_looked_at_in_each_run() -> None:
+    flags = [K.placeholder((), dtype="bool") for _ in range(4)]
+    total = K.constant(0.0)
+    for number, flag in enumerate(flags):
+        total = total + K.switch(flag, K.constant(2.0**number) * 1.0, K.constant(0.0) * 1.0)
+    compiled = K.function(flags, [total])
+    for value in range(16):
+        assert compiled([bool(value >> one & 1) for one in range(4)])[0] == value
+    assert len(compiled._plans) == 1
+
+
+@pytest.mark.parametrize("jit", ["off", "wait"])
+def test_a_flag_that_a_loop_reads(jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One from outside stays as it is for all steps; one of the steps' own does not."""
+    monkeypatch.setenv("KBENCH_JIT", jit)
+    flag, x = K.placeholder((), dtype="bool"), K.placeholder((2, 5, 3))
+    turns = K.placeholder((5,), dtype="bool")
+    start = [K.zeros((2, 3))]
+
+    def outside(now: Any, states: Any) -> Any:
+        out = K.switch(flag, states[0] + now, states[0] - 2.0 * now)
+        return out, [out]
+
+    def inside(total: Any, turn: Any) -> Any:
+        return K.switch(turn, total + 1.0, total * 3.0)
+
+    compiled = K.function(
+        [flag, x, turns],
+        [K.rnn(outside, x, start)[0], K.foldl(inside, turns, K.constant(0.0))],
+    )
+    value = np.random.default_rng(0).normal(0, 1, (2, 5, 3)).astype(np.float32)
+    for fed in (True, False, True):
+        for turning in ([True] * 5, [False, True, True, False, True]):
+            last, total = compiled([fed, value, np.array(turning)])
+            np.testing.assert_allclose(last, value.sum(1) * (1 if fed else -2), 1e-5, 1e-5)
+            wanted = 0.0
+            for turn in turning:
+                wanted = wanted + 1 if turn else wanted * 3
+            assert total == wanted
 
 
 def test_the_sides_may_differ_in_size() -> None:

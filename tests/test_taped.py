@@ -10,7 +10,7 @@ from kbench import backend as K
 from kbench.engine import cancel
 from kbench.engine.errors import KbenchError
 from kbench.engine.kernels.calls import Tape, join
-from kbench.engine.plan import taped
+from kbench.engine.plan import bound, taped
 
 Arrays = list[np.ndarray]
 ROWS = 24
@@ -108,6 +108,33 @@ def images(model: Model) -> None:
     model.train(K.mean(K.square(K.dot(flat, model.weight(288, 4)) - 1.0)))
 
 
+def convolved(model: Model) -> None:
+    """By Winograd's form and by the direct one, with strides, without borders, channel by channel,
+    and normalized over rows that are apart."""
+    x = model.feed(2, 24, 24, 16)
+    h = K.relu(K.conv2d(x, model.weight(3, 3, 16, 16), padding="same"))
+    h, mean, variance = K.normalize_batch_in_training(
+        h, model.weight(16), model.weight(16), [0, 1, 2]
+    )
+    h = K.conv2d(h, model.weight(3, 3, 16, 24), strides=(2, 2), padding="same")
+    h = K.depthwise_conv2d(h, model.weight(3, 3, 24, 1), padding="same")
+    h = K.depthwise_conv2d(K.relu(h), model.weight(3, 3, 24, 2))
+    h = K.conv2d(h, model.weight(1, 1, 48, 16), strides=(2, 2))
+    model.outputs += [mean, variance]
+    model.train(K.mean(K.square(K.dot(K.mean(h, [1, 2]), model.weight(16, 4)) - 1.0)))
+
+
+def convolved_float64(model: Model) -> None:
+    model.dtype = "float64"
+    convolved(model)
+
+
+def sequences(model: Model) -> None:
+    x = model.feed(3, 40, 20)
+    h = K.relu(K.conv1d(x, model.weight(3, 20, 24), padding="causal", dilation_rate=2))
+    model.train(K.mean(K.square(K.conv1d(h, model.weight(5, 24, 3), strides=2) - 1.0)))
+
+
 def normalized(model: Model) -> None:
     x = model.feed(ROWS, 16)
     h = K.dot(x, model.weight(16, 10))
@@ -137,6 +164,9 @@ MODELS: list[Callable[[Model], None]] = [
     branches,
     embedded,
     images,
+    convolved,
+    convolved_float64,
+    sequences,
     normalized,
     recurrent,
 ]
@@ -147,6 +177,7 @@ def _early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
     monkeypatch.setattr(taped, "AFTER", 1)
+    monkeypatch.setattr(bound, "OFTEN", 1)
 
 
 @pytest.fixture
@@ -207,6 +238,44 @@ def test_values_are_those_of_the_steps_themselves(
         for got, want in zip(one, other, strict=True):
             near = 1e-12 if got.dtype == np.float64 else 2e-5
             np.testing.assert_allclose(got, want, near, near * max(1.0, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+@pytest.mark.parametrize("where", ["input", "weights"])
+def test_convolutions_that_are_not_finite(
+    where: str, value: float, repeated: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What calls cannot tell from their own products of infinity and zero, the steps do."""
+
+    def strange(model: Model) -> None:
+        x = model.feed(2, 24, 24, 16)
+        kernel, last = model.weight(3, 3, 16, 16), model.weight(3, 3, 16, 5)
+        h = K.conv2d(x, kernel, padding="same")
+        model.outputs += [h, K.conv2d(K.relu(h), last, padding="same")]
+        model.outputs += K.gradients(K.sum(model.outputs[-1]), [x, kernel, last])
+        model.updates.append(K.update_add(K.variable(0.0), 1.0))
+
+    def results() -> list[Any]:
+        model, step = built(strange)
+        feeds = [np.random.default_rng(1).normal(0, 1, (2, 24, 24, 16)).astype("float32")]
+        found = [step(feeds) for _ in range(6)]
+        weights = K.get_value(model.variables[0])
+        if where == "input":
+            feeds[0][1, 3, 4, 5] = value
+        else:
+            K.set_value(model.variables[0], np.where(weights == weights.max(), value, weights))
+        found += [step(feeds) for _ in range(6)]
+        feeds[0][1, 3, 4, 5] = 0
+        K.set_value(model.variables[0], weights)
+        return found + [step(feeds) for _ in range(6)]
+
+    found = results()
+    assert len(repeated) >= 8
+    monkeypatch.setattr(taped, "AFTER", 1 << 40)
+    for got, want in zip(found, results(), strict=True):
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
+            np.testing.assert_allclose(one, other, 2e-5, 2e-5)
 
 
 def test_results_belong_to_the_caller(repeated: list[int]) -> None:

@@ -6,6 +6,7 @@ after every array has been checked against what compiled code will read and writ
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,12 @@ def _in_order(array: Array) -> Array:
 def describe(array: Array) -> str:
     """An array in the words of an error."""
     return f"{array.dtype}{list(array.shape)}" + ("" if array.flags.c_contiguous else " strided")
+
+
+def seen_at(array: Array) -> Array:
+    """The same memory as another array that keeps nothing alive, as an address does."""
+    memory = (ctypes.c_char * array.nbytes).from_address(address_of(array))
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 def same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:

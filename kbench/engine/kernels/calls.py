@@ -12,7 +12,7 @@ writes calls down says what keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from kbench.engine.kernels.pool_source import ROW
 Array = np.ndarray[Any, Any]
 
 SCRATCH = 1 << 25
-"""Bytes of scratch memory at most that a call may use, which all tapes share."""
+"""Bytes of scratch memory."""
 
 HEAD = '''"""Library kernel of kbench: what calls leave to do, element after element."""
 import numpy as np
@@ -37,7 +37,7 @@ from kbench.engine.kernels.toolkit import field, load_TYPES, range_kernel, store
 def run(params, start, stop):
 '''
 
-JOIN = '''    out, parts, count = field(params, 0), field(params, 1), field(params, 2)
+JOIN = """    out, parts, count = field(params, 0), field(params, 1), field(params, 2)
     width, divisor = field(params, 3), field(params, 4)
     for i in range(start, stop):
         total = load_PARTS(parts, i)
@@ -46,9 +46,9 @@ JOIN = '''    out, parts, count = field(params, 0), field(params, 1), field(para
         if divisor > 1:
             total = np.PARTS(total / divisor)
         store_DTYPE(out, i, np.DTYPE(total))
-'''
+"""
 
-VARIANCE = '''    out, sums, squares = field(params, 0), field(params, 1), field(params, 2)
+VARIANCE = """    out, sums, squares = field(params, 0), field(params, 1), field(params, 2)
     counts, count, width = field(params, 3), field(params, 4), field(params, 5)
     many = 0.0
     for number in range(count):
@@ -63,12 +63,12 @@ VARIANCE = '''    out, sums, squares = field(params, 0), field(params, 1), field
             apart = load_float64(sums, number * width + i) / rows - total / many
             between += apart * apart * rows
         store_DTYPE(out, i, np.DTYPE((within + between) / many))
-'''
+"""
 
-REPEAT = '''    out, x, width = field(params, 0), field(params, 1), field(params, 2)
+REPEAT = """    out, x, width = field(params, 0), field(params, 1), field(params, 2)
     for i in range(start, stop):
         store_DTYPE(out, i, load_DTYPE(x, i % width))
-'''
+"""
 
 KINDS = {  # what else calls leave to do: its source, and the dtype of what it reads
     "parts": (JOIN, "float64"),
@@ -90,6 +90,15 @@ class Call:
     """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
     kept: tuple[Any, ...] = ()
     """Memory of the call's own."""
+    sound: Callable[[], bool] | None = None
+    """Whether its step's results are right, asked when it has run; the step itself knows better."""
+
+    def also(self, sound: Callable[[], bool] | None) -> Call:
+        """The call, whose step has to be right by this as well."""
+        before = self.sound
+        if before is None or sound is None:
+            return replace(self, sound=sound or before)
+        return replace(self, sound=lambda: before() and sound())
 
 
 def spread(items: int, wanted: bool) -> int:
@@ -150,16 +159,14 @@ def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
 _scratch: list[Array] = []
 
 
-def scratch(size: int) -> int | None:
-    """Where so many bytes begin, on a cache line, that only one call uses at a time: those of tapes
-    run one after the other. None for too many.
-    """
-    if size + 64 > SCRATCH:
-        return None
+def scratch() -> Array:
+    """Bytes, from a cache line on, that only one step's calls use at a time: all tapes share them,
+    and calls run one after the other."""
     if not _scratch:
-        _scratch.append(np.empty(SCRATCH, np.uint8))  # the system gives pages when they are used
-    start = address_of(_scratch[0])
-    return start + -start % 64
+        block = np.empty(SCRATCH + 64, np.uint8)  # the system gives pages when they are used
+        begin = -address_of(block) % 64
+        _scratch.append(block[begin : begin + SCRATCH])
+    return _scratch[0]
 
 
 class Tape:

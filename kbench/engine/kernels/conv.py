@@ -8,20 +8,24 @@ address. float16 is computed in float32. `suits` says for which sizes the kernel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import config
+from kbench.engine.kernels import calls as kernel_calls
 from kbench.engine.kernels import conv_run, conv_spread, winograd
 from kbench.engine.kernels import conv_sources as sources
+from kbench.engine.kernels.binding import same
 from kbench.engine.kernels.conv_drive import Tiles, compiled
+from kbench.engine.kernels.conv_ways import Memory, Way, perform, written
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object]
 Call = Callable[..., None]
+MakeWays = Callable[..., Iterable[Way]]
 Ints = Sequence[int]
 
 FLOATS = ("float16", "float32", "float64")
@@ -90,7 +94,7 @@ def find_tiles(dtype: str) -> Tiles | None:
     return _ready[dtype]
 
 
-def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call | None:
+def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Call | None:
     if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
         return None
     tiles = find_tiles("float32" if dtype == "float16" else dtype)
@@ -99,8 +103,8 @@ def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call
 
     def widened(
         tiles: Tiles, out: Array, first: Array, second: Array, strides: Ints, pads: Ints,
-        dilation: Ints, check: Check | None,
-    ) -> None:  # fmt: skip
+        dilation: Ints, memory: Memory,
+    ) -> Iterable[Way]:  # fmt: skip
         """All three spatial axes: those that are missing have one place."""
         arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
         missing = 3 - rank
@@ -108,33 +112,51 @@ def _found(dtype: str, rank: int, run: Callable[..., None], *kinds: str) -> Call
         strides, pads, dilation = (
             [*more, *given] for more, given in zip(steps, (strides, pads, dilation), strict=True)
         )
-        run(tiles, arrays[2], *arrays[:2], strides, pads, dilation, check)
+        return ways(tiles, arrays[2], *arrays[:2], strides, pads, dilation, memory)
 
-    return checked_call(dtype, tiles.dtype, rank, widened, tiles)
+    return Convolution(dtype, tiles.dtype, rank, widened, tiles)
 
 
-def checked_call(
-    dtype: str, computed: str, rank: int, run: Callable[..., None], compiled: Any
-) -> Call:
+class Convolution:
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
-    def call(
-        out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
+    def __init__(self, dtype: str, computed: str, rank: int, ways: MakeWays, compiled: Any) -> None:
+        self._dtype, self._computed, self._rank = dtype, computed, rank
+        self._ways, self._compiled = ways, compiled
+
+    def __call__(
+        self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
         dilation: Ints, check: Check | None = None,
     ) -> None:  # fmt: skip
-        for one in (out, first, second):
-            if one.dtype != dtype or one.ndim != rank + 2:
-                shape = list(one.shape)
-                raise ValueError(f"expected {dtype} of rank {rank + 2}, got {one.dtype}{shape}")
-        steps = _numbers(strides, rank, 1), _numbers(pads_before, rank), _numbers(dilation, rank, 1)
-        ready = [np.require(one, computed, "CA") for one in (first, second)]
-        with result_array(out, computed, ready) as into:
-            run(compiled, into, *ready, *steps, check)
+        steps = self._checked((out, first, second), strides, pads_before, dilation)
+        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
+        with result_array(out, self._computed, ready) as into:
+            perform(self._ways(self._compiled, into, *ready, *steps, Memory()), check)
 
-    return call
+    def calls(
+        self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
+        dilation: Ints,
+    ) -> list[kernel_calls.Call] | None:  # fmt: skip
+        """The kernels' calls, to be made later; None where more than calls is needed."""
+        steps = self._checked((out, first, second), strides, pads_before, dilation)
+        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
+        with result_array(out, self._computed, ready) as into:
+            plain = into is out and same(ready, (first, second))
+        if not plain:
+            return None
+        return written(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
+
+    def _checked(self, arrays: Sequence[Array], *steps: Ints) -> list[list[int]]:
+        """The numbers for each axis; what compiled code relies on is checked."""
+        for one in arrays:
+            if one.dtype != self._dtype or one.ndim != self._rank + 2:
+                shape, rank = list(one.shape), self._rank + 2
+                raise ValueError(f"expected {self._dtype} of rank {rank}, got {one.dtype}{shape}")
+        lowest = 1, -(2**31), 1
+        return [_numbers(one, self._rank, low) for one, low in zip(steps, lowest, strict=True)]
 
 
-def _numbers(values: Ints, rank: int, low: int = -(2**31)) -> list[int]:
+def _numbers(values: Ints, rank: int, low: int) -> list[int]:
     """One number for each axis, within bounds."""
     numbers = [int(one) for one in values]
     if len(numbers) != rank or not all(low <= one <= 2**31 for one in numbers):

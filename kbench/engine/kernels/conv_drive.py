@@ -16,12 +16,15 @@ import numpy as np
 from kbench.engine import threads
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.calls import Call, spread
 from kbench.engine.kernels.loops import drive
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object] | None
 Ints = Sequence[int]
 Sizes = tuple[int, ...]
+MakeArray = Callable[[Sizes, str], Array]
+"""From a shape and a dtype to an uninitialised array."""
 
 PRODUCTS = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
@@ -71,17 +74,29 @@ class Run:
 
     def __call__(self, job: Job, dtype: str, check: Check, *addresses: int) -> None:
         """Drive the kernel, in tiles so short that `check` is called often enough."""
-        params = self.template.copy()
-        params[: len(addresses)] = addresses
-        areas = None
-        if self.areas:
-            areas = Areas(*self.areas)
-            params[len(addresses) : len(addresses) + 4] = areas.fields
+        params, _areas = self._parameters(addresses, np.empty)
         each = -(-self.work // PRODUCTS)
         begun = time.perf_counter()
         drive(job, params, self.items, each, check, _pace[dtype])
         if self.items * each > 20 * threads.PARALLEL_FROM:
             _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
+
+    def call(self, job: Job, memory: MakeArray, *addresses: int) -> Call:
+        """The same as a call, to be made later, with scratch areas in memory that is shared."""
+        params, areas = self._parameters(addresses, memory)
+        wanted = self.items * -(-self.work // PRODUCTS) >= threads.PARALLEL_FROM
+        return Call(job.address, params, self.items, spread(self.items, wanted), kept=(self, areas))
+
+    def _parameters(
+        self, addresses: Sequence[int], memory: MakeArray
+    ) -> tuple[Array, Areas | None]:
+        params = self.template.copy()
+        params[: len(addresses)] = addresses
+        if not self.areas:
+            return params, None
+        areas = Areas(self.areas, memory)
+        params[len(addresses) : len(addresses) + 4] = areas.fields
+        return params, areas
 
 
 def compiled(
@@ -110,10 +125,10 @@ def starts(parts: Sequence[int]) -> list[int]:
 class Areas:
     """Scratch areas, one for each thread, and the flags that say which are taken."""
 
-    def __init__(self, *parts: int) -> None:
+    def __init__(self, parts: Sequence[int], memory: MakeArray) -> None:
         self._bytes = starts(parts)[-1]
         self._count = max(1, threads.count())
-        self._block = np.empty(self._count * self._bytes + 64, np.uint8)
+        self._block = memory((self._count * self._bytes + 64,), "uint8")
         self._flags = np.zeros(self._count, np.int64)
 
     @property

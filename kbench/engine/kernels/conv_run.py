@@ -1,4 +1,4 @@
-"""Runs the compiled convolutions on checked arrays: plans for their sizes, partial sums.
+"""The ways of the compiled convolutions on checked arrays: plans for their sizes, partial sums.
 
 Arrays here are contiguous, of the tiles' dtype, and have three spatial axes. Whatever the numbers
 say, compiled code stays inside: input rows and columns outside of the array are never read.
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kbench.engine.kernels import conv_sources as sources
-from kbench.engine.kernels import conv_spread, taken, winograd
+from kbench.engine.kernels import conv_spread, winograd
 from kbench.engine.kernels.binding import address_of
 from kbench.engine.kernels.conv_drive import (
     PAST_BYTES,
     PLANS,
     PRODUCTS,
     Array,
-    Check,
     Ints,
     Run,
     Sizes,
@@ -39,6 +38,7 @@ from kbench.engine.kernels.conv_plan import (
     forward_axis,
     phases,
 )
+from kbench.engine.kernels.conv_ways import Filled, Memory, Stage, Total, Way, cleared
 
 NEAR_BYTES = 1 << 15
 """Weights that stay in the first cache while a tile's pixels meet them, panel by panel."""
@@ -46,56 +46,54 @@ NEAR_BYTES = 1 << 15
 
 def forward(
     tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     """The convolution itself; what `pads` and the size of `out` reach over is zero."""
     if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
         raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    if _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, check):
-        return
+    yield from _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, memory)
     axes = tuple(map(forward_axis, kernel.shape[:3], strides, pads, dilation, out.shape[1:4]))
-    _gather(tiles, out, x, kernel, False, axes, check)
+    stages = _gather(tiles, out, x, kernel, False, axes, memory)
+    yield Way("", tiles.dtype, tuple(stages), memory)
 
 
 def to_input(
     tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     """The gradient to the input of a convolution whose result has the gradient `g`."""
     if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    if _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, check):
-        return
+    yield from _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, memory)
     geometry = strides, pads, dilation
     if min(out.size, g.size) > 0 and conv_spread.suits(tiles, out.shape, kernel.shape, geometry):
         loops = conv_spread.find_loops(tiles.dtype)
         if loops is not None:
-            conv_spread.run(tiles, loops, out, g, kernel, geometry, check)
-            return
+            yield conv_spread.way(tiles, loops, out, g, kernel, geometry, memory)
     axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
-    for phase in phases(list(axes)):
-        _gather(tiles, out, g, kernel, True, phase, check)
+    found = [_gather(tiles, out, g, kernel, True, phase, memory) for phase in phases(list(axes))]
+    stages = [one for phase in found for one in phase if isinstance(one, Stage)]
+    if sum(map(len, found)) > len(stages):  # all of it is cleared faster than some phases are
+        stages.insert(0, cleared(out, ()))
+    yield Way("", tiles.dtype, stages, memory)
 
 
 def _by_winograd(
     tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Ints, pads: Ints,
-    dilation: Ints, check: Check,
-) -> bool:  # fmt: skip
-    """Take Winograd's form where it is faster and ready; False where it is not."""
+    dilation: Ints, memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    """Winograd's form where it is faster and ready."""
     sizes = tiles, out.shape, kernel.shape
     plain = winograd.suits(*sizes, strides, dilation)
     if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
-        return False
+        return
     loops = winograd.find_loops()
     if loops is None:
-        return False
+        return
     if plain:
-        done = winograd.run(tiles, loops, out, x, kernel, back, pads, dilation, check)
+        yield winograd.convolve(tiles, loops, out, x, kernel, back, pads, dilation, memory)
     else:
-        done = winograd.spread(tiles, loops, out, x, kernel, strides, pads, check)
-    if done:
-        taken.note("winograd")
-    return done
+        yield winograd.spread(tiles, loops, out, x, kernel, strides, pads, memory)
 
 
 # ------------------------------------------------------------------ forward, and back to the input
@@ -113,20 +111,21 @@ class _Gather:
 
 def _gather(
     tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[Axis, ...],
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> list[Stage | Filled]:  # fmt: skip
     """One phase of a convolution: every output of it is written."""
     if out.size == 0 or min(axis.count for axis in axes) == 0:
-        return
+        return []
     if x.size == 0 or kernel.size == 0 or min(len(axis.offsets) for axis in axes) == 0:
         places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
-        out[:, *places] = 0
-        return
+        return [cleared(out, (slice(None), *places))]
     plan = _planned(tiles, out.shape, x.shape, kernel.shape, back, axes)
-    packed = np.empty(plan.packed, tiles.dtype)
-    plan.pack(tiles.pack, tiles.dtype, check, address_of(packed), address_of(kernel))
+    packed = memory.array((plan.packed,), tiles.dtype)
     addresses = address_of(out), address_of(x), address_of(packed)
-    plan.run(tiles.gather, tiles.dtype, check, *addresses)
+    return [
+        Stage(plan.pack, tiles.pack, (address_of(packed), address_of(kernel))),
+        Stage(plan.run, tiles.gather, addresses),
+    ]
 
 
 @functools.lru_cache(PLANS)
@@ -207,27 +206,24 @@ def _cut_fields(cut: Cut) -> dict[str, int]:
 
 def to_kernel(
     tiles: Tiles, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     """The gradient to the kernel, `out`, of a convolution of `x` whose result has gradient `g`."""
     if x.shape[0] != g.shape[0] or (x.shape[4], g.shape[4]) != out.shape[3:]:
         raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
-    if out.size == 0:
-        return
-    if g.size == 0 or x.size == 0:
-        out.fill(0)
+    if g.size == 0 or x.size == 0 or out.size == 0:
+        yield Way("", tiles.dtype, (cleared(out, ()),), memory)
         return
     if winograd.suits(tiles, g.shape, out.shape, strides, dilation, sums=True):
         loops = winograd.find_loops()
-        if loops is not None and winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, check):
-            taken.note("winograd")
-            return
+        if loops is not None:
+            yield winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, memory)
     steps = tuple(strides), tuple(pads), tuple(dilation)
     parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
-    partials = out if parts == 1 else np.empty((parts, *out.shape), tiles.dtype)
-    run(tiles.reduce, tiles.dtype, check, address_of(partials), address_of(x), address_of(g))
-    if parts > 1:
-        np.add.reduce(partials, axis=0, out=out)
+    partials = out if parts == 1 else memory.array((parts, *out.shape), tiles.dtype)
+    joined = () if parts == 1 else (Total(out, partials),)
+    places = address_of(partials), address_of(x), address_of(g)
+    yield Way("", tiles.dtype, (Stage(run, tiles.reduce, places), *joined), memory)
 
 
 @functools.lru_cache(PLANS)

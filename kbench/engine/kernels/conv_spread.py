@@ -20,7 +20,6 @@ from kbench.engine.kernels.conv_drive import (
     PLANS,
     PRODUCTS,
     Array,
-    Check,
     Ints,
     Run,
     Sizes,
@@ -30,6 +29,7 @@ from kbench.engine.kernels.conv_drive import (
     starts,
 )
 from kbench.engine.kernels.conv_sources import PACK_FIELDS, filled
+from kbench.engine.kernels.conv_ways import Memory, Stage, Way
 
 ENOUGH = 32
 """Items that keep any number of threads busy."""
@@ -155,17 +155,20 @@ def suits(tiles: Tiles, out: Sizes, kernel: Sizes, geometry: Sequence[Ints]) -> 
     return flat and 2 * kernel[3] <= tiles.lanes <= 2 * kernel[4] and min(pads) >= 0
 
 
-def run(
+def way(
     tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, geometry: Sequence[Ints],
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Way:  # fmt: skip
     """The gradient to the input, `out`, of a convolution whose result has the gradient `g`."""
     pack, plan = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
     lanes, (filters, width) = tiles.lanes, (kernel.shape[4], math.prod(kernel.shape[:4]))
-    packed = np.empty(filters * -(-width // lanes) * lanes, tiles.dtype)
-    pack(tiles.pack, tiles.dtype, check, address_of(packed), address_of(kernel))
+    packed = memory.array((filters * -(-width // lanes) * lanes,), tiles.dtype)
     addresses = address_of(out), address_of(g), address_of(packed)
-    plan(loops.spread, tiles.dtype, check, *addresses)
+    stages = (
+        Stage(pack, tiles.pack, (address_of(packed), address_of(kernel))),
+        Stage(plan, loops.spread, addresses),
+    )
+    return Way("", tiles.dtype, stages, memory)
 
 
 @functools.lru_cache(PLANS)

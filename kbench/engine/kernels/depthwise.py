@@ -9,9 +9,11 @@ Sizes are checked before compiled code sees an address. float16 is computed in f
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from kbench.engine.kernels import conv_drive
 from kbench.engine.kernels import depthwise_sources as sources
 from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.conv import FLOATS, Call, checked_call
+from kbench.engine.kernels.conv import FLOATS, Call, Convolution, MakeWays
 from kbench.engine.kernels.conv_plan import (
     Axis,
     backward_axes,
@@ -30,6 +32,16 @@ from kbench.engine.kernels.conv_plan import (
     phases,
 )
 from kbench.engine.kernels.conv_sources import filled
+from kbench.engine.kernels.conv_ways import (
+    Filled,
+    Memory,
+    Stage,
+    Stages,
+    Total,
+    Way,
+    cleared,
+    go,
+)
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object] | None
@@ -101,48 +113,60 @@ def _loops(dtype: str) -> Loops | None:
     return _ready[dtype]
 
 
-def _found(dtype: str, run: Callable[..., None]) -> Call | None:
+def _found(dtype: str, ways: MakeWays) -> Call | None:
     if dtype not in FLOATS or config.jit_mode() == "off":
         return None
     loops = _loops("float32" if dtype == "float16" else dtype)
-    return None if loops is None else checked_call(dtype, loops.dtype, 2, run, loops)
+    return None if loops is None else Convolution(dtype, loops.dtype, 2, ways, loops)
 
 
 def _forward(
     loops: Loops, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = kernel.shape[2:]
     if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
-    for first, last in _image_blocks(x, multiplier):
-        spread = x[first:last]
-        if multiplier > 1:
-            spread = np.repeat(spread, multiplier, axis=-1)
-        _gather(loops, out[first:last], spread, weights, axes, check)
+
+    def block(first: int, last: int, check: Check) -> None:
+        spread = np.repeat(x[first:last], multiplier, axis=-1)
+        go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, check)
+
+    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(x, multiplier)]
+    if multiplier == 1:
+        stages = _gather(loops, out, x, weights, axes)
+    yield Way("", loops.dtype, stages, memory)
 
 
 def _to_input(
     loops: Loops, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = kernel.shape[2:]
     if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     if kernel.size == 0:
-        out.fill(0)
+        yield Way("", loops.dtype, [cleared(out, ())], memory)
         return
     axes = list(map(backward_axes, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
-    for first, last in _image_blocks(out, multiplier):
+
+    def all_phases(out: Array, g: Array) -> Stages:
+        found = [_gather(loops, out, g, weights, phase) for phase in phases(axes)]
+        return list(itertools.chain(*found))
+
+    def block(first: int, last: int, check: Check) -> None:
         part = out[first:last]
-        whole = part if multiplier == 1 else np.empty((*part.shape[:3], g.shape[3]), out.dtype)
-        for phase in phases(axes):
-            _gather(loops, whole, g[first:last], weights, phase, check)
-        if multiplier > 1:
-            np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
+        whole = np.empty((*part.shape[:3], g.shape[3]), out.dtype)
+        go(all_phases(whole, g[first:last]), loops.dtype, check)
+        np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
+
+    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(out, multiplier)]
+    if multiplier == 1:
+        stages = all_phases(out, g)
+    yield Way("", loops.dtype, stages, memory)
 
 
 def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
@@ -154,19 +178,16 @@ def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, images)) for first in range(0, images, step)]
 
 
-def _gather(
-    loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[Axis], check: Check
-) -> None:
+def _gather(loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[Axis]) -> Stages:
     rows, columns = axes
     if out.size == 0 or min(rows.count, columns.count) == 0:
-        return
+        return []
     taps = len(rows.offsets) * len(columns.offsets)
     if taps == 0 or x.size == 0:
-        out[:, rows.phase :: rows.step, columns.phase :: columns.step] = 0
-        return
+        places = slice(rows.phase, None, rows.step), slice(columns.phase, None, columns.step)
+        return [cleared(out, (slice(None), *places))]
     run = _planned(loops, out.shape, x.shape, weights.shape[1], tuple(axes))
-    addresses = address_of(out), address_of(x), address_of(weights)
-    run(loops.gather, loops.dtype, check, *addresses)
+    return [Stage(run, loops.gather, (address_of(out), address_of(x), address_of(weights)))]
 
 
 @functools.lru_cache(conv_drive.PLANS)
@@ -203,36 +224,38 @@ def _planned(
 
 def _to_kernel(
     loops: Loops, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
-    check: Check,
-) -> None:  # fmt: skip
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = out.shape[2:]
     if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
-    if out.size == 0:
-        return
-    if x.size == 0 or g.size == 0:
-        out.fill(0)
+    if out.size == 0 or x.size == 0 or g.size == 0:
+        yield Way("", loops.dtype, [cleared(out, ())], memory)
         return
     axes = tuple(map(forward_axis, out.shape[:2], strides, pads, dilation, g.shape[1:3]))
-    blocks = _image_blocks(x, multiplier)
-    totals = []
-    for first, last in blocks:
-        spread = x[first:last]
-        if multiplier > 1:
-            spread = np.repeat(spread, multiplier, axis=-1)
-        totals.append(_reduce(loops, out.shape[:2], g[first:last], spread, axes, check))
-    np.add.reduce(totals[0] if len(totals) == 1 else np.concatenate(totals), axis=0,
-                  out=out.reshape(*out.shape[:2], -1))  # fmt: skip
+    window, total = tuple(out.shape[:2]), out.reshape(*out.shape[:2], -1)
 
+    def sums(g: Array, x: Array, memory: Memory) -> tuple[Stage, Array]:
+        """Sums of fixed parts of the rows: [parts, height, width, channels]."""
+        parts, run = _planned_sums(loops, window, g.shape, x.shape, axes)
+        totals = memory.array((parts, *window, x.shape[3]), loops.dtype)
+        addresses = address_of(totals), address_of(x), address_of(g)
+        return Stage(run, loops.reduce, addresses), totals
 
-def _reduce(
-    loops: Loops, window: Ints, g: Array, x: Array, axes: Sequence[Axis], check: Check
-) -> Array:
-    """Sums of fixed parts of the rows: [parts, height, width, channels]."""
-    parts, run = _planned_sums(loops, tuple(window), g.shape, x.shape, tuple(axes))
-    totals = np.empty((parts, *window, x.shape[3]), loops.dtype)
-    run(loops.reduce, loops.dtype, check, address_of(totals), address_of(x), address_of(g))
-    return totals
+    def blocks(check: Check) -> None:
+        totals = []
+        for first, last in _image_blocks(x, multiplier):
+            spread = np.repeat(x[first:last], multiplier, axis=-1)
+            stage, found = sums(g[first:last], spread, memory)
+            go([stage], loops.dtype, check)
+            totals.append(found)
+        np.add.reduce(np.concatenate(totals), axis=0, out=total)
+
+    stages: Stages = [Filled(blocks)]
+    if multiplier == 1:
+        stage, totals = sums(g, x, memory)
+        stages = [stage, Total(total, totals)]
+    yield Way("", loops.dtype, stages, memory)
 
 
 @functools.lru_cache(conv_drive.PLANS)

@@ -217,11 +217,11 @@ class _Run:
     def call(self, job: Job, out: Array, x: Array, y: Array, after: After | None) -> Call | None:
         """All jobs, as one call; None where it needs more scratch memory than tapes have."""
         piece = self.piece
-        start = scratch(self._bytes)
-        if start is None:
+        memory = scratch()
+        if self._bytes > memory.nbytes:
             return None
         params, fields = self._fresh()
-        self._set(fields, start, out, x, y, after)
+        self._set(fields, address_of(memory), out, x, y, after)
         fields[6] = piece.jobs
         kept = (self,) if after is None else (self, after[1])
         return Call(job.address, params, piece.workers, piece.workers, fields[5], kept)

@@ -305,7 +305,9 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    joins = [f"join_{kind}" for kind in importlib.import_module("kbench.engine.kernels.calls").KINDS]
+    joins = [
+        f"join_{kind}" for kind in importlib.import_module("kbench.engine.kernels.calls").KINDS
+    ]
     products = ("gemm_product", "local_product", *joins)
     entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]

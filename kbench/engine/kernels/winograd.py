@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,21 @@ from kbench.engine import config
 from kbench.engine.kernels import winograd_sources as sources
 from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.conv_drive import PLANS, Run, Sizes, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv_drive import (
+    PLANS,
+    Check,
+    Run,
+    Sizes,
+    Tiles,
+    compiled,
+    made_run,
+    starts,
+)
 from kbench.engine.kernels.conv_plan import Axis, backward_axes
 from kbench.engine.kernels.conv_sources import PACK_FIELDS, filled
+from kbench.engine.kernels.conv_ways import Filled, Memory, Stage, Total, Way
 
 Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
 _Way = tuple[Sizes, Sizes, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
 columns, and whether the window is turned around."""
@@ -151,9 +160,9 @@ def _reach(axes: Sequence[Axis]) -> int:
 
 def spread(
     tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int],
-    pads: Sequence[int], check: Check,
-) -> bool:  # fmt: skip
-    """The gradient to the input of a convolution with strides; False when it is not finite.
+    pads: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
+    """The gradient to the input of a convolution with strides, right where it is finite.
 
     What each phase sees of `g` are some weights of a window of 3x3, the rest zeros: the phases are
     groups of filters of one convolution.
@@ -161,13 +170,19 @@ def spread(
     rows, columns = _axes(out.shape, kernel.shape, strides, pads)
     top, left = (-min(one.low for one in axes) for axes in (rows, columns))
     filters, channels = kernel.shape[3:]
-    whole = np.zeros((1, 3, 3, channels, len(rows) * len(columns), filters), np.float32)
-    for number, (row, column) in enumerate(itertools.product(rows, columns)):
-        for i, a in zip(row.offsets, row.index, strict=True):
-            for j, b in zip(column.offsets, column.index, strict=True):
-                whole[0, top + i, left + j, :, number] = kernel[0, a, b].T
+    count = len(rows) * len(columns)
+    whole = memory.array((1, 3, 3, channels, count * filters), "float32")
+    grouped = whole.reshape(3, 3, channels, count, filters)
+
+    def fill(_check: Check) -> None:
+        grouped[...] = 0
+        for number, (row, column) in enumerate(itertools.product(rows, columns)):
+            for i, a in zip(row.offsets, row.index, strict=True):
+                for j, b in zip(column.offsets, column.index, strict=True):
+                    grouped[top + i, left + j, :, number] = kernel[0, a, b].T
+
     way = (0, top, left), (1, 1, 1), (len(rows), len(columns)), False
-    return _convolve(tiles, loops, out, g, whole.reshape(1, 3, 3, channels, -1), way, check)
+    return _convolve(tiles, loops, out, g, whole, way, memory, Filled(fill))
 
 
 def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
@@ -177,41 +192,54 @@ def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
     return rows, columns
 
 
-def run(
+def convolve(
     tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, back: bool,
-    pads: Sequence[int], dilation: Sequence[int], check: Check,
-) -> bool:  # fmt: skip
+    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
     """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
 
-    False when a result is not finite: then the direct form has to say which ones are.
+    It is not sound where a result is not finite: the direct form has to say which ones are.
     """
     sides = zip(kernel.shape[:3], pads, dilation, strict=True)
     before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
-    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), check)
+    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), memory)
 
 
 def _convolve(
-    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, check: Check
-) -> bool:
+    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, memory: Memory,
+    *first: Filled,
+) -> Way:  # fmt: skip
     before, apart, groups, back = way
     taps = len(kernel)
     pack, plan = _planned(tiles, loops, out.shape, x.shape, taps, *way)
     # Backwards the window is turned around: from the last weight on, in steps to the left.
     cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
     begin = address_of(kernel[-1, -1, -1] if back else kernel)
-    spread = np.empty((36, taps, kernel[0, 0, 0].size), np.float32)
+    spread = memory.array((36, taps, kernel[0, 0, 0].size), "float32")
     plan_weights = _planned_weights(loops, "weights", taps, spread.shape[2], cell)
-    for tap in range(taps):
-        target = address_of(spread) + tap * abs(cell)
-        plan_weights(loops.weights, "float32", check, begin + 9 * tap * cell, target)
+    weights = [
+        Stage(
+            plan_weights,
+            loops.weights,
+            (begin + 9 * tap * cell, address_of(spread) + tap * abs(cell)),
+        )
+        for tap in range(taps)
+    ]
     filters = out.shape[4] * math.prod(groups)
     width = -(-filters // tiles.lanes) * tiles.lanes
-    packed = np.empty(36 * taps * x.shape[4] * width, np.float32)
-    pack(tiles.pack, "float32", check, address_of(packed), address_of(spread))
+    packed = memory.array((36 * taps * x.shape[4] * width,), "float32")
     strange = np.zeros(1, np.int64)
     addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
-    plan(loops.gather, "float32", check, *addresses)
-    return not strange[0]
+    last = (
+        Stage(pack, tiles.pack, (address_of(packed), address_of(spread))),
+        Stage(plan, loops.gather, addresses),
+    )
+
+    def sound() -> bool:
+        found, strange[0] = strange[0], 0
+        return not found
+
+    return Way("winograd", "float32", (*first, *weights, *last), memory, sound)
 
 
 @functools.lru_cache(PLANS)
@@ -273,21 +301,25 @@ def _shared(
 
 def to_kernel(
     tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int],
-    dilation: Sequence[int], check: Check,
-) -> bool:  # fmt: skip
-    """The gradient to the kernel; False when it is not finite, for the direct form to say why."""
+    dilation: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
+    """The gradient to the kernel, right where it is finite: the direct form says why it is not."""
     taps, count, cell = len(out), out[0, 0, 0].size, out[0, 0, 0].nbytes
     sizes = g.shape, x.shape, taps, tuple(pads), tuple(dilation)
     parts, plan = _planned_sums(tiles, loops, *sizes)
-    partials = np.empty((parts, 36, taps * count), np.float32)
-    plan(loops.reduce, "float32", check, address_of(partials), address_of(x), address_of(g))
-    with np.errstate(all="ignore"):
-        total = partials[0] if parts == 1 else np.add.reduce(partials, axis=0)
+    partials = memory.array((parts, 36, taps * count), "float32")
+    places = address_of(partials), address_of(x), address_of(g)
+    total = partials[0] if parts == 1 else memory.array(partials.shape[1:], "float32")
+    joined = () if parts == 1 else (Total(total, partials),)
     back = _planned_weights(loops, "totals", taps, count, cell)
-    for tap in range(taps):
-        source, target = address_of(total) + tap * cell, address_of(out) + 9 * tap * cell
-        back(loops.weights, "float32", check, source, target)
-    return bool(np.isfinite(out).all())
+    last = [
+        Stage(
+            back, loops.weights, (address_of(total) + tap * cell, address_of(out) + 9 * tap * cell)
+        )
+        for tap in range(taps)
+    ]
+    stages = (Stage(plan, loops.reduce, places), *joined, *last)
+    return Way("winograd", "float32", stages, memory, lambda: bool(np.isfinite(out).all()))
 
 
 @functools.lru_cache(PLANS)

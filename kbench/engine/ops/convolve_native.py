@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kbench.engine import config
+from kbench.engine.kernels import calls as kernel_calls
+from kbench.engine.kernels.binding import seen_at
 from kbench.engine.op import Native
 from kbench.engine.ops.correlate import is_finite, useful_taps
 from kbench.engine.ops.windows import Ints, pads_of, window_counts
@@ -75,6 +78,16 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
                 if bordered and not is_finite(out if to_kernel else second):
                     form(out, *arrays, **attrs)
 
+            def calls(out: np.ndarray, *arrays: Any) -> list[kernel_calls.Call] | None:
+                first, second = arrays[1::-1] if to_kernel else arrays[:2]
+                write = getattr(call, "calls", None)
+                found = None if write is None else write(out, first, second, *geometry)
+                if found and bordered:
+                    looked_at = seen_at(out if to_kernel else second)
+                    found[-1] = found[-1].also(partial(is_finite, looked_at))
+                return found
+
+            run.calls = calls  # type: ignore[attr-defined]  # as kernels have it
             return run
 
         return found

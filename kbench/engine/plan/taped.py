@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +88,13 @@ class Taping:
 
 @dataclass(frozen=True)
 class _Part:
-    """Calls, or a step of the plan with the results that others read where they were."""
+    """Calls, or a step of the plan with the results that others read where they were; or calls and
+    the step that is to run as well where these are not sound."""
 
     number: int = -1
     filled: Sequence[tuple[int, np.ndarray]] = ()
     tape: Tape | None = None
+    sound: Callable[[], bool] | None = None
 
 
 class Taped:
@@ -161,12 +163,16 @@ class Taped:
             begun = time.perf_counter()
             Tape(calls).run()
             took = time.perf_counter() - begun
-            for slot in one.writes:
-                values[slot] = buffers[slot]
+            sound = calls[-1].sound if calls else None
+            if sound is not None and not sound():
+                _step(plan, number, values, buffers)
+            filled = [(slot, buffers[slot]) for slot in one.writes]
+            for slot, array in filled:
+                values[slot] = array
             self._steady.update(one.writes)
             if took > TILE_SECONDS:  # a step looks at the cancel flag
                 self._end(together)
-                self._program.append(_Part(number, [(slot, buffers[slot]) for slot in one.writes]))
+                self._program.append(_Part(number, filled))
                 continue
             seconds = took + seconds * bool(together)
             if seconds > TILE_SECONDS:
@@ -174,7 +180,10 @@ class Taped:
             together += calls
             self.written += 1
             self._read.update(one.reads)
-            self._known += [(slot, buffers[slot]) for slot in one.writes]
+            self._known += filled
+            if sound is not None:
+                self._program.append(_Part(number, filled, Tape(together), sound))
+                together.clear()
         self._end(together)
 
     def _end(self, together: list[Call]) -> None:
@@ -237,7 +246,7 @@ class Taped:
             needed.update(one.reads)
         kept = []
         for part in reversed(self._program):
-            if part.tape is None:
+            if part.number >= 0:
                 one = plan.chosen[part.number]
                 item = plan.items[one.slot]
                 view = item.op.kind == "view" and one.slot in self._steady
@@ -272,7 +281,8 @@ class Taped:
             cancel.check()
             if part.tape is not None:
                 part.tape.run()
-                continue
+                if part.sound is None or part.sound():
+                    continue
             _step(plan, part.number, values, buffers)
             for slot, array in part.filled:
                 if values[slot] is not array:

@@ -1,0 +1,149 @@
+"""The ways to compute one convolution, each as stages: kernels, and sums of what they leave.
+
+A way is made for arrays at their addresses. It is performed at once (`perform`), or written down
+for a tape (`written`), on memory of its own or on scratch memory that all tapes share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.kernels import taken
+from kbench.engine.kernels.background import Job
+from kbench.engine.kernels.calls import Call, join, scratch
+from kbench.engine.kernels.conv_drive import Check, Run, Sizes
+
+Array = np.ndarray[Any, Any]
+
+LINE = 64
+"""Bytes of a cache line, on which each array begins."""
+
+
+class NoRoomError(Exception):
+    """More scratch memory is asked for than tapes share."""
+
+
+class Memory:
+    """Arrays for what is passed from stage to stage."""
+
+    def __init__(self) -> None:
+        self._kept: list[Array] = []
+
+    def array(self, shape: Sizes, dtype: str) -> Array:
+        """An uninitialised array, kept as long as this is."""
+        self._kept.append(np.empty(shape, dtype))
+        return self._kept[-1]
+
+
+class Room(Memory):
+    """The same in scratch memory, for one step's calls: these run one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._block, self._used = scratch(), 0
+
+    def array(self, shape: Sizes, dtype: str) -> Array:
+        """As of any memory.
+
+        Raises:
+            NoRoomError: there is not so much.
+        """
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        block = self._block[self._used : self._used + size]
+        if len(block) < size:
+            raise NoRoomError
+        self._used += -(-size // LINE) * LINE
+        return block.view(dtype).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One kernel for some addresses."""
+
+    run: Run
+    job: Job
+    addresses: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum of the rows of `parts`."""
+
+    out: Array
+    parts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """What is more than a kernel; it is given the check that stages are driven with."""
+
+    fill: Callable[[Check], object]
+
+
+Stages = Sequence[Stage | Total | Filled]
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Stages in order; `sound` says afterwards whether the result is right."""
+
+    name: str
+    dtype: str
+    stages: Stages
+    memory: Memory
+    sound: Callable[[], bool] | None = None
+
+
+def cleared(out: Array, places: tuple[slice, ...]) -> Filled:
+    """Zeros where no tap reaches."""
+    return Filled(lambda _check: out[places].fill(0))
+
+
+def perform(ways: Iterable[Way], check: Check) -> None:
+    """Take the first way whose result is right; the last one's always is."""
+    for way in ways:
+        go(way.stages, way.dtype, check)
+        if way.sound is None or way.sound():
+            if way.name:
+                taken.note(way.name)
+            return
+
+
+def go(stages: Stages, dtype: str, check: Check) -> None:
+    """Perform stages of a dtype."""
+    for one in stages:
+        if isinstance(one, Stage):
+            one.run(one.job, dtype, check, *one.addresses)
+        elif isinstance(one, Total):
+            with np.errstate(all="ignore"):
+                np.add.reduce(one.parts, axis=0, out=one.out)
+        else:
+            one.fill(check)
+
+
+def written(make: Callable[[Memory], Iterable[Way]]) -> list[Call] | None:
+    """The first way as calls, None where there is no such form; `make` gives the ways."""
+    memory = Room()
+    calls = []
+    try:
+        way = next(iter(make(memory)), None)
+        for one in () if way is None else way.stages:
+            if isinstance(one, Stage):
+                calls.append(one.run.call(one.job, memory.array, *one.addresses))
+            elif isinstance(one, Total):
+                call = join(one.out, one.parts)
+                if call is None:
+                    return None
+                calls.append(call)
+            else:
+                return None
+    except NoRoomError:
+        return None
+    if way is None or not calls:
+        return None
+    return [*calls[:-1], calls[-1].also(way.sound)]
