@@ -9,6 +9,7 @@ import pytest
 from kbench import backend as K
 from kbench.engine import cancel
 from kbench.engine.errors import KbenchError
+from kbench.engine.kernels import calls
 from kbench.engine.kernels.calls import Tape, join
 from kbench.engine.plan import bound, taped
 
@@ -406,6 +407,47 @@ def test_parts_are_joined_as_numpy_adds_them(dtype: str, count: int, width: int)
         Tape([call, call]).run()
         wanted = np.add.reduce(parts, axis=0) / divisor
         np.testing.assert_array_equal(out, wanted.astype(dtype))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("width", [0, 1, 17, 1000])
+def test_parts_of_the_result_s_dtype_are_rounded_at_each_step(count: int, width: int) -> None:
+    parts = np.random.default_rng(count).normal(0, 1, (count, width)).astype("float32")
+    out = np.full(width, 7, "float32")
+    call = join(out, parts)
+    assert call is not None
+    Tape([call]).run()
+    np.testing.assert_array_equal(out, np.add.reduce(parts, axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("counts", [[5], [4, 4, 1], [3] * 20])
+def test_a_variance_of_parts_is_that_of_all(dtype: str, counts: list[int]) -> None:
+    whole = np.random.default_rng(3).normal(1e3, 1, (sum(counts), 9))
+    parts = np.split(whole, np.cumsum(counts)[:-1])
+    sums = np.array([one.sum(0) for one in parts])
+    squares = np.array([np.square(one - one.mean(0)).sum(0) for one in parts])
+    out, write = np.empty(9, dtype), calls.find("variance", dtype)
+    assert write is not None
+    Tape([write(out, sums, squares, np.array(counts, float))]).run()
+    np.testing.assert_allclose(out, whole.var(0), 1e-6 if dtype == "float32" else 1e-10)
+    for wrong in (squares[:, :8], np.ascontiguousarray(squares[:, :8]), squares.astype("float32")):
+        with pytest.raises(ValueError, match="cannot be joined"):
+            write(out, sums, wrong, np.array(counts, float))
+    with pytest.raises(ValueError, match="cannot be joined"):
+        write(out, sums, squares, np.ones(len(counts) + 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_row_is_repeated(dtype: str) -> None:
+    row, out, write = np.arange(7, dtype=dtype), np.empty(21, dtype), calls.find("repeat", dtype)
+    assert write is not None
+    Tape([write(out, row)]).run()
+    np.testing.assert_array_equal(out, np.tile(row, 3))
+    assert calls.find("repeat", "int32") is None and calls.find("other", dtype) is None
+    for wrong in (row[:0], row[::2], row.astype("int32")):
+        with pytest.raises(ValueError, match="cannot be joined"):
+            write(out, wrong)
 
 
 def test_parts_that_cannot_be_joined() -> None:
