@@ -96,6 +96,17 @@ def test_threads_that_look_longer_or_not_at_all(pools, monkeypatch, looks):
         np.testing.assert_array_equal(x, 100)
 
 
+def test_one_thread_asks_nothing_of_the_others(pools, monkeypatch):
+    """How long a look takes is found out when there are threads that look, and only once."""
+    pool = pools["own"]
+    asked = []
+    monkeypatch.setattr(pool, "_looks_of", lambda seconds: asked.append(seconds) or 1)
+    monkeypatch.setattr(pool, "_helpers", 0)
+    for _ in range(3):
+        pool._woken(1)
+    assert not asked
+
+
 def test_looks_fill_a_moment(pools):
     pool = pools["own"]
     looks = pool._looks_of(driver.WATCH)

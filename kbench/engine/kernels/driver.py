@@ -68,7 +68,7 @@ class Pool:
 
     def _woken(self, count: int) -> int:
         """Start the threads that are missing; gives how often an idle one is to look for work."""
-        if not self._helpers:
+        if count > 1 and not self._helpers:
             self._looks = self._looks_of(WATCH)
         while self._helpers < count - 1:
             _thread.start_new_thread(self._attend, (self._block,))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 AFTER = 8  # runs
 FEWEST = 3  # steps that are worth it
+SHARE = 8  # of which one at least is to be called so: keeping account of the others takes time, too
 LITTLE = 1 << 22  # floating-point operations of a step that takes a kernel only because of this
 SMALL = 1 << 16  # bytes of a result that is computed where the plan has it, and copied
 COPIED = 1 << 20  # bytes of an input that is copied to where the plan has it
@@ -79,7 +80,7 @@ class Taping:
             if self._moves[slot] < (PATIENCE if plan.items[slot].source == "variable" else 1)
         }
         taped = Taped(plan, values, state, steady)
-        if taped.written < FEWEST:
+        if taped.written < max(FEWEST, count // SHARE):
             self._left = -1
         else:
             self._taped = taped
