@@ -192,7 +192,7 @@ def test_tiles_of_other_machines(lanes, most):
         into = three(out, way == "to_kernel")
         into = np.ascontiguousarray(into)
         arrays = three(first, False), three(second, way != "to_kernel")
-        geometry = [1, *strides], [0, *pads], [1, *dilation]
+        geometry = (1, *strides), (0, *pads), (1, *dilation)
         perform(ways[way](tiles, into, *arrays, *geometry, Memory()), None)
         np.copyto(out, into.reshape(out.shape))
 

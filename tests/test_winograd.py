@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
@@ -35,7 +33,7 @@ def taken(monkeypatch):
                 counts["taken"] += done
                 return done
 
-            return dataclasses.replace(way, sound=sound)
+            return way._replace(sound=sound)
 
         return counted
 

@@ -7,6 +7,7 @@ address. float16 is computed in float32. `suits` says for which sizes the kernel
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from kbench.engine.kernels import calls as kernel_calls
 from kbench.engine.kernels import conv_run, conv_spread, winograd
 from kbench.engine.kernels import conv_sources as sources
 from kbench.engine.kernels.binding import same
-from kbench.engine.kernels.conv_drive import Tiles, compiled
+from kbench.engine.kernels.conv_drive import PLANS, Sizes, Tiles, compiled
 from kbench.engine.kernels.conv_ways import Memory, Way, perform, written
 
 Array = np.ndarray[Any, Any]
@@ -107,21 +108,19 @@ def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Call | None:
     ) -> Iterable[Way]:  # fmt: skip
         """All three spatial axes: those that are missing have one place."""
         arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
-        missing = 3 - rank
-        steps = [1] * missing, [0] * missing, [1] * missing
-        strides, pads, dilation = (
-            [*more, *given] for more, given in zip(steps, (strides, pads, dilation), strict=True)
-        )
         return ways(tiles, arrays[2], *arrays[:2], strides, pads, dilation, memory)
 
-    return Convolution(dtype, tiles.dtype, rank, widened, tiles)
+    return Convolution(dtype, tiles.dtype, rank, 3, widened, tiles)
 
 
 class Convolution:
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
-    def __init__(self, dtype: str, computed: str, rank: int, ways: MakeWays, compiled: Any) -> None:
-        self._dtype, self._computed, self._rank = dtype, computed, rank
+    def __init__(
+        self, dtype: str, computed: str, rank: int, axes: int, ways: MakeWays, compiled: Any
+    ) -> None:
+        """`rank` spatial axes, of which the compiled form has so many `axes`."""
+        self._dtype, self._computed, self._rank, self._axes = dtype, computed, rank, axes
         self._ways, self._compiled = ways, compiled
 
     def __call__(
@@ -146,19 +145,31 @@ class Convolution:
             return None
         return written(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
 
-    def _checked(self, arrays: Sequence[Array], *steps: Ints) -> list[list[int]]:
+    def _checked(self, arrays: Sequence[Array], *steps: Ints) -> tuple[Sizes, Sizes, Sizes]:
         """The numbers for each axis; what compiled code relies on is checked."""
         for one in arrays:
             if one.dtype != self._dtype or one.ndim != self._rank + 2:
                 shape, rank = list(one.shape), self._rank + 2
                 raise ValueError(f"expected {self._dtype} of rank {rank}, got {one.dtype}{shape}")
-        lowest = 1, -(2**31), 1
-        return [_numbers(one, self._rank, low) for one, low in zip(steps, lowest, strict=True)]
+        return _geometry(self._rank, self._axes, *map(tuple, steps))
 
 
-def _numbers(values: Ints, rank: int, low: int) -> list[int]:
+@functools.lru_cache(PLANS)
+def _geometry(
+    rank: int, axes: int, strides: Sizes, pads: Sizes, dilation: Sizes
+) -> tuple[Sizes, Sizes, Sizes]:
+    """The numbers of all axes of the compiled form: those that are missing have one place."""
+    missing = axes - rank
+    return (
+        (1,) * missing + _numbers(strides, rank, 1),
+        (0,) * missing + _numbers(pads, rank, -(2**31)),
+        (1,) * missing + _numbers(dilation, rank, 1),
+    )
+
+
+def _numbers(values: Ints, rank: int, low: int) -> Sizes:
     """One number for each axis, within bounds."""
-    numbers = [int(one) for one in values]
+    numbers = tuple([int(one) for one in values])
     if len(numbers) != rank or not all(low <= one <= 2**31 for one in numbers):
         raise ValueError(f"expected {rank} numbers of at least {low}, got {values}")
     return numbers

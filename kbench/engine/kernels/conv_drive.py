@@ -5,6 +5,7 @@ Knows no convolution; `conv_run`, `depthwise` and `winograd` do.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -122,11 +123,16 @@ def starts(parts: Sequence[int]) -> list[int]:
     return list(itertools.accumulate((-(-part // 64) * 64 + 64 for part in parts), initial=0))
 
 
+@functools.lru_cache(PLANS)
+def _area_bytes(parts: Sizes) -> int:
+    return starts(parts)[-1]
+
+
 class Areas:
     """Scratch areas, one for each thread, and the flags that say which are taken."""
 
-    def __init__(self, parts: Sequence[int], memory: MakeArray) -> None:
-        self._bytes = starts(parts)[-1]
+    def __init__(self, parts: Sizes, memory: MakeArray) -> None:
+        self._bytes = _area_bytes(parts)
         self._count = max(1, threads.count())
         self._block = memory((self._count * self._bytes + 64,), "uint8")
         self._flags = np.zeros(self._count, np.int64)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,8 +60,7 @@ class Room(Memory):
         return block.view(dtype).reshape(shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(NamedTuple):
     """One kernel for some addresses."""
 
     run: Run
@@ -70,16 +68,14 @@ class Stage:
     addresses: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Total:
+class Total(NamedTuple):
     """The sum of the rows of `parts`."""
 
     out: Array
     parts: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
+class Filled(NamedTuple):
     """What is more than a kernel; it is given the check that stages are driven with."""
 
     fill: Callable[[Check], object]
@@ -88,8 +84,7 @@ class Filled:
 Stages = Sequence[Stage | Total | Filled]
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
+class Way(NamedTuple):
     """Stages in order; `sound` says afterwards whether the result is right."""
 
     name: str

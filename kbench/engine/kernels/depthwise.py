@@ -117,7 +117,7 @@ def _found(dtype: str, ways: MakeWays) -> Call | None:
     if dtype not in FLOATS or config.jit_mode() == "off":
         return None
     loops = _loops("float32" if dtype == "float16" else dtype)
-    return None if loops is None else Convolution(dtype, loops.dtype, 2, ways, loops)
+    return None if loops is None else Convolution(dtype, loops.dtype, 2, 2, ways, loops)
 
 
 def _forward(

@@ -96,16 +96,20 @@ def find_loops() -> Loops | None:
 
 
 def suits(
-    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sequence[int], dilation: Sequence[int],
-    sums: bool = False,
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool = False,
 ) -> bool:  # fmt: skip
     """Whether this form can be taken, and is faster than the direct one.
 
     `sums` asks for the gradient to the kernel, whose 36 totals are to stay in the second cache.
     """
-    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or config.exact():
-        return False
-    if any(one != 1 for one in strides):
+    return not config.exact() and _suits(tiles, out, kernel, strides, dilation, sums)
+
+
+@functools.lru_cache(PLANS)
+def _suits(
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool
+) -> bool:
+    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(one != 1 for one in strides):
         return False
     images = out[0] * out[1] * math.prod(dilation[1:])
     most, share = (MOST // 4, 3) if sums else (MOST, 48)
