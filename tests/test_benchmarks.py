@@ -227,7 +227,15 @@ def test_the_table_names_goals_and_both_modes_of_the_allocator(harness):
         },
         "fresh": {},
         "first": {
-            "dot.64": {"usual": 1.0, "warm": 1.01, "cold": 3.0, "following": 1.5, "numpy": 1.0}
+            "dot.64": {
+                "usual": 1.0,
+                "warm": 1.01,
+                "warm_system": 0.01,
+                "cold": 3.0,
+                "cold_system": 2.5,
+                "following": 1.5,
+                "numpy": 1.0,
+            }
         },
         "memory": {"train.mlp": {"kbench": {"import": 1e6, "now": 2e6, "steps": 3e6, "all": 4e6}}},
     }
@@ -235,7 +243,7 @@ def test_the_table_names_goals_and_both_modes_of_the_allocator(harness):
     assert "| torch | 0.50 | 0.80 | 2.00 | 0.65 | met |" in text
     assert "!! off by 1" in text and "40.0 GB/s" in text and "200 GFLOP/s" in text
     assert "| `conv.3x3` | 6 s | 4 s | 1.50 |" in text
-    assert "3 s (3.0) ! | 1.5 s (1.5) |" in text
+    assert "| 1.01 s |" in text and "3 s (3.0), 2.5 s in the system ! | 1.5 s (1.5) |" in text
     assert "| kbench | 1 MB | 2 MB | 3 MB | 4 MB |" in text
     assert "kept 2.00 of torch missed by 208 %" in line("conv.3x3", _ROWS)
 

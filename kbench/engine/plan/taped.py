@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 AFTER = 8  # runs
 FEWEST = 3  # steps that are worth it
-SHARE = 16  # of which one at least is to be called so: keeping account of the others takes time, too
+SHARE = 16  # of which one at least is to be called so: keeping account of others takes time, too
 LITTLE = 1 << 22  # floating-point operations of a step that takes a kernel only because of this
 SMALL = 1 << 16  # bytes of a result that is computed where the plan has it, and copied
 COPIED = 1 << 20  # bytes of an input that is copied to where the plan has it
