@@ -242,7 +242,7 @@ def test_values_are_those_of_the_steps_themselves(
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
-@pytest.mark.parametrize("where", ["input", "weights"])
+@pytest.mark.parametrize("where", ["input", "weights", "start"])
 def test_convolutions_that_are_not_finite(
     where: str, value: float, repeated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,11 +259,13 @@ def test_convolutions_that_are_not_finite(
     def results() -> list[Any]:
         model, step = built(strange)
         feeds = [np.random.default_rng(1).normal(0, 1, (2, 24, 24, 16)).astype("float32")]
+        if where == "start":
+            feeds[0][1, 3, 4, 5] = value
         found = [step(feeds) for _ in range(6)]
         weights = K.get_value(model.variables[0])
         if where == "input":
             feeds[0][1, 3, 4, 5] = value
-        else:
+        elif where == "weights":
             K.set_value(model.variables[0], np.where(weights == weights.max(), value, weights))
         found += [step(feeds) for _ in range(6)]
         feeds[0][1, 3, 4, 5] = 0
