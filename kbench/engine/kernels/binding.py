@@ -42,6 +42,14 @@ def describe(array: Array) -> str:
     return f"{array.dtype}{list(array.shape)}" + ("" if array.flags.c_contiguous else " strided")
 
 
+def holds(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
+    """Whether compiled code can write results of a dtype to `out` itself while it reads inputs."""
+    flags = out.flags
+    if not (out.dtype == dtype and flags.c_contiguous and flags.aligned and flags.writeable):
+        return False
+    return not any(np.may_share_memory(out, one) for one in inputs)
+
+
 def seen_at(array: Array) -> Array:
     """The same memory as another array that keeps nothing alive, as an address does."""
     memory = (ctypes.c_char * array.nbytes).from_address(address_of(array))

@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config
-from kbench.engine.kernels import calls as kernel_calls
 from kbench.engine.kernels import conv_run, conv_spread, winograd
 from kbench.engine.kernels import conv_sources as sources
-from kbench.engine.kernels.binding import same
+from kbench.engine.kernels.binding import holds, same
+from kbench.engine.kernels.calls import Call
 from kbench.engine.kernels.conv_drive import PLANS, Sizes, Tiles, compiled
 from kbench.engine.kernels.conv_ways import Memory, Way, perform, written
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object]
-Call = Callable[..., None]
 MakeWays = Callable[..., Iterable[Way]]
 Ints = Sequence[int]
 
@@ -34,7 +33,7 @@ WORTH = 500_000
 """Products below which the NumPy form is as fast."""
 
 
-def find_forward(dtype: str, rank: int) -> Call | None:
+def find_forward(dtype: str, rank: int) -> Convolution | None:
     """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution.
 
     x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
@@ -43,17 +42,17 @@ def find_forward(dtype: str, rank: int) -> Call | None:
     return _found(dtype, rank, conv_run.forward, "image", "kernel", "image")
 
 
-def find_to_input(dtype: str, rank: int) -> Call | None:
+def find_to_input(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
     return _found(dtype, rank, conv_run.to_input, "image", "kernel", "image")
 
 
-def find_to_kernel(dtype: str, rank: int) -> Call | None:
+def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
     return _found(dtype, rank, conv_run.to_kernel, "image", "image", "kernel")
 
 
-def find(way: str, dtype: str) -> Call | None:
+def find(way: str, dtype: str) -> Convolution | None:
     """One of the three above, by name, over two axes; all ranks share their kernels.
 
     Forms for some sizes are asked for as well, which calls otherwise do when one first suits.
@@ -95,7 +94,7 @@ def find_tiles(dtype: str) -> Tiles | None:
     return _ready[dtype]
 
 
-def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Call | None:
+def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Convolution | None:
     if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
         return None
     tiles = find_tiles("float32" if dtype == "float16" else dtype)
@@ -127,31 +126,30 @@ class Convolution:
         self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
         dilation: Ints, check: Check | None = None,
     ) -> None:  # fmt: skip
-        steps = self._checked((out, first, second), strides, pads_before, dilation)
-        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
+        ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         with result_array(out, self._computed, ready) as into:
             perform(self._ways(self._compiled, into, *ready, *steps, Memory()), check)
 
     def calls(
         self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
         dilation: Ints,
-    ) -> list[kernel_calls.Call] | None:  # fmt: skip
+    ) -> list[Call] | None:  # fmt: skip
         """The kernels' calls, to be made later; None where more than calls is needed."""
-        steps = self._checked((out, first, second), strides, pads_before, dilation)
-        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
-        with result_array(out, self._computed, ready) as into:
-            plain = into is out and same(ready, (first, second))
-        if not plain:
+        ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
+        if not (same(ready, (first, second)) and holds(out, self._computed, ready)):
             return None
         return written(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
 
-    def _checked(self, arrays: Sequence[Array], *steps: Ints) -> tuple[Sizes, Sizes, Sizes]:
-        """The numbers for each axis; what compiled code relies on is checked."""
-        for one in arrays:
+    def _checked(
+        self, out: Array, first: Array, second: Array, *steps: Ints
+    ) -> tuple[list[Array], tuple[Sizes, Sizes, Sizes]]:
+        """The operands as compiled code reads them, and the numbers for each axis."""
+        for one in (out, first, second):
             if one.dtype != self._dtype or one.ndim != self._rank + 2:
                 shape, rank = list(one.shape), self._rank + 2
                 raise ValueError(f"expected {self._dtype} of rank {rank}, got {one.dtype}{shape}")
-        return _geometry(self._rank, self._axes, *map(tuple, steps))
+        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
+        return ready, _geometry(self._rank, self._axes, *map(tuple, steps))
 
 
 @functools.lru_cache(PLANS)
@@ -183,8 +181,7 @@ def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Iterator[Ar
     """
     if not out.flags.writeable:
         raise ValueError("the result array is read-only")
-    whole = out.dtype == dtype and out.flags.c_contiguous and out.flags.aligned
-    if whole and not any(np.may_share_memory(out, one) for one in inputs):
+    if holds(out, dtype, inputs):
         yield out
         return
     into = np.empty(out.shape, dtype)

@@ -76,7 +76,7 @@ class Run:
     def __call__(self, job: Job, dtype: str, check: Check, *addresses: int) -> None:
         """Drive the kernel, in tiles so short that `check` is called often enough."""
         params, _areas = self._parameters(addresses, np.empty)
-        each = -(-self.work // PRODUCTS)
+        each = self._each
         begun = time.perf_counter()
         drive(job, params, self.items, each, check, _pace[dtype])
         if self.items * each > 20 * threads.PARALLEL_FROM:
@@ -85,8 +85,13 @@ class Run:
     def call(self, job: Job, memory: MakeArray, *addresses: int) -> Call:
         """The same as a call, to be made later, with scratch areas in memory that is shared."""
         params, areas = self._parameters(addresses, memory)
-        wanted = self.items * -(-self.work // PRODUCTS) >= threads.PARALLEL_FROM
+        wanted = self.items * self._each >= threads.PARALLEL_FROM
         return Call(job.address, params, self.items, spread(self.items, wanted), kept=(self, areas))
+
+    @property
+    def _each(self) -> int:
+        """Elements of work of an item."""
+        return -(-self.work // PRODUCTS)
 
     def _parameters(
         self, addresses: Sequence[int], memory: MakeArray

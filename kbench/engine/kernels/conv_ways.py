@@ -123,22 +123,23 @@ def go(stages: Stages, dtype: str, check: Check) -> None:
 
 def written(make: Callable[[Memory], Iterable[Way]]) -> list[Call] | None:
     """The first way as calls, None where there is no such form; `make` gives the ways."""
-    memory = Room()
     calls = []
     try:
+        memory = Room()
         way = next(iter(make(memory)), None)
         for one in () if way is None else way.stages:
-            if isinstance(one, Stage):
-                calls.append(one.run.call(one.job, memory.array, *one.addresses))
-            elif isinstance(one, Total):
-                call = join(one.out, one.parts)
-                if call is None:
-                    return None
-                calls.append(call)
-            else:
+            call = _call(one, memory)
+            if call is None:
                 return None
+            calls.append(call)
     except NoRoomError:
         return None
     if way is None or not calls:
         return None
     return [*calls[:-1], calls[-1].also(way.sound)]
+
+
+def _call(one: Stage | Total | Filled, memory: Memory) -> Call | None:
+    if isinstance(one, Stage):
+        return one.run.call(one.job, memory.array, *one.addresses)
+    return join(one.out, one.parts) if isinstance(one, Total) else None

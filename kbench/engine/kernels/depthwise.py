@@ -23,7 +23,7 @@ from kbench.engine.kernels import conv_drive
 from kbench.engine.kernels import depthwise_sources as sources
 from kbench.engine.kernels.background import Job
 from kbench.engine.kernels.binding import address_of
-from kbench.engine.kernels.conv import FLOATS, Call, Convolution, MakeWays
+from kbench.engine.kernels.conv import FLOATS, Convolution, MakeWays
 from kbench.engine.kernels.conv_plan import (
     Axis,
     backward_axes,
@@ -68,22 +68,22 @@ class Loops:
     reduce: Job
 
 
-def find_depthwise_forward(dtype: str) -> Call | None:
+def find_depthwise_forward(dtype: str) -> Convolution | None:
     """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution."""
     return _found(dtype, _forward)
 
 
-def find_depthwise_to_input(dtype: str) -> Call | None:
+def find_depthwise_to_input(dtype: str) -> Convolution | None:
     """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
     return _found(dtype, _to_input)
 
 
-def find_depthwise_to_kernel(dtype: str) -> Call | None:
+def find_depthwise_to_kernel(dtype: str) -> Convolution | None:
     """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
     return _found(dtype, _to_kernel)
 
 
-def find(way: str, dtype: str) -> Call | None:
+def find(way: str, dtype: str) -> Convolution | None:
     """One of the three above, by name."""
     return _found(dtype, {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}[way])
 
@@ -113,7 +113,7 @@ def _loops(dtype: str) -> Loops | None:
     return _ready[dtype]
 
 
-def _found(dtype: str, ways: MakeWays) -> Call | None:
+def _found(dtype: str, ways: MakeWays) -> Convolution | None:
     if dtype not in FLOATS or config.jit_mode() == "off":
         return None
     loops = _loops("float32" if dtype == "float16" else dtype)

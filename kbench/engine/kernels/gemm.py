@@ -25,7 +25,7 @@ from kbench.engine import config, threads
 from kbench.engine.kernels import conv, gemm_plan
 from kbench.engine.kernels import gemm_sources as sources
 from kbench.engine.kernels.background import Job, service
-from kbench.engine.kernels.binding import address_of
+from kbench.engine.kernels.binding import address_of, holds
 from kbench.engine.kernels.calls import Call, scratch, spread
 from kbench.engine.kernels.gemm_plan import Ints, Piece, Sizes, Tile, padded
 from kbench.engine.kernels.loops import TILE_SECONDS
@@ -107,7 +107,7 @@ class Product:
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
         x, y = _followed(x), _followed(y)
-        if _holds(out, x, y):
+        if holds(out, compiled.dtype, (x, y)):
             _product(compiled, out, x, y, check, after)
             return
         if after is not None:
@@ -121,7 +121,7 @@ class Product:
         """The kernels' calls, to be made later; None where more than calls is needed."""
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
-        plain = _followed(x) is x and _followed(y) is y and _holds(out, x, y)
+        plain = _followed(x) is x and _followed(y) is y and holds(out, compiled.dtype, (x, y))
         if not plain or not out.size or not x.shape[-1]:
             return None
         runs = _runs(compiled, out, x, y, after)
@@ -154,14 +154,6 @@ def _followed(array: Array) -> Array:
     if flags.aligned and all(step % array.itemsize == 0 for step in array.strides):
         return array
     return array.copy()
-
-
-def _holds(out: Array, x: Array, y: Array) -> bool:
-    """Whether compiled code can write to `out` itself while it reads the operands."""
-    flags = out.flags
-    if not (flags.c_contiguous and flags.aligned and flags.writeable):
-        return False
-    return not (np.may_share_memory(out, x) or np.may_share_memory(out, y))
 
 
 def _product(

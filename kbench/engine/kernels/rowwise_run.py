@@ -149,13 +149,16 @@ class RowKernel:
             if not (row_wise or column_wise):
                 given.append(array)
                 continue
-            write = find("repeat", array.dtype.name)
-            if not array.flags.c_contiguous or write is None:
+            if not array.flags.c_contiguous:
                 return None
-            given.append(array.reshape(-1))
-            if not row_wise:
-                given[-1] = np.empty(many * array.size, array.dtype)
-                calls.append(write(given[-1], array))
+            if row_wise:
+                given.append(array.reshape(-1))
+                continue
+            write = find("repeat", array.dtype.name)
+            if write is None:
+                return None
+            given.append(np.empty(many * array.size, array.dtype))
+            calls.append(write(given[-1], array))
         return calls, given
 
     def _last(self, out: Array, number: int, part: _Part) -> Call | None:

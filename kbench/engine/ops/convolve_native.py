@@ -8,7 +8,7 @@ gradient to the weights is finite only where what was summed is, which is seen w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,21 +70,25 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
             if call is None:
                 return None
 
+            def roles(out: np.ndarray, arrays: Sequence[Any]) -> tuple[Any, Any, np.ndarray]:
+                """The operands of the call, and what has to be finite."""
+                first, second = arrays[1::-1] if to_kernel else arrays[:2]
+                return first, second, out if to_kernel else second
+
             def run(out: np.ndarray, *rest: Any) -> None:
                 *arrays, check = rest
-                first, second = arrays[1::-1] if to_kernel else arrays[:2]
-                if to_kernel or not bordered or is_finite(second):
+                first, second, asked = roles(out, arrays)
+                if to_kernel or not bordered or is_finite(asked):
                     call(out, first, second, *geometry, check)
-                if bordered and not is_finite(out if to_kernel else second):
+                if bordered and not is_finite(asked):
                     form(out, *arrays, **attrs)
 
             def calls(out: np.ndarray, *arrays: Any) -> list[kernel_calls.Call] | None:
-                first, second = arrays[1::-1] if to_kernel else arrays[:2]
+                first, second, asked = roles(out, arrays)
                 write = getattr(call, "calls", None)
                 found = None if write is None else write(out, first, second, *geometry)
                 if found and bordered:
-                    looked_at = seen_at(out if to_kernel else second)
-                    found[-1] = found[-1].also(partial(is_finite, looked_at))
+                    found[-1] = found[-1].also(partial(is_finite, seen_at(asked)))
                 return found
 
             run.calls = calls  # type: ignore[attr-defined]  # as kernels have it

@@ -168,8 +168,9 @@ def trace_items(
     """
     items: list[Item] = []
     slots: dict[int, int] = {}
+    values = values or {}
     for node in order:
-        item = _source(node, len(items), feeds, values or {})
+        item = _source(node, len(items), feeds, values)
         if item is None:
             inputs = _without_values(node, [slots[id(one)] for one in node.inputs], items)
             item = _step(node, len(items), inputs, items)
