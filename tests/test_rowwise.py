@@ -64,11 +64,20 @@ def _shares(x: Any, gain: Any, offset: Any) -> list[Any]:
     return [K.sum(one * offset, -1) for one in (*logs, *ratios)] + sums
 
 
+def _values_that_several_sweeps_use(x: Any, gain: Any, offset: Any) -> list[Any]:
+    """Dear values that are outputs, that outputs are made of, and that only others need."""
+    share = K.softmax(x)
+    grown = K.exp(share) + 1.0
+    gate = K.sigmoid(K.sin(x) / (share + 1.0))
+    return [share, grown, gate * K.max(gate, axis=-1, keepdims=True)]
+
+
 def _leading(x: Any) -> list[int]:
     return list(range(K.ndim(x) - 1))
 
 
 ROWS: dict[str, Build] = {
+    "values of several sweeps": _values_that_several_sweeps_use,
     "layer norm": lambda x, g, b: [_layer_norm(x, g, b)],
     "layer norm gradient": _gradients(_layer_norm),
     "softmax, logsumexp": _attention,

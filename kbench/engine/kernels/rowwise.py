@@ -158,13 +158,22 @@ class RowProgram:
 
     @cached_property
     def kept(self) -> frozenset[int]:
-        """Dear full statements that several sweeps use; their first one keeps them."""
+        """Dear full statements that several sweeps use; their first one keeps them.
+
+        One that later sweeps would need only to compute another kept value is not among them.
+        """
         if not self.keep:
             return frozenset()
         found = [self._closure(sweep, frozenset()) for sweep in range(self.sweeps)]
         uses = Counter(number for one in found for number in one if self._is_dear(number))
         dear = (number for number, count in uses.items() if count > 1)
-        return frozenset(number for number in dear if number in found[self.levels[number]])
+        kept = frozenset(number for number in dear if number in found[self.levels[number]])
+        needed = [set(self._closure(sweep, kept)) for sweep in range(self.sweeps)]
+        return frozenset(
+            number
+            for number in kept
+            if any(number in one for one in needed[self.levels[number] + 1 :])
+        )
 
     @cached_property
     def homes(self) -> dict[int, int]:
