@@ -1,8 +1,10 @@
-"""Where kbench keeps what outlives a process, and where Keras keeps its settings."""
+"""Where kbench keeps what outlives a process, where Keras keeps its settings, and how such files
+are read: not what makes the reader wait, fills the memory, or may be of somebody else."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,3 +38,43 @@ def keras_home() -> Path:
     home = Path.home()
     base = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
     return base / ".keras"
+
+
+# ------------------------------------------------------------------ reading
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether nobody else can have written a file or folder, as far as the system knows users."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
+
+
+def read_regular(path: str | os.PathLike[str], most: int, *, own: bool = False) -> bytes:
+    """The content of a regular file of at most `most` bytes.
+
+    A pipe or a device is never waited for, and no endless one is read. With `own` the file must
+    be the user's or root's, and one that nobody else can write.
+
+    Raises:
+        OSError: FileNotFoundError and whatever else the system says; or in plain words, that it
+            is no regular file, larger than that, or may be somebody else's.
+    """
+    _check(os.stat(path), most, own)  # some devices do something as soon as they are opened
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_NOCTTY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        _check(os.fstat(descriptor), most, own)  # it may be another one by now
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(f"larger than {most:,} bytes")
+    return data
+
+
+def _check(status: os.stat_result, most: int, own: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError("not a regular file")
+    if status.st_size > most:
+        raise OSError(f"larger than {most:,} bytes")
+    if own and not is_own(status):
+        raise OSError("it belongs to another user, or others can write it")
