@@ -11,9 +11,7 @@ import ast
 import contextlib
 import importlib.util
 import io
-import json
 import linecache
-import math
 import os
 import runpy
 import sys
@@ -25,10 +23,11 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import kbench_launcher
+from kbench import cli_json
 from kbench.cli_base import FAILED, INTERRUPTED, OK, USAGE
+from kbench.cli_json import Outcome, is_few, is_ours
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_MANY = 32
 _RUNNERS = (_PACKAGE, os.path.abspath(kbench_launcher.__file__), runpy.__file__, "<frozen ")
 
 
@@ -38,17 +37,6 @@ class Style:
 
     as_json: bool = False
     full_traceback: bool = False
-
-
-@dataclass
-class Outcome:
-    """What a run left behind."""
-
-    code: int = OK
-    value: Any = None
-    error: BaseException | None = None
-    names: dict[str, Any] | None = None
-    seconds: float = 0.0
 
 
 def run_code(code: str, arguments: list[str], style: Style) -> int:
@@ -180,7 +168,7 @@ def _present(run: Callable[[], Outcome], style: Style) -> int:
             outcome = Outcome(code=FAILED, error=error)
             sys.stderr.write(fold(error, full=style.full_traceback))
         if style.as_json:
-            results.write(json.dumps(_finite(_document(outcome)), allow_nan=False))
+            results.write(cli_json.text(outcome, _is_users))
             results.write("\n")
             results.flush()
     return outcome.code
@@ -213,92 +201,19 @@ def _exit_code(stop: SystemExit) -> int:
 
 def echo(value: Any, stream: Any) -> str:
     """The text of a last value: our summary of tensors and arrays, Python's repr of the rest."""
-    from kbench.workbench import summary
+    from kbench.workbench import known, summary
 
     encoding = getattr(stream, "encoding", None) or "ascii"
     plain = not encoding.lower().startswith("utf")
-    if _is_ours(value):
-        text = summary.text(value, ascii=plain)
-    elif type(value) in (list, tuple) and 0 < len(value) <= _MANY and any(map(_is_ours, value)):
-        shown = (summary.line(one, ascii=plain) for one in value)
+    if is_ours(value):
+        text = summary.text(value, plain, known.known(value))
+    elif is_few(value):
+        budget = known.Budget()
+        shown = (summary.line(one, plain, budget.known(one)) for one in value)
         text = "\n".join(f"[{index}] {one}" for index, one in enumerate(shown))
     else:
         text = repr(value)
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _is_ours(value: Any) -> bool:
-    """True for what the engine makes or takes, which a summary describes better than its repr."""
-    from kbench.engine import describe, entries
-    from kbench.workbench import keras_models
-
-    symbolic = describe.is_tensor(value) or describe.is_function(value)
-    held = describe.held_array(value) is not None or entries.held_matrix(value) is not None
-    return symbolic or held or keras_models.is_model(value)
-
-
-def _document(outcome: Outcome) -> dict[str, Any]:
-    """The `--json` document: one object, whatever happened."""
-    names = {name: _value_row(value) for name, value in (outcome.names or {}).items()}
-    return {
-        "version": 1,
-        "ok": outcome.code == OK,
-        "exit_code": outcome.code,
-        "seconds": round(outcome.seconds, 6),
-        "value": None if outcome.value is None else _value_row(outcome.value),
-        "names": names,
-        "error": None if outcome.error is None else _error_row(outcome.error),
-    }
-
-
-def _finite(row: Any) -> Any:
-    """The document with NaN and infinities as words: JSON has no numbers for them."""
-    if isinstance(row, dict):
-        return {key: _finite(value) for key, value in row.items()}
-    if isinstance(row, list):
-        return [_finite(value) for value in row]
-    return str(row) if isinstance(row, float) and not math.isfinite(row) else row
-
-
-def _value_row(value: Any) -> dict[str, Any]:
-    """One value as facts, never as a repr: the summary line, and what `describe` knows."""
-    from kbench.engine import describe, entries
-    from kbench.workbench import keras_models, summary
-
-    row: dict[str, Any] = {"type": type(value).__name__, "summary": summary.line(value)}
-    if describe.is_tensor(value):
-        row["tensor"] = describe.tensor(value)
-    if keras_models.is_model(value):
-        row["model"] = keras_models.facts(value)
-    held = describe.held_array(value)
-    if held is not None:
-        row["array"] = describe.array(held)
-    matrix = entries.held_matrix(value)
-    if matrix is not None:
-        row["sparse"] = {**entries.facts(matrix), "statistics": entries.statistics(matrix)}
-    return row
-
-
-def _error_row(error: BaseException) -> dict[str, Any]:
-    from kbench.workbench.errors import safe_text
-
-    row: dict[str, Any] = {"type": type(error).__name__, "message": safe_text(error)}
-    for field in ("function", "reason", "suggestion"):
-        if isinstance(getattr(error, field, None), str):
-            row[field] = getattr(error, field)
-    operands = getattr(error, "operands", ())
-    if isinstance(operands, tuple) and operands:
-        row["operands"] = [_operand_row(one) for one in operands]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame)]
-    if frames:
-        row["file"], row["line"] = frames[-1].filename, frames[-1].lineno
-    return row
-
-
-def _operand_row(operand: Any) -> dict[str, Any]:
-    place = getattr(operand, "place", None)
-    row = {key: getattr(operand, key, None) for key in ("role", "spec", "kind", "name", "axis")}
-    return {**row, "place": None if place is None else str(place)}
 
 
 def _is_users(frame: traceback.FrameSummary) -> bool:

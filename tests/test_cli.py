@@ -103,6 +103,22 @@ RUNS = [
     (["-c", "print('a'); 'b'"], "", 0, "a\n'b'\n", None),
     (["-c", "K.floatx()"], "", 0, "'float32'\n", None),
     (["-c", "K.eval(K.constant([1., 2.]) * 2)"], "", 0, "float32[2] 8 B  [2, 4]\n", None),
+    (
+        ["-c", "K.softmax(K.variable([[1., 2.]]))"],
+        "",
+        0,
+        "tensor softmax:0 float32[1, 2] 8 B  [0.2689, 0.7311]  softmax(variable:0)\n",
+        None,
+    ),
+    (
+        ["-c", "w = K.variable([1., 2.]); [K.sum(w), w, K.placeholder(()) + 1]"],
+        "",
+        0,
+        "[0] tensor sum:0 float32[] 4 B  3  sum(variable:0)\n"
+        "[1] variable variable:0 float32[2] 8 B  [1, 2]  v0\n"
+        "[2] tensor add:0 float32[]  add(placeholder:0, constant:0)\n",
+        None,
+    ),
     (["-c", "import sys; sys.argv", "-c", "--x"], "", 0, "['-c', '-c', '--x']\n", None),
     (["-c", "import sys; sys.path[0]"], "", 0, "''\n", None),
     (["-c", "__name__"], "", 0, "'__main__'\n", None),

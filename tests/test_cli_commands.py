@@ -60,6 +60,51 @@ def test_json_never_asks_a_users_object(run_kbench):
     assert document["value"]["type"] == "A" and document["names"]["y"]["type"] == "float"
 
 
+# what is written as the last value, and what `--json` says of it as numbers
+DATA = [
+    ("K.softmax(K.variable([[1., 1.]])) * 2", "array", [[1.0, 1.0]]),
+    ("K.variable([1., float('nan'), float('-inf')])", "array", [1.0, "nan", "-inf"]),
+    ("np.arange(3)", "array", [0, 1, 2]),
+    ("np.zeros((0, 3))", "array", []),
+    ("np.float32(2.5)", "array", 2.5),
+    ("np.ones(1000, 'bool')", "array", [True] * 1000),
+    ("np.ones(1001)", "array", None),
+    ("K.ones((40, 40)) + 1", "array", None),
+    ("np.array(['a'])", "array", None),
+    ("K.random_normal((2,))", "array", None),
+    ("K.concatenate([K.variable(scipy.sparse.eye(2))])", "sparse", [1.0, 1.0]),
+    ("K.int_shape(K.placeholder((None, 3)))", None, [None, 3]),
+    ("{'a': [1, 2.5, True], 'b': 'c'}", None, {"a": [1, 2.5, True], "b": "c"}),
+    ("10 ** 30", None, 10**30),
+    ("10 ** 5000", None, None),
+    ("'x' * 1001", None, None),
+    ("[[0] * 100] * 11", None, None),
+    ("{1: 2}", None, None),
+    ("float('inf')", None, "inf"),
+]
+
+
+def test_json_carries_the_data_of_what_is_small():
+    import numpy as np
+    import scipy.sparse
+
+    import kbench
+    from kbench import cli_json
+
+    names = {"K": kbench, "np": np, "scipy": scipy}
+    for code, part, wanted in DATA:
+        outcome = cli_json.Outcome(value=eval(code, names))
+        row = json.loads(cli_json.text(outcome, lambda _frame: True))["value"]
+        row = row if part is None else row.get(part, {})
+        assert (code, row.get("data")) == (code, wanted)
+
+
+def test_json_tells_the_entries_of_a_list_of_arrays(run_kbench):
+    code = "x = K.placeholder((2,))\nK.function([x], [x * 2, K.sum(x)])([[1., 2.]])"
+    value = json.loads(run_kbench("--json", "-c", code).stdout)["value"]
+    assert [one["array"]["data"] for one in value["items"]] == [[2.0, 4.0], 3.0]
+
+
 # ------------------------------------------------------------------ the terminal gate
 
 
@@ -241,11 +286,12 @@ def _on_terminal(*arguments: str, typed: str, environment: dict[str, str]) -> tu
 def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments):
     code, shown = _on_terminal(
         *arguments,
-        typed="w = K.variable([1., 2.])\nK.set_epsilon(1e-3)\nK.set_value(w, [3., 4.])\nexit",
+        typed="w = K.variable([1., 2.])\nK.set_epsilon(.001)\nw*8\nK.set_value(w, [3., 4.])\nexit",
         environment={"PYTHONPATH": str(root)},
     )
     assert code == 0 and ESCAPE not in shown
     assert "setting epsilon is now 0.001" in shown
+    assert re.search(r"Out\[3\]: tensor multiply\S* float32\[2\] 8 B  \[8, 16\]", shown)
     assert re.search(r"w: variable .*\[1, 2\]", shown) and re.search(
         r"w: variable .*\[3, 4\]", shown
     )

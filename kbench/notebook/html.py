@@ -1,7 +1,8 @@
 """Static HTML of tensors, arrays, functions, runs and settings, from the rows of `describe`.
 
-No script, no Jupyter import, nothing evaluated: what a notebook, an exported page or a code hosting
-site shows. Legible with every style stripped. Nothing here raises: what cannot be shown says so.
+No script, no Jupyter import: what a notebook, an exported page or a code hosting site shows. Only
+`bundle`, what a cell's last line shows, has a tensor computed. Legible with every style stripped.
+Nothing here raises: what cannot be shown says so.
 """
 
 from __future__ import annotations
@@ -24,19 +25,24 @@ from kbench.notebook.markup import (
     page,
     table,
 )
-from kbench.workbench import errors, keras_models, plan_words, summary
+from kbench.workbench import errors, keras_models, known, plan_words, summary
+from kbench.workbench.summary import NOTHING, Known
 
 EDGE = 5
 OPEN_CELLS = 40
 
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
-    """What IPython shows of a value: a line of text with the corners of a small table, and HTML."""
+    """What IPython shows of a value: a line of text with the corners of a small table, and HTML.
+
+    A tensor that needs no feed is computed for it, within a budget: see `known`.
+    """
     with describe.reading_once():
-        return {"text/plain": text(value), "text/html": show(value)}
+        found = known.known(value)
+        return {"text/plain": text(value, found), "text/html": show(value, found)}
 
 
-def text(value: Any) -> str:
+def text(value: Any, found: Known = NOTHING) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
         if error_view.is_error(value):
@@ -47,20 +53,20 @@ def text(value: Any) -> str:
             return collection.text(value)
     except Exception:  # what it holds may do anything
         return summary.type_name(value)
-    return summary.text(value)
+    return summary.text(value, found=found)
 
 
-def show(value: Any) -> str:
+def show(value: Any, found: Known = NOTHING) -> str:
     """HTML of anything of kbench's, of arrays, Keras models, errors, and of lists of such.
 
-    Of anything else only its type.
+    Of anything else only its type. `found` is what was computed for a tensor.
     """
-    return _guarded(_show, value)
+    return _guarded(_show, value, found)
 
 
-def _show(value: Any) -> str:
+def _show(value: Any, found: Known) -> str:
     if describe.is_tensor(value):
-        return _tensor(value)
+        return _tensor(value, found)
     if describe.is_function(value):
         return _function(value)
     if comparing.is_comparison(value):
@@ -120,21 +126,21 @@ def _head(kind: str, name: str, spec: str) -> Html:
 # ------------------------------------------------------------------ tensors
 
 
-def _tensor(value: Any) -> str:
+def _tensor(value: Any, found: Known) -> str:
     row = describe.tensor(value)
-    array = describe.held_array(value)
-    known = [
+    array = describe.held_array(value if found.value is None else found.value)
+    told = [
         ("op", row["op"] if row["kind"] == "tensor" else None),
         ("inputs", _inputs(row)),
         ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
         ("version", str(row["version"]) if "version" in row else None),
         ("made at", row["place"]),
-        ("value", None if array is not None else _state(row)),
+        ("value", None if array is not None else found.reason or _state(row)),
     ]
-    matrix = entries.held_matrix(value)
+    matrix = entries.held_matrix(value if found.value is None else found.value)
     if matrix is not None:
-        known = [*(one for one in known if one[0] not in ("size", "value")), *_matrix(matrix)]
-    parts = [facts(known)]
+        told = [*(one for one in told if one[0] not in ("size", "value")), *_matrix(matrix)]
+    parts = [facts(told)]
     if array is not None:
         parts += _array_parts(array, row["name"].removesuffix(":0"))
     if row["inputs"]:

@@ -16,8 +16,8 @@ _BEFORE = "_kbench_arrays"  # what showed arrays in a shell before this did
 def show(*values: Any) -> None:
     """Show values as kbench sees them: tensors, arrays, models, errors, runs, lists of such.
 
-    Nothing symbolic is evaluated. Without values, the settings are shown. Outside IPython the
-    text is printed.
+    A tensor that needs no feed is computed, those inside a list are not. Without values, the
+    settings are shown. Outside IPython the text is printed.
     """
     bundles = [html.bundle(one) for one in values] or [_settings()]
     if shell() is None:

@@ -98,12 +98,12 @@ class _Randoms:
 class _Job:
     """One thread, from its beginning to its end."""
 
-    def __init__(self, action: Callable[[], Any]) -> None:
+    def __init__(self, action: Callable[[], Any], randoms: _Randoms | None) -> None:
         self.outcome = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
         self.lock = threading.Lock()
         self.over = False
-        self.randoms: _Randoms | None = _Randoms()
+        self.randoms = randoms
         self._action = action
         self.thread = threading.Thread(target=self._run, name="kbench-beside", daemon=True)
 
@@ -155,9 +155,13 @@ def _imports(ident: int) -> bool:
 
 
 class Aside:
-    """One thing at a time beside the program. `hold` and `release` come with each cell."""
+    """One thing at a time beside the program. `hold` and `release` come with each cell.
 
-    def __init__(self) -> None:
+    Without `puts_back` the state of the random numbers is left alone, for what draws none.
+    """
+
+    def __init__(self, puts_back: bool = True) -> None:
+        self._puts_back = puts_back
         self._lock = threading.Lock()
         self._turn = threading.Lock()  # held by whoever runs something
         self._job: _Job | None = None
@@ -205,9 +209,13 @@ class Aside:
             with self._lock:
                 if self._held:
                     return Outcome(stopped="cell")
-                job = self._job = _Job(action)
+                job = self._job = _Job(action, _Randoms() if self._puts_back else None)
             job.thread.start()
-            job.wake.wait(seconds)
+            try:
+                job.wake.wait(seconds)
+            except BaseException:  # an interrupt of whoever waits
+                self._abandon(job)
+                raise
             outcome = job.outcome
             if not job.over:
                 stopped = "cell" if self._held else "time"
@@ -222,3 +230,12 @@ class Aside:
                 self._put_back()
                 self._job = None
             return outcome
+
+    def _abandon(self, job: _Job) -> None:
+        """Stop a job whose outcome nobody waits for any more."""
+        with _unheard:
+            if not job.halt():
+                self._left.append(job.thread)
+        with self._lock:
+            self._put_back()
+            self._job = None

@@ -8,6 +8,7 @@ A summary never evaluates a symbolic tensor, never calls a user's `repr` and nev
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,40 @@ _SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, range)
 _EDGE = 4
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The value computed for a tensor, an array or compressed rows; or why there is none."""
+
+    value: Any = None
+    reason: str = ""
+
+
+NOTHING = Known()
+
+
 def ascii_only() -> bool:
     """True when standard output cannot show block characters."""
     encoding = str(getattr(sys.stdout, "encoding", None) or "utf-8")
     return not encoding.lower().replace("-", "").startswith("utf")
 
 
-def line(value: object, ascii: bool = False) -> str:
-    """The one-line summary of a tensor, variable, array, function or any other object."""
+def line(value: object, ascii: bool = False, found: Known = NOTHING) -> str:
+    """The one-line summary of a tensor, variable, array, function or any other object.
+
+    `found` is the value of a tensor that was computed for it, or why it was not.
+    """
     try:
-        text = _line(value, ascii)
+        text = _tensor_line(value, ascii, found) if found is not NOTHING else _line(value, ascii)
     except Exception as error:  # a user's object may raise from anything we touch
         text = f"{type_name(value)} (no summary: {type_name(error)})"
     return text.encode("ascii", "backslashreplace").decode("ascii") if ascii else text
 
 
-def text(value: object, ascii: bool = False) -> str:
+def text(value: object, ascii: bool = False, found: Known = NOTHING) -> str:
     """The summary line and, up to rank 2, the corners of the values below it."""
-    head = line(value, ascii)
+    head = line(value, ascii, found)
     try:
-        held = describe.held_array(value)
+        held = describe.held_array(value if found.value is None else found.value)
         if held is None or not 0 < held.ndim <= 2 or not FEW < held.size:
             return head
         return "\n".join([head, *_table(held, "..." if ascii else "…")])
@@ -141,7 +156,7 @@ def _few(held: np.ndarray[Any, Any]) -> str | None:
     return flat if held.ndim == 0 else f"[{flat}]"
 
 
-def _tensor_line(value: Any, ascii: bool) -> str:
+def _tensor_line(value: Any, ascii: bool, found: Known = NOTHING) -> str:
     row = describe.tensor(value)
     head = f"{row['kind']} {row['name']}"
     held = describe.held_array(value)
@@ -152,14 +167,24 @@ def _tensor_line(value: Any, ascii: bool) -> str:
     if matrix is not None:
         return f"{head} {matrix_line(matrix, ascii)}  v{row['version']}"
     parts = [f"{head} {row['spec']}"]
+    if found.value is not None:
+        parts = [f"{head} {_computed_line(found.value, ascii)}"]
     if row["inputs"]:
         names = ", ".join(one["name"] for one in row["inputs"][:4])
         parts.append(f"{row['op']}({names}{', ...' if row['input_count'] > 4 else ''})")
-    if row["last"] is not None:
+    parts += [found.reason] if found.reason else []
+    if row["last"] is not None and found.value is None:
         word = "last fed" if row["kind"] == "placeholder" else "last"
         last = row["last"]
         parts.append(f"{word} {last.get('text') or last['shape']}")
     return "  ".join(parts)
+
+
+def _computed_line(value: Any, ascii: bool) -> str:
+    held = describe.held_array(value)
+    if held is None:
+        return matrix_line(value, ascii)
+    return array_line(describe.array(held), ascii, _few(held))
 
 
 def function_text(value: Any) -> str:

@@ -38,6 +38,12 @@ def test_k_is_there_and_not_among_the_names(both: Watched) -> None:
     assert reply["ok"] and "shown" in keys and not {"K", "In", "Out", "exit"} & keys
 
 
+def test_a_tensor_that_needs_no_feed_shows_its_value(both: Watched) -> None:
+    cell, _ = both.run("K.softmax(K.variable([[1., 2.]], name='v'))")
+    (result,) = both.of(events.Result, cell)
+    assert "float32[1, 2] 8 B  [0.2689, 0.7311]  softmax(v" in result.text
+
+
 def test_displays_come_before_the_result(both: Watched) -> None:
     cell, _ = both.run("from IPython.display import display\ndisplay(1)\n2")
     shown = both.of(events.Result, cell)
