@@ -64,6 +64,23 @@ def settings_as_before() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def checked_sources() -> Iterator[list[str]]:
+    """Hold each source that is written against its program; gives what was found wrong."""
+    import source_checker
+
+    found: list[str] = []
+    with source_checker.watching(found):
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def sources_do_what_programs_say(checked_sources: list[str]) -> Iterator[None]:
+    """Every source of a loop or row kernel that a test has written is checked once."""
+    yield
+    assert not checked_sources, checked_sources.pop()
+
+
+@pytest.fixture(scope="session")
 def root() -> Path:
     """The clone's top folder."""
     return ROOT

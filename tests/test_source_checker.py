@@ -1,0 +1,131 @@
+"""The checker of generated sources finds what is wrong in one, and nothing in a right one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import source_checker
+from source_checker import SourceError
+
+from kbench.engine.kernels import nest, rowwise_source
+from kbench.engine.kernels.program import Fold, Input, Program, Statement
+from kbench.engine.kernels.rowwise import Node, RowProgram
+
+F4 = "float32"
+BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)
+
+NESTS = {
+    "two outputs": Program(
+        (Input(F4, BOTH), Input(F4, COLUMN)),
+        (Statement("sin(a0) + a1", F4), Statement("t0 * t0", F4)),
+        (0, 1),
+    ),
+    "sum of columns": Program(
+        (Input(F4, BOTH), Input(F4, ROW)), (Statement("a0 * a1", F4),), (), Fold("sum", 0, 1)
+    ),
+    "mean of rows": Program(
+        (Input(F4, BOTH), Input(F4, COLUMN)), (Statement("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
+    ),
+    "largest of the middle": Program(
+        (Input(F4, (True, True, True)),), (Statement("a0 / 3", F4),), (0,), Fold("max", 1, 2)
+    ),
+    "bool and float16": Program(
+        (Input("float16", BOTH), Input("int8", COLUMN)),
+        (Statement("a0 > a1", "bool"), Statement("where(t0, a0, cast(a1, 'float16'))", "float16")),
+        (0, 1),
+    ),
+}
+ROWS = {
+    "softmax": RowProgram(
+        (Input(F4, BOTH),),
+        (
+            Node("a0", F4, along="max"),
+            Node("exp(a0 - t0)", F4),
+            Node("t1", F4, along="sum"),
+            Node("t1 / t2", F4),
+        ),
+        (3,),
+    ),
+    "variance and sum down": RowProgram(
+        (Input(F4, BOTH), Input(F4, ROW)),
+        (
+            Node("a0 * 2", F4),
+            Node("t0", F4, down="var"),
+            Node("t0", F4, down="sum"),
+            Node("t0 * a1", F4),
+            Node("t3", F4, along="sum"),
+            Node("t0 / t4", F4),
+            Node("t5", F4, down="sum"),
+        ),
+        (4,),
+    ),
+    "rows apart": RowProgram(
+        (Input(F4, BOTH), Input(F4, COLUMN)),
+        (Node("a0 * a1", F4), Node("t0", F4, down="var")),
+        (0,),
+    ),
+    "pick": RowProgram(
+        (Input(F4, BOTH), Input("int64", ROW)),
+        (Node("exp(a0)", F4), Node("t0 + a1", F4, along="pick"), Node("t0 - t1", F4)),
+        (2,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*NESTS, *ROWS])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_right_source_passes(name: str, seed: int) -> None:
+    if name in NESTS:
+        source_checker.check(NESTS[name], nest.source(NESTS[name]), seed)
+    else:
+        source_checker.check(ROWS[name], rowwise_source.source(ROWS[name]), seed)
+
+
+FAULTS = [  # a source, what is changed in it, and what the checker says
+    ("two outputs", r"\n *store_float32\(w?y?0, .*", "", "never stored"),
+    ("two outputs", r"(\n *store_float32\(y1, .*)", r"\1\1", "stored twice"),
+    ("two outputs", r"base = rest \* n1", "base = rest * n1 + 1", "outside of arrays"),
+    ("two outputs", r"t1 = t0 \* t0", "t1 = t0 * a1", "is #"),
+    ("two outputs", r"store_float32\(y1, base \+ j, t1", "store_float32(y1, base + j, t0", "is #"),
+    ("sum of columns", r"grown = plus\(grown, t0_1\)", "pass", "the sum"),
+    ("sum of columns", r"low \+ 128", "low + 127", "the sum"),
+    ("sum of columns", r"np.float32\(0\)", "np.float32(1)", "the sum"),
+    ("mean of rows", r" / np.float64\(n1\)", "", "the mean"),
+    ("mean of rows", r"min\(low \+ 4096, last\)", "min(low + 4096, last - 1)", "the mean|is never"),
+    ("largest of the middle", r"maximum_float\(", "minimum_float(", "the max"),
+    ("bool and float16", r"select\(t0", "select(not t0", "is #"),
+    ("bool and float16", r"store_float16\(w1", "store_float16(w0", "of 2 bytes"),
+    ("softmax", r"t2 = np.*", "t2 = np.float32(1)", "is #"),
+    ("softmax", r"peek_float32\(y0, base \+ j", "peek_float32(y0, j", "stored twice"),
+    ("variance and sum down", r"\+ count \* np.float64", "- count * np.float64", "is #"),
+    ("variance and sum down", r"head \+ 32", "head + 33", "stored twice"),
+    ("rows apart", r"first \+ width", "first + width + 1", "is #|stored twice"),
+    ("rows apart", r" - total \* total / count", " - total", "is #"),
+    ("pick", r"low = np.int64\(a1\)", "low = np.int64(a1) + 1", "is #|outside"),
+]
+
+
+@pytest.mark.parametrize(("name", "what", "instead", "said"), FAULTS)
+def test_a_fault_is_found(name: str, what: str, instead: str, said: str) -> None:
+    program = (NESTS | ROWS)[name]
+    text = (nest if name in NESTS else rowwise_source).source(program)
+    wrong = re.sub(what, instead, text)
+    assert wrong != text, text
+    with pytest.raises(SourceError, match=said):
+        source_checker.check(program, wrong)
+
+
+def test_a_value_kept_where_an_output_is_stored_in_the_same_sweep_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The exponentials of a softmax, kept in the place of what the same sweep makes of them."""
+    program = RowProgram(
+        (Input(F4, BOTH),),
+        (Node("exp(a0)", F4), Node("t0 * 2", F4), Node("t0", F4, along="sum"), Node("t0 / t2", F4)),
+        (1, 3),
+    )
+    source_checker.check(program, rowwise_source.source(program))
+    monkeypatch.setitem(program.__dict__, "homes", {0: 0})
+    with pytest.raises(SourceError, match="stored twice"):
+        source_checker.check(program, rowwise_source.source(program))
