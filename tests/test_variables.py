@@ -90,6 +90,55 @@ def test_placeholders() -> None:
     assert K.int_shape(K.placeholder(())) == ()
     assert K.int_shape(K.placeholder(shape=[2, np.int64(3)])) == (2, 3)
     assert K.int_shape(K.placeholder(4)) == (4,)
+    one = K.placeholder(shape=(None), dtype="int64")  # as Keras' own programs write a vector
+    assert (K.int_shape(one), K.dtype(one)) == ((None,), "int64")
+    assert K.function([one], [one + 1])([np.array([1, 2])])[0].tolist() == [2, 3]
+    with pytest.raises(K.FeedError, match=r"int64\[\?\].*shape \[2, 1\]"):
+        K.function([one], [one + 1])([np.array([[1], [2]])])
+
+
+# Results whose `_keras_shape` Keras' backends set; of a placeholder [?, 3] or [?, 4, 6, 2].
+TOLD: list[tuple[Any, Any]] = [
+    (lambda x, i: K.repeat_elements(x, 2, 0), (None, 3)),
+    (lambda x, i: K.repeat_elements(x, 2, 1), (None, 6)),
+    (lambda x, i: K.constant([[1.0, 2.0]]), (1, 2)),
+    (lambda x, i: K.dot(x, K.zeros((3, 5))), (None, 5)),
+    (lambda x, i: K.batch_dot(x, x, 1), (None, 1)),
+    (lambda x, i: K.transpose(x), (3, None)),
+    (lambda x, i: K.gather(K.zeros((7, 3)), K.cast(x, "int32")), (None, 3, 3)),
+    (lambda x, i: K.any(x, 1), (None,)),
+    (lambda x, i: K.all(x, 1, keepdims=True), (None, 1)),
+    (lambda x, i: K.equal(x, x), (None, 3)),
+    (lambda x, i: K.concatenate([x, x]), (None, 6)),
+    (lambda x, i: K.reshape(x, (-1, 3, 1)), (None, 3, 1)),
+    (lambda x, i: K.permute_dimensions(i, (0, 3, 1, 2)), (None, 2, 4, 6)),
+    (lambda x, i: K.resize_images(i, 2, 3, "channels_last"), (None, 8, 18, 2)),
+    (lambda x, i: K.repeat(x, 4), (None, 4, 3)),
+    (lambda x, i: K.tile(x, (2, 2)), (None, 6)),
+    (lambda x, i: K.flatten(i), (None,)),
+    (lambda x, i: K.batch_flatten(i), (None, 48)),
+    (lambda x, i: K.expand_dims(x, 1), (None, 1, 3)),
+    (lambda x, i: K.squeeze(K.expand_dims(x), -1), (None, 3)),
+    (lambda x, i: K.temporal_padding(i[:, 0], (1, 2)), (None, 9, 2)),
+    (lambda x, i: K.spatial_2d_padding(i, data_format="channels_last"), (None, 6, 8, 2)),
+    (lambda x, i: K.one_hot(K.cast(x, "int32"), 9), (None, 3, 9)),
+    (lambda x, i: x[0], (3,)),
+]
+
+
+@pytest.mark.parametrize(("make", "wanted"), TOLD, ids=range(len(TOLD)))
+def test_every_result_has_the_shape_that_keras_asks_for(make: Any, wanted: Any) -> None:
+    found = make(K.placeholder((None, 3)), K.placeholder((None, 4, 6, 2)))
+    assert found._keras_shape == K.int_shape(found) == wanted
+
+
+def test_a_shape_from_outside_may_be_one_size_or_nothing() -> None:
+    one = K.placeholder((None,))
+    one.set_shape(None)
+    one.set_shape(3)
+    one.set_shape([None])
+    with pytest.raises(K.ArgumentError, match=r"\(3, 4\) does not agree"):
+        one.set_shape((3, 4))
 
 
 CASTS: list[tuple[str, list[Any], list[Any]]] = [

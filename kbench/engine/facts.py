@@ -130,7 +130,7 @@ def int_shape(x: Any) -> Shape | None:
     """
     if not isinstance(x, Tensor):
         return _shape_of(x)
-    return tuple(getattr(x, "_keras_shape", x.spec.shape))
+    return tuple(x._keras_shape)
 
 
 def get_variable_shape(x: Any) -> Shape | None:

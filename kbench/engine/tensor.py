@@ -128,7 +128,9 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Accept a static shape from outside, as code for TensorFlow does; it must agree."""
-        given = tuple(shape)
+        if shape is None:
+            return  # nothing is told
+        given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         if len(given) != self.ndim or any(
             a is not None and b is not None and a != b
             for a, b in zip(given, self.spec.shape, strict=True)
@@ -163,10 +165,8 @@ class Tensor:
 
     @property
     def _keras_shape(self) -> tuple[Any, ...]:
-        """The static shape where a layer has told one, which may know more sizes but no others."""
-        if self._told_shape is None:
-            raise AttributeError(f"no layer has told the shape of {self.name!r}")
-        return self._told_shape
+        """The static shape; a layer that has told one may know more sizes but no others."""
+        return self.spec.shape if self._told_shape is None else self._told_shape
 
     @_keras_shape.setter
     def _keras_shape(self, shape: Any) -> None:

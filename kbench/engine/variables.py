@@ -54,7 +54,6 @@ class Variable(Tensor):
         self.version = 0
         self.constraint = constraint
         self.trainable = True
-        self._keras_shape = value.shape
 
     def peek(self) -> Any:
         """The value without a copy, read-only; it may change when the variable does."""
@@ -190,7 +189,6 @@ class Placeholder(Tensor):
     def __init__(self, spec: Spec, name: str | None, default: np.ndarray | None = None) -> None:
         super().__init__(PLACEHOLDER, (), {}, spec, name)
         self.default = default
-        self._keras_shape = spec.shape
 
 
 # ------------------------------------------------------------------ making them
@@ -277,7 +275,7 @@ def constant(
 
 def checked_shape(shape: Any, name: str = "shape") -> Shape:
     """A static shape given by the user: a tuple of None and non-negative integers."""
-    if isinstance(shape, (int, np.integer)):
+    if isinstance(shape, (int, np.integer, np.bool_)):
         shape = (shape,)
     unfit = isinstance(shape, (Tensor, str)) or not isinstance(shape, Iterable)
     if unfit or getattr(shape, "ndim", 1) != 1:
@@ -287,9 +285,11 @@ def checked_shape(shape: Any, name: str = "shape") -> Shape:
         if size is None:
             result.append(None)
             continue
+        if isinstance(size, (bool, np.bool_)) or not hasattr(size, "__index__"):
+            raise ArgumentError(f"{name} must hold integers or None, got {size!r}")
         try:
             number = int(size.__index__())
-        except (AttributeError, TypeError):
+        except TypeError:
             raise ArgumentError(f"{name} must hold integers or None, got {size!r}") from None
         if number < 0:
             raise ArgumentError(f"{name} must not be negative, got {number}")
@@ -307,7 +307,8 @@ def placeholder(
     """A tensor that is fed at evaluation.
 
     Arguments:
-        shape: sizes, None for those that are known only when fed; or else
+        shape: sizes, None for those that are known only when fed; one size alone is that of a
+            vector, and so is None, as `(None)` is written for `(None,)`; or else
         ndim: the number of axes, all of unknown size.
         dtype: None means `floatx()`.
         sparse: whether the tensor keeps only what is not zero; it has two axes, and is fed
@@ -316,7 +317,7 @@ def placeholder(
     Returns:
         Placeholder of that shape.
     Raises:
-        ArgumentError: neither `shape` nor `ndim`, or no valid sizes. ShapeError, DtypeError: both
+        ArgumentError: no valid sizes. ShapeError, DtypeError: both
             that disagree, or a sparse tensor that cannot have the shape or dtype.
     Gradient: to the placeholder, unless it is sparse.
     Source: Keras 2.3 `backend.placeholder`.
@@ -324,12 +325,13 @@ def placeholder(
     >>> K.int_shape(K.placeholder((None, 3)))
     (None, 3)
     """
-    if shape is None and ndim is None:
-        raise ArgumentError("needs shape or ndim")
     counted = isinstance(ndim, (int, np.integer)) and not isinstance(ndim, bool)
     if ndim is not None and (not counted or ndim < 0):
         raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
-    sizes = (None,) * int(ndim or 0) if shape is None else checked_shape(shape)
+    if shape is None:
+        sizes: Shape = (None,) * (1 if ndim is None else int(ndim))
+    else:
+        sizes = checked_shape(shape)
     if ndim is not None and ndim != len(sizes):
         raise ShapeError(f"shape {show(sizes)} has {len(sizes)} axes, but ndim is {ndim}")
     wanted = dtype_or_floatx(dtype)

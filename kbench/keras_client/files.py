@@ -27,13 +27,11 @@ def stored(attributes: Any, name: str) -> Any:
 
 
 def _encoded(value: Any) -> Any:
-    """Text, or an array of it, as bytes."""
+    """Text, or an array of it, as bytes; what was no UTF-8 comes back as it was stored."""
     if isinstance(value, str):
-        return value.encode("utf-8")
+        return value.encode("utf-8", "surrogateescape")
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return np.array(
-            [one.encode("utf-8") if isinstance(one, str) else one for one in value.ravel()], object
-        ).reshape(value.shape)
+        return np.array([_encoded(one) for one in value.ravel()], object).reshape(value.shape)
     return value
 
 
@@ -126,4 +124,9 @@ def io_utils(module: ModuleType) -> None:
 
 
 def _is_bytes(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "S"
+    """Whether it is an array of bytes: of one length, or of any, as h5py 3 stores a list of them."""
+    if not isinstance(value, np.ndarray):
+        return False
+    return value.dtype.kind == "S" or (
+        value.dtype == object and all(isinstance(one, bytes) for one in value.ravel())
+    )

@@ -11,7 +11,7 @@ from keras import backend as K
 from keras.datasets import imdb, reuters
 from keras.layers import Dense
 from keras.models import Sequential, load_model
-from keras.utils import HDF5Matrix, generic_utils
+from keras.utils import HDF5Matrix, generic_utils, io_utils
 
 RNG = np.random.default_rng
 
@@ -58,6 +58,35 @@ def test_matrices_in_files(tmp_path):
     model = linear()
     model.fit(inputs, targets, 4, shuffle="batch", verbose=0)
     np.testing.assert_array_equal(model.predict(inputs), model.predict(2 * x[:8]))
+
+
+H5_VALUES = [
+    ([b"a", b"bcd", b""], [b"a", b"bcd", b""]),
+    ((b"a",), [b"a"]),
+    (["kernel", "größe"], [b"kernel", "größe".encode()]),
+    ([b"caf\xe9"], [b"caf\xe9"]),
+    ([b"x" * 400] * 300, ["x" * 400] * 300),  # in chunks, which Keras itself gives as text
+    (b"bytes", b"bytes"),
+    (b"caf\xe9", b"caf\xe9"),
+    ("text", "text"),
+    (3, 3),
+    (np.array([b"a", b"bc"]), np.array([b"a", b"bc"])),
+    (np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3)),
+]
+
+
+@pytest.mark.parametrize(("value", "wanted"), H5_VALUES, ids=range(len(H5_VALUES)))
+def test_a_dictionary_in_a_file_gives_back_what_was_stored(value, wanted, tmp_path):
+    """h5py 3 stores a list of bytes as texts of any length, and gives an array of objects."""
+    path = str(tmp_path / "values.h5")
+    with io_utils.H5Dict(path, "w") as stored:
+        stored["value"] = value
+        stored["inner"]["value"] = value
+    with io_utils.H5Dict(path, "r") as read:
+        found, inner = read["value"], read["inner"]["value"]
+    assert type(found) is type(inner) is type(wanted)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(inner, wanted)
 
 
 def test_arguments_of_functions():
