@@ -124,7 +124,7 @@ def io_utils(module: ModuleType) -> None:
 
 
 def _is_bytes(value: Any) -> bool:
-    """Whether it is an array of bytes: of one length, or of any, as h5py 3 stores a list of them."""
+    """Whether it is an array of bytes, of one length or of any, as h5py 3 keeps a list of them."""
     if not isinstance(value, np.ndarray):
         return False
     return value.dtype.kind == "S" or (
