@@ -104,6 +104,8 @@ class Function:
         with self._lock:
             cancel.clear()
             undo: list[tuple[Variable, Any]] = []
+            if self._stores and trace.storing:
+                trace.storing.emit((self, arrays))
             try:
                 if self._before is not None:
                     undo = [(one.target, one.target._array) for one in _early_stores(self)]
@@ -142,6 +144,8 @@ class Function:
         for node, value in zip(self.outputs, results, strict=True):
             few = not is_csr(value) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
+        if trace.ended:
+            trace.ended.emit((self, arrays, results))
         if not self._stores:
             return results
         return [

@@ -14,6 +14,8 @@ from kbench.engine.signal import Signal
 
 ran = Signal("trace.ran")
 fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (tensor, array)
+storing = Signal("trace.storing")  # a call that will store begins: (function, arrays)
+ended = Signal("trace.ended")  # a call has ended: (function, arrays, results)
 keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
 
 

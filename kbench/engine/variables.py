@@ -34,6 +34,18 @@ VARIABLE = register(Op("variable", "source", no_infer, no_numpy, None))
 PLACEHOLDER = register(Op("placeholder", "source", no_infer, no_numpy, None))
 
 
+class Stores:
+    """How often variables were stored to, by whomever: tells whether anybody else has."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+stores = Stores()
+
+
 class Variable(Tensor):
     """A tensor with a value that stays between evaluations; `version` counts its changes.
 
@@ -166,6 +178,7 @@ def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
     if stored and beside.looks():
         beside.refuse(f"store to variable {stored[0][0].name.split(':')[0]!r}")
     with store_lock:
+        stores.count += 1
         before = [(target, target._array, target.version) for target, _ in stored]
         try:
             for target, array in stored:

@@ -8,7 +8,7 @@ the memory is that of one ordinary run. Nothing is stored and no random number i
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,68 +26,12 @@ from kbench.engine.spec import Spec
 from kbench.engine.waiting import seeing_updates
 from kbench.engine.walk import walk
 from kbench.workbench import expressions, nan_words
+from kbench.workbench.nan_values import Bad, bad_of
 
 Array = NDArray[Any]
 Data = dict[str, Any]
-BLOCK = 1 << 20  # elements looked at in one piece
 MOST_ORIGINS = 64  # operations of which facts are kept
 LONGEST = 12  # operations on the way that are told
-
-
-@dataclass(frozen=True)
-class Bad:
-    """How many elements are no numbers, and where the first of them is."""
-
-    nan: int
-    inf: int
-    index: tuple[int, ...]
-    value: float
-
-    def told(self) -> Data:
-        """As plain values."""
-        return {
-            "nan": self.nan,
-            "inf": self.inf,
-            "index": list(self.index),
-            "value": describe.number(self.value),
-        }
-
-
-def bad_of(value: Any) -> Bad | None:
-    """What of a value is NaN or infinite; None when all of it is finite."""
-    if isinstance(value, tuple):
-        return next((found for one in value if (found := bad_of(one)) is not None), None)
-    array = value.data if is_csr(value) else value
-    if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind != "f":
-        return None
-    nan, infinite, first = 0, 0, -1
-    for start, block in _blocks(np.asarray(array)):
-        finite = np.isfinite(block)
-        if not finite.all():
-            nans = int(np.isnan(block).sum())
-            nan, infinite = nan + nans, infinite + int((~finite).sum()) - nans
-            first = start + int(np.argmin(finite)) if first < 0 else first
-    if first < 0:
-        return None
-    index = tuple(int(one) for one in np.unravel_index(first, array.shape)) if array.ndim else ()
-    if is_csr(value):
-        coo = value.tocoo()
-        index = (int(coo.row[first]), int(coo.col[first]))
-    return Bad(nan, infinite, index, float(np.asarray(array)[np.unravel_index(first, array.shape)]))
-
-
-def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
-    """The elements in order, in pieces that need little memory."""
-    if array.size <= BLOCK or array.ndim < 2 or array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            cancel.check()
-            yield start, flat[start : start + BLOCK]
-        return
-    each = array[0].size
-    for row, part in enumerate(array):  # a view that has no flat form
-        for start, block in _blocks(part):
-            yield row * each + start, block
 
 
 @dataclass(frozen=True)
@@ -96,23 +40,29 @@ class Found:
 
     data: Data
     random: str  # '', 'repeated', or 'new' where what was drawn is not known any more
+    origin: Any = None  # the node that made it, or holds it
 
 
-def sweep(function: Any, arrays: Sequence[Array]) -> Found:
+def sweep(function: Any, arrays: Sequence[Array], held: Mapping[Any, Array] | None = None) -> Found:
     """Run a function again on these values of its inputs, and find where NaN or infinities begin.
+
+    `held` are values of variables to run it with, in place of those that they have now.
 
     Raises:
         KbenchError: the run fails; OutOfMemory: one value after the other is too much.
     """
     plan, stores = function.plan, len(function.plan.targets)
-    found = _swept(plan.name, plan.feeds, arrays, plan.roots, plan.order, stores)
+    fed = {id(one) for one in plan.feeds}
+    others = {one: array for one, array in (held or {}).items() if id(one) not in fed}
+    feeds, arrays = [*plan.feeds, *others], [*arrays, *others.values()]
+    found = _swept(plan.name, feeds, arrays, plan.roots, plan.order, stores)
     if found.data.get("source") == "constant":  # perhaps one that the plan has computed
-        stop = {id(one) for one in plan.feeds}
+        stop = {id(one) for one in feeds}
         roots = [*function.outputs, *(one.inputs[1] for one in function._stores)]
         roots = seeing_updates(function.outputs, function._stores, walk(roots, stop), stop)
-        found = _swept(plan.name, plan.feeds, arrays, roots, walk(roots, stop), stores)
-    if found.data.get("source") == "variable":  # their values before are gone: try finite ones
-        mended = _swept(plan.name, plan.feeds, arrays, plan.roots, plan.order, stores, True)
+        found = _swept(plan.name, feeds, arrays, roots, walk(roots, stop), stores)
+    if found.data.get("source") == "variable" and held is None:  # what was before is gone
+        mended = _swept(plan.name, feeds, arrays, plan.roots, plan.order, stores, True)
         if mended.data["state"] == "found" and not mended.data.get("source"):
             found.data["mended"] = mended.data
     return found
@@ -149,7 +99,7 @@ def _swept(
     with np.errstate(all="ignore"), beside.repeating() as drawn:
         one.run(name)
     random = ("new" if drawn.new else "repeated") if drawn.streams else ""
-    return Found(one.told(roots[: len(roots) - stores], roots), random)
+    return Found(one.told(roots[: len(roots) - stores], roots), random, one.origin)
 
 
 class _Sweep:
@@ -166,6 +116,8 @@ class _Sweep:
         self._empty: list[Any] = [None] * len(items)
         self.bad: dict[int, Bad] = {}
         self.facts: dict[int, Data] = {}  # of what made bad values from good ones
+        self.turns: dict[int, Data] = {}  # of what made NaN of infinities
+        self.origin: Any = None  # of what is told
         self._last = self._last_uses()
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -189,8 +141,11 @@ class _Sweep:
             found = bad_of(value)
             if found is not None:
                 self.bad[item.slot] = found
-                if not any(one in self.bad for one in item.inputs):
+                inputs = [self.bad[one] for one in item.inputs if one in self.bad]
+                if not inputs:
                     self._note(item, found, value)
+                elif found.nan and not any(one.nan for one in inputs):
+                    self._turn(item, value)
             for slot in self._last.get(item.slot, ()):
                 self._values[slot] = None
             cancel.check()
@@ -246,14 +201,33 @@ class _Sweep:
         else:
             arrays = [self._values[one] for one in item.inputs]
             row["operands"] = [
-                self._operand(item, place, one, found, value) for place, one in enumerate(arrays)
+                self._operand(item, place, one, found.index) for place, one in enumerate(arrays)
             ][:8]
             row["why"] = nan_words.why(item.op.name, row["operands"], found, item.spec.dtype)
             if item.op is LOOP:
                 row |= _within(item, arrays, row["called"])
         self.facts[item.slot] = row
 
-    def _operand(self, item: Item, place: int, array: Any, found: Bad, value: Any) -> Data:
+    def _turn(self, item: Item, value: Any) -> None:
+        """Keep of what has only infinities to read, and gives NaN, how it does."""
+        if len(self.turns) >= MOST_ORIGINS or item.source or not isinstance(value, np.ndarray):
+            return
+        first = np.unravel_index(int(np.argmax(np.isnan(value))), value.shape)
+        index = tuple(int(one) for one in first) if value.ndim else ()
+        node: Any = item.origin
+        operands = [
+            self._operand(item, place, self._values[one], index)
+            for place, one in enumerate(item.inputs)
+        ]
+        self.turns[item.slot] = {
+            **self._step(item),
+            "line": _line(node.place),
+            "index": list(index),
+            "operands": operands[:8],
+            "inputs": list(item.inputs[:8]),
+        }
+
+    def _operand(self, item: Item, place: int, array: Any, index: tuple[int, ...]) -> Data:
         origin: Any = self._items[item.inputs[place]].origin
         row: Data = {
             "kind": str(getattr(origin, "kind", "tensor")),
@@ -269,7 +243,7 @@ class _Sweep:
         row |= {"min": facts.get("min"), "max": facts.get("max"), "sampled": facts["sampled"]}
         if item.op.kind == "elementwise" and not is_csr(array):
             # Broadcasting: axes count from the right, and one of size 1 has one element only.
-            index = found.index[len(found.index) - array.ndim :] if array.ndim else ()
+            index = index[len(index) - array.ndim :] if array.ndim else ()
             index = tuple(i if n > 1 else 0 for i, n in zip(index, array.shape, strict=True))
             row |= {"index": list(index), "value": describe.number(array[index].item())}
         return row
@@ -297,6 +271,7 @@ class _Sweep:
                 return {"state": "found", "reaches": reach, **self._origin(ends)}
         made = [slot for slot in self.facts if not self._items[slot].source]
         if made:
+            self.origin = self._items[made[0]].origin
             return {"state": "found", "reaches": "", **self.facts[made[0]], "path": []}
         return {"state": "clean", "operations": len(self._needed)}
 
@@ -317,15 +292,29 @@ class _Sweep:
         known = [one for one in origins if one in self.facts]
         made = [one for one in known if not self._items[one].source]
         first = min(made or known)
-        path, slot = [], toward[first]
+        self.origin = self._items[first].origin
+        path, before, slot = [], first, toward[first]
+        turn: Data = {}
         while slot >= 0:
             path.append(self._path_row(self._items[slot]))
-            slot = toward[slot]
+            if slot in self.turns and not turn:
+                turn = {"turn": self._turned(slot, first, before)}
+            before, slot = slot, toward[slot]
         cut = max(len(path) - LONGEST, 0)
         if cut:
             path = path[: LONGEST // 2] + path[-(LONGEST - LONGEST // 2) :]
         others = len(made) - 1 if made else len(known) - 1
-        return {**self.facts[first], "path": path, "cut": cut, "others": others}
+        return {**self.facts[first], **turn, "path": path, "cut": cut, "others": others}
+
+    def _turned(self, slot: int, first: int, before: int) -> Data:
+        """How infinities, on the way from the first ones, became NaN; `of` is the input they are.
+
+        `direct` says that this input is what the first operation made.
+        """
+        row = dict(self.turns[slot])
+        inputs = row.pop("inputs")
+        of = inputs.index(before) if before in inputs else None
+        return {**row, "of": of, "direct": before == first and not self._items[first].source}
 
     def _path_row(self, item: Item) -> Data:
         found = self.bad[item.slot]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,13 @@ from kbench.workbench import (
     gradients,
     keras_models,
     namespace,
+    nan_trace,
     nan_words,
     protocol,
     summary,
 )
 from kbench.workbench.aside import Outcome
+from kbench.workbench.first_bad import Story, first_of
 from kbench.workbench.newest import Newest
 from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.recorder import Recorder
@@ -210,29 +213,108 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> Data:
     Raises:
         ProtocolError: nothing of the kind, or what it needs was never fed. KbenchError: of the run.
     """
-    from kbench.workbench import nan_trace
-
     function, own = function_of(value, recorder)
     arrays, together = _fed(function.inputs, recorder)
     if arrays is None:
         what = "it" if own else "the function"
         raise ProtocolError("feeds", f"{what} was not called yet with values of kbench's knowing")
-    found = nan_trace.sweep(function, arrays)
+    found, story = _found(function, arrays, recorder)
+    inputs = function.inputs
+    if story is not None:
+        function, (inputs, arrays), together = story.function, story.fed, True
     data = dict(found.data)
     called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
+    if data.get("source") and id(found.origin) in called:
+        data["name_of"] = called[id(found.origin)]
     data["fed"] = [
         f"{called.get(id(node), describe.printable(node.name.partition(':')[0]))} "
         f"{describe.spec_text(array.shape, array.dtype.name)}"
-        for node, array in zip(function.inputs, arrays, strict=True)
+        for node, array in zip(inputs, arrays, strict=True)
     ][:6]
-    data["notes"] = _notes(function, data, found.random, together)
+    told = [] if story is None else [story.words(names)]
+    data["notes"] = told + _notes(function, data, found.random, together, story is not None)
     return data
 
 
-def _notes(function: Any, data: Data, random: str, together: bool) -> list[str]:
-    """What may make this run differ from the one that was seen."""
+def _found(
+    function: Any, arrays: list[Any], recorder: Recorder
+) -> tuple[nan_trace.Found, _Told | None]:
+    """What a run finds: of the first bad call where it is known, else of the last one.
+
+    A call that has stored what it made finds its own variables bad: these were good before.
+    """
+    first = recorder.first_bad
+    told = _earlier(first.of(function)) if function.updates else None
+    if told is not None:
+        return told.found, told
+    found = nan_trace.sweep(function, arrays)
+    if found.data.get("source") == "variable":
+        for story in first.behind(found.origin):
+            told = _earlier(story)
+            if told is not None:
+                told = _nearer(function, told)
+                return told.found, told
+    return found, None
+
+
+def _nearer(function: Any, told: _Told) -> _Told:
+    """What is asked about, on that call's values, where it is bad there and needs no others."""
+    fed = dict(zip(told.function.inputs, told.arrays, strict=True))
+    if any(one not in fed for one in function.inputs):
+        return told
+    arrays = [fed[one] for one in function.inputs]
+    found = nan_trace.sweep(function, arrays, told.held)
+    if found.data["state"] != "found" or found.data.get("source"):
+        return told
+    return replace(told, found=found, fed=(function.inputs, arrays))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What an earlier call was found to have made, and of which function it was a call."""
+
+    function: Any
+    arrays: list[Any]
+    held: dict[Any, Any]  # values of variables
+    found: nan_trace.Found
+    whole: bool
+    fed: tuple[list[Any], list[Any]]  # to what was run again for this
+
+    def words(self, names: Mapping[str, Any]) -> str:
+        """Which call that was."""
+        name = next((key for key, one in names.items() if one is self.function), "")
+        of = describe.printable(name or self.function.name)
+        call = f"this is the first call of {of} that made some"
+        if self.whole:
+            return f"{call}, with the variables as they were before it"
+        return f"{call}, with the variables as they were some calls before"
+
+
+def _earlier(story: Story | None) -> _Told | None:
+    """The first bad one of the calls that are known, explained; None where none is bad now."""
+    if story is None:
+        return None
+    ran = first_of(story)
+    whole = story.whole and ran is not None
+    if ran is None:  # other random numbers, or values that are not known
+        if not story.ended:
+            return None
+        ran = (story.calls[-1][0], story.values, len(story.calls) - 1)
+    arrays, values, _ = ran
+    held = dict(zip(story.variables, values, strict=True))
+    found = nan_trace.sweep(story.function, arrays, held)
+    if found.data["state"] != "found" or found.data.get("source") == "variable":
+        return None
+    fed = (story.function.inputs, list(arrays))
+    return _Told(story.function, fed[1], held, found, whole, fed)
+
+
+def _notes(
+    function: Any, data: Data, random: str, together: bool, earlier: bool = False
+) -> list[str]:
+    """What may make this run differ from the one that was seen; `earlier`: on its own variables."""
     notes = []
-    if random == "new":
+    if random == "new" or (random and earlier):
         notes.append("random numbers of that call are not known any more; this may differ from it")
     elif random:
         notes.append("random nodes drew again what they drew last")
@@ -250,6 +332,6 @@ def _notes(function: Any, data: Data, random: str, together: bool) -> list[str]:
             "the call has stored new values since, and those before it are gone: give the "
             "variables finite values, call it once more and trace again"
         )
-    elif function.updates and data["state"] == "found":
+    elif function.updates and data["state"] == "found" and not earlier:
         notes.append("variables are as the call has left them")
     return notes

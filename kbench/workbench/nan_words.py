@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.engine import describe
 
 if TYPE_CHECKING:
-    from kbench.workbench.nan_trace import Bad
+    from kbench.workbench.nan_values import Bad
 
 Data = dict[str, Any]
 _GROWING = frozenset(
@@ -74,10 +74,54 @@ def verdict(data: Data) -> str:
         return f"{name}: no NaN and no infinity in {count} operations"
     if state != "found":
         return f"{name}: {data.get('error', 'not traced')}"
+    turn = data.get("turn")
+    if turn is not None:
+        return f"NaN made by {maker(turn)}{at(turn)}: {turned(data, turn)}"
     if data.get("source"):
         kind = {"placeholder": "what was fed to"}.get(data["source"], data["source"])
         return f"{kind} {data['name_of']} holds {what(data)} already"
     return f"{what(data)} made by {maker(data)}{at(data)}"
+
+
+_SIGNS = {"multiply": "*", "divide": "/", "add": "+", "subtract": "-"}
+
+
+def turned(data: Data, turn: Data) -> str:
+    """How infinities became NaN: `log(0) * 0`, or `Inf - Inf, the Inf from exp(100)`.
+
+    `data` is what made the infinities, `turn` what read them.
+    """
+    values = [str(one.get("value", "")) for one in turn["operands"]]
+    inner, sign = formula(data), _SIGNS.get(turn["op"], "")
+    held = values[turn["of"]] if turn.get("of") is not None and turn["of"] < len(values) else ""
+    source = f", the {held or 'infinity'} from {inner}{at(data)}" if inner else ""
+    if not sign or len(values) != 2 or not all(values):
+        of = "products of 0 and infinities" if turn["op"] in _PRODUCTS else "Inf - Inf"
+        return f"{of} among what it adds up{source}"
+    if turn["direct"] and inner and held:
+        values[turn["of"]] = f"({inner})" if " " in inner else inner
+        if sign == "*" and turn["of"] == 1:
+            values.reverse()
+        return f" {sign} ".join(values)
+    return f" {sign} ".join(values) + source
+
+
+_PRODUCTS = frozenset("dot matmul batch_dot conv convolve".split())
+
+
+def formula(row: Data) -> str:
+    """What an operation made of which values: `log(0)`, `1 / 0`; '' where these are not known.
+
+    >>> formula({"op": "divide", "operands": [{"value": "1"}, {"value": "0"}]})
+    '1 / 0'
+    """
+    values = [str(one.get("value", "")) for one in row.get("operands") or ()]
+    if not values or not all(values) or row.get("source"):
+        return ""
+    sign = _SIGNS.get(row["op"])
+    if sign and len(values) == 2:
+        return f" {sign} ".join(values)
+    return f"{row['op']}({', '.join(values)})"
 
 
 def maker(row: Data) -> str:
@@ -107,6 +151,11 @@ def lines(data: Data) -> list[str]:
 
 def _origin(data: Data) -> list[str]:
     said = []
+    turn = data.get("turn") or {}
+    if turn.get("line") and turn["line"] != data.get("line"):
+        said.append(f"  {turn['line']}")
+    if turn:
+        said += ["", f"the infinities made by {maker(data)}{at(data)}"]
     if data.get("line"):
         said.append(f"  {data['line']}")
     if data.get("why"):

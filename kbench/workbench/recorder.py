@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.workbench import protocol
+from kbench.workbench.first_bad import FirstBad
 
 KEPT = 16
 FED_BYTES = 256 << 20  # values of one call that are kept at hand; those of larger ones are not
@@ -56,6 +57,7 @@ class Recorder:
         self._fed: OrderedDict[tuple[int, ...], list[tuple[Any, Any]]] = OrderedDict()
         self._stops: list[Callable[[], None]] = []
         self._overhears = False
+        self.first_bad = FirstBad()
 
     @property
     def on(self) -> bool:
@@ -67,14 +69,18 @@ class Recorder:
 
         if not self._stops:
             self._new_kernels()
-            self._stops = [trace.ran.subscribe(self._on_run), trace.fed.subscribe(self._on_fed)]
+            self._stops = [
+                trace.ran.subscribe(self._on_run),
+                trace.fed.subscribe(self._on_fed),
+                self.first_bad.listen(),
+            ]
 
     def keep_feeds(self) -> None:
         """Begin to keep what is fed, and no more: this costs nothing."""
         from kbench.engine import trace
 
         if not self._stops:
-            self._stops = [trace.fed.subscribe(self._on_fed)]
+            self._stops = [trace.fed.subscribe(self._on_fed), self.first_bad.listen()]
 
     def stop(self) -> None:
         """Stop listening; what was recorded stays."""
@@ -96,6 +102,7 @@ class Recorder:
         with other._lock:
             number, history, runs = other._number, list(other._history), dict(other._runs)
             fed = dict(other._fed)
+        self.first_bad = other.first_bad
         with self._lock:
             self._number = number
             self._history = deque(history, maxlen=KEPT)

@@ -70,6 +70,16 @@ def run(shell: Any, code: str) -> str:
             "x = K.placeholder((2,)); f = K.function([x], [K.log(x)]); f([[0.0, 1.0]])\n%nan f",
             ["an infinity made by log at In [", "log of 0 is -Inf", "first at [0]: -Inf"],
         ),
+        (
+            "x = K.placeholder((None, 2)); t = K.placeholder((None, 1)); b = K.variable([0.0])\n"
+            "p = K.sigmoid(K.dot(x, K.ones((2, 1))) + b)\n"
+            "loss = -K.mean(t * K.log(p) + (1 - t) * K.log(1 - p))\n"
+            "step = K.function([x, t], [loss], [(b, b - K.gradients(loss, [b])[0])])\n"
+            "for bias in (0.0, 100.0, None):\n"
+            "    if bias is not None: b.set_value([bias])\n"
+            "    step([np.ones((4, 2)), np.ones((4, 1))])\n%nan loss",
+            ["NaN made by multiply in * at In [", "line 3: log(0) * 0", "the first call of step"],
+        ),
         ("%nan K.log(K.constant(-1.0))", ["NaN made by log", "log of a negative number is NaN"]),
         ("%nan K.exp(K.constant(1.0))", ["no NaN and no infinity"]),
         ("%nan 3", ["a tensor, a K.function or a Keras model is needed"]),
