@@ -294,9 +294,15 @@ def _categorical(
     return -(target * np.log(np.clip(share, EPSILON, 1 - EPSILON))).sum(axis)
 
 
-def _sparse(target: np.ndarray, output: np.ndarray, from_logits: bool = False) -> np.ndarray:
+def _sparse(
+    target: np.ndarray,
+    output: np.ndarray,
+    from_logits: bool = False,
+    ignore_class: int | None = None,
+) -> np.ndarray:
     share = _softmax(output) if from_logits else output / output.sum(-1, keepdims=True)
-    return -np.log(np.take_along_axis(share, target[..., None], -1)[..., 0])
+    losses = -np.log(np.take_along_axis(share, target[..., None], -1)[..., 0])
+    return losses if ignore_class is None else np.where(target == ignore_class, 0.0, losses)
 
 
 def _binary(target: np.ndarray, output: np.ndarray, from_logits: bool = False) -> np.ndarray:
@@ -338,7 +344,7 @@ LOSS = [
         "sparse_categorical_crossentropy",
         [((4,), (4, 3)), ((2, 5), (2, 5, 3))],
         _sparse,
-        options=LOGITS,
+        options=product(from_logits=[False, True], ignore_class=[None, 1, 255]),
         domain=[(0, 2), (0.1, 0.9)],
         fixed={0: "int32"},
         scale=10,

@@ -178,6 +178,83 @@ def test_any_tensor_can_be_given_instead_of_computed() -> None:
     assert value(v) == 2.0
 
 
+def _with_targets() -> tuple[Any, list[Any]]:
+    """A model's inputs, targets and weights, and what is made of the inputs alone."""
+    K.clear_session()
+    x, y = K.placeholder((None, 3), name="x"), K.placeholder((None, 1), name="y")
+    w, phase = K.placeholder((None,), name="w"), K.learning_phase()
+    hidden = K.in_train_phase(K.zeros_like(x), x * 2.0)
+    return [x, y, w, phase], [hidden, K.sum(hidden + y)]
+
+
+X = np.arange(6.0, dtype="float32").reshape(2, 3)
+# the values of a call; by what the first of them is multiplied
+PARTLY: list[tuple[Any, float]] = [
+    ([X, None, None, None], 2.0),
+    ([X], 2.0),
+    ([X.tolist()], 2.0),
+    ((X, None), 2.0),
+    ([X, np.ones((2, 1)), None, 1], 0.0),
+    ([X, None, None, 0], 2.0),
+    (([X], [], []), 2.0),
+    (([X], [np.ones((2, 1))], [np.ones(2)]), 2.0),
+    (([X], [None], [None], []), 2.0),
+]
+
+
+@pytest.mark.parametrize(("values", "times"), PARTLY, ids=range(len(PARTLY)))
+def test_inputs_that_nothing_needs_need_no_value(values: Any, times: float) -> None:
+    inputs, outputs = _with_targets()
+    total = K.variable(0.0)
+    compiled = K.function(inputs, outputs[:1], [K.update_add(total, K.sum(outputs[0]))])
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(values)[0], X * times)
+    assert value(total) == 3 * times * X.sum()
+    assert len(compiled._parts) <= 1
+    with K.record() as runs:
+        compiled(values)
+    assert len(runs) == 1 and compiled.records is runs[0]
+
+
+def test_what_is_needed_and_missing_is_named() -> None:
+    inputs, outputs = _with_targets()
+    compiled = K.function(inputs, outputs, name="step")
+    for values, count in (([X], 1), ([None], 0), ([X, None, np.ones(2)], 2), ([], 0)):
+        with pytest.raises(K.FeedError) as caught:
+            compiled(values)
+        assert (
+            f"step: takes 4 values (x, y, w, keras_learning_phase), got {count}; placeholder"
+            in (str(caught.value))
+        )
+        assert ("'y' float32[?, 1]" if count else "'x' float32[?, 3]") in str(caught.value)
+    with pytest.raises(K.FeedError, match=r"got 5$|got 5\n"):
+        compiled([X, None, None, 0, 1])
+    total = K.variable(0.0)
+    with K.control_dependencies([K.update_add(total, K.sum(inputs[1]))]):
+        late = K.identity(inputs[0])
+    with pytest.raises(K.FeedError, match="placeholder 'y'"):
+        K.function(inputs, [late])([X])
+    assert value(total) == 0.0
+
+
+def test_a_tensor_that_is_given_no_value_is_computed() -> None:
+    x = K.placeholder((2,))
+    hidden = K.exp(x)
+    compiled = K.function([hidden, x], [hidden * 2])
+    assert compiled([None, [0.0, 0.0]])[0].tolist() == [2.0, 2.0]
+    assert compiled([[3.0, 4.0]])[0].tolist() == [6.0, 8.0]
+    v = K.variable(2.0)
+    assert K.function([v], [v * v])([])[0] == 4.0
+
+
+def test_lists_of_arrays_are_values_where_they_fit() -> None:
+    x, y = K.placeholder((None, 2)), K.placeholder((None, 2))
+    rows = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
+    compiled = K.function([x, y], [x, y])
+    for values in ((rows, rows), [rows, rows]):
+        assert [one.tolist() for one in compiled(values)] == [[[1.0, 2.0], [3.0, 4.0]]] * 2
+
+
 def test_outputs_may_repeat_or_be_absent() -> None:
     x = K.placeholder(())
     y = x * 2

@@ -232,3 +232,27 @@ def test_gradients_of_float16_do_not_stall(
     (slope,) = K.gradients(SHARED[name](x) * 0.001, [x])
     wanted = LONG * float(np.float16(0.001))
     np.testing.assert_allclose(K.eval(slope).astype("float64"), [[wanted] * 3], 2e-3)
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("rows", [(5,), (None,), (5, 1), (None, None)])
+@pytest.mark.parametrize("jit", ["off", "wait"])
+def test_an_ignored_class_has_no_loss_and_no_gradient(
+    logits: bool, rows: Any, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number need not be that of a class, its row may hold what has no loss at all."""
+    monkeypatch.setenv("KBENCH_JIT", jit)
+    classes = np.array([0, 255, 2, 255, 1])
+    values = np.random.default_rng(3).uniform(0.1, 0.9, (5, 3)).astype("float32")
+    target, output = K.placeholder(rows), K.placeholder((None, 3))
+    loss = K.sparse_categorical_crossentropy(target, output, logits, ignore_class=255)
+    plain = K.sparse_categorical_crossentropy(target, output, logits)
+    both = K.function([target, output], [loss, *K.gradients(K.sum(loss), [output])])
+    kept = K.function([target, output], [plain, *K.gradients(K.sum(plain), [output])])
+    shaped = classes.reshape(5, 1) if len(rows) == 2 else classes
+    broken = values.copy()
+    broken[1], broken[3] = np.nan, [np.inf, -np.inf, 0.0]
+    wanted = kept([np.where(shaped == 255, 0, shaped), values])
+    for found, right in zip(both([shaped, broken]), wanted, strict=True):
+        np.testing.assert_allclose(found[[0, 2, 4]], right[[0, 2, 4]], rtol=1e-6)
+        assert not found[[1, 3]].any() and np.isfinite(found).all()

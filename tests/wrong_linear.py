@@ -139,6 +139,26 @@ LOSSES = [
         ArgumentError,
         ("class 3", "3 classes", "float32[2, 3]"),
     ),
+    Wrong(
+        "sparse_categorical_crossentropy",
+        lambda a=None: fed(
+            K.sparse_categorical_crossentropy(a := classes(), v(2, 3), ignore_class=-1),
+            (a, np.array([-1, 3])),
+        ),
+        ArgumentError,
+        ("class 3", "3 classes", "float32[2, 3]"),
+    ),
+    *[
+        Wrong(
+            "sparse_categorical_crossentropy",
+            lambda given=given: K.sparse_categorical_crossentropy(
+                v(2), v(2, 3), ignore_class=given
+            ),
+            ArgumentError,
+            ("ignore_class must", repr(given)),
+        )
+        for given in (1.5, "1", True, 2**70)
+    ],
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), x(None, 3), 2), ShapeError, ("float32[4, 5]",)),
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), v(3), 2), ShapeError, ("[3]",)),
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), v(4), 1.5), ArgumentError, ("1.5",)),

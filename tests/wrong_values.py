@@ -33,6 +33,12 @@ def helper(a: Any) -> Any:
     return a
 
 
+def doubled() -> Any:
+    """A function that needs its one input, float32[2]."""
+    a = x(2)
+    return K.function([a], [a * 2.0])
+
+
 FUNCTIONS = [
     Wrong(
         "+",
@@ -79,7 +85,8 @@ LISTS = [
 ]
 
 FED = [
-    Wrong("function", lambda: K.function([x(2)], [])([None]), FeedError, ("the value is None",)),
+    Wrong("function", lambda: doubled()([None]), FeedError, ("got 0", "float32[2]", "needs one")),
+    Wrong("function", lambda: doubled()([None, None]), FeedError, ("takes 1 value", "got 2")),
     Wrong(
         "function", lambda: K.function([x(2)], [])([[1, None]]), FeedError, ("value[1] is None",)
     ),

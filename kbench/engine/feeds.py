@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from kbench.engine.errors import FeedError, KbenchError
 from kbench.engine.refusal import difference, no_number
 from kbench.engine.spec import show
 from kbench.engine.tensor import Tensor
-from kbench.engine.variables import Variable
+from kbench.engine.variables import Placeholder, Variable
+from kbench.engine.walk import walk
 
 
 def fed_array(node: Tensor, value: Any) -> Any:
@@ -28,6 +30,33 @@ def fed_array(node: Tensor, value: Any) -> Any:
         ):
             raise _refused(node, f"but the value has shape {show(shape)}")
     return sparse.from_dense(array) if spec.sparse and not sparse.is_csr(array) else array
+
+
+def listed(nodes: Sequence[Tensor], given: Sequence[Any]) -> Sequence[Any]:
+    """The values of a call, one for each input.
+
+    A tuple of lists of arrays, as Keras' models make of their inputs, targets and weights, is read
+    as one list, unless each of its lists is one value, of as many axes as its input has.
+    """
+    if type(given) is not tuple or not all(isinstance(one, list) for one in given):
+        return given
+    flat = [one for part in given for one in part]
+    if not flat or not all(one is None or isinstance(one, np.ndarray) for one in flat):
+        return given
+    fits = len(given) == len(nodes) and all(
+        {getattr(one, "ndim", None) for one in part} == {node.ndim - 1}
+        for node, part in zip(nodes, given, strict=True)
+    )
+    return given if fits else flat
+
+
+def unfed(roots: Sequence[Tensor], given: Collection[int]) -> list[Tensor]:
+    """The placeholders that `roots` need, which have neither a value of their own nor are given."""
+    return [
+        one
+        for one in walk(roots, given)
+        if isinstance(one, Placeholder) and one.default is None and id(one) not in given
+    ]
 
 
 def made(node: Tensor) -> str:

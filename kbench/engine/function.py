@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.engine import beside, cancel, session, tensor, trace
 from kbench.engine.errors import ArgumentError, DtypeError, FeedError
-from kbench.engine.feeds import fed_array, made
+from kbench.engine.feeds import fed_array, listed, made, unfed
 from kbench.engine.operands import Constant, as_tensor, shared
 from kbench.engine.plan.bound import BoundPlan
 from kbench.engine.plan.direct import direct_value
@@ -59,6 +59,7 @@ class Function:
         self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
+        self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
         # Of two calls with updates each sees the variables as the other left them.
         stores = bool(self._stores) or self._before is not None
         self._lock = update_lock if stores else threading.RLock()
@@ -76,17 +77,58 @@ class Function:
             raise FeedError(
                 f"takes one list of values, got {type(inputs).__name__}", function=self.name
             )
-        if len(inputs) != len(self.inputs):
-            raise FeedError(
-                f"takes {len(self.inputs)} value{'' if len(self.inputs) == 1 else 's'} "
-                f"({', '.join(one.name.split(':')[0] for one in self.inputs)}), got {len(inputs)}",
-                function=self.name,
-            )
-        known = self._known(inputs)
-        if known is not None:
-            return self.run(list(inputs), known)
-        arrays = [fed_array(node, value) for node, value in zip(self.inputs, inputs, strict=True)]
+        if len(inputs) == len(self.inputs):
+            known = self._known(inputs)
+            if known is not None:
+                return self.run(list(inputs), known)
+        given = listed(self.inputs, inputs)
+        if len(given) > len(self.inputs):
+            raise self._counted(given)
+        if len(given) < len(self.inputs) or any(one is None for one in given):
+            return self._partly(given)
+        arrays = [fed_array(node, value) for node, value in zip(self.inputs, given, strict=True)]
         return self.run(arrays)
+
+    def _partly(self, values: Sequence[Any]) -> list[Any]:
+        """The call with values for some of the inputs; FeedError when one that has none is needed.
+
+        An input that is no placeholder is computed then.
+        """
+        pairs = [(node, one) for node, one in zip(self.inputs, values, strict=False)]
+        given = [(node, one) for node, one in pairs if one is not None]
+        key = tuple([id(node) for node, _ in given])
+        partly = self._parts.get(key)
+        if partly is None:
+            roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
+            needed = unfed([*roots, *self._waited_for()], key)
+            if needed:
+                raise self._counted([one for _, one in given], needed[0])
+            inputs = [node for node, _ in given]
+            partly = Function(inputs, self.outputs, self.updates, self.name)
+            self._parts[key] = partly
+        results = partly([one for _, one in given])
+        self.records = partly.records or self.records
+        return results
+
+    def _waited_for(self) -> list[Tensor]:
+        """What is computed before the call, by everything that it waits for."""
+        earlier = self._before
+        if earlier is None:
+            return []
+        stored = [one.inputs[1] for one in earlier._stores]
+        return [*earlier._waited_for(), *earlier.outputs, *stored]
+
+    def _counted(self, values: Sequence[Any], needed: Tensor | None = None) -> FeedError:
+        """The error of a call with too many values, or with none for an input that is needed."""
+        count = len(self.inputs)
+        reason = (
+            f"takes {count} value{'' if count == 1 else 's'} "
+            f"({', '.join(one.name.split(':')[0] for one in self.inputs)}), got {len(values)}"
+        )
+        if needed is not None:
+            name = needed.name.split(":")[0]
+            reason += f"; {needed.kind} {name!r} {needed.spec}{made(needed)}, needs one"
+        return FeedError(reason, function=self.name)
 
     def _known(self, inputs: Sequence[Any]) -> BoundPlan | None:
         """The bound plan for arrays of the inputs' dtypes whose shapes were checked before."""
@@ -249,10 +291,11 @@ def function(
             state before the call; then all are stored, or none when anything fails.
         name: the keyword `name` is kept as the function's name.
     Returns:
-        Function: call it with one list of values, get a list of NumPy arrays.
+        Function: call it with one list of values, get a list of NumPy arrays. Inputs that nothing
+            needs may be given None, and those at the end be left out.
     Raises:
         ArgumentError: not tensors, or an unknown keyword. FeedError: at the call, a value that is
-        missing or does not fit.
+        missing and needed, or does not fit.
     Source: Keras 2.3 `backend.function`.
 
     >>> x = K.placeholder((None,))

@@ -17,6 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
 from typing import Any
 
+from kbench.engine.environment import env
 from kbench.engine.errors import see_through
 
 NAMES = ("kbench", "kbench.backend")  # as KERAS_BACKEND may call us
@@ -148,11 +149,36 @@ class _Loader(Loader):
             restore = _call(BEFORE[self._name], module)
         try:
             self._own.exec_module(module)
+        except Exception as error:
+            if self._name == "keras.backend":
+                _say_ours(error, module)
+            raise
         finally:
             if restore is not None:
                 restore()
         if keras_runs_on_kbench():
             _call(AFTER[self._name], module)
+
+
+def _say_ours(error: Exception, package: ModuleType) -> None:
+    """Add to an error of Keras 2's own choice of a backend that kbench, which is there, is one.
+
+    Nothing is added where somebody has chosen, or for Keras 3, which has no `load_backend.py`.
+    """
+    folders = getattr(package, "__path__", ())
+    chooses = any(os.path.exists(os.path.join(one, "load_backend.py")) for one in folders)
+    if env("KERAS_BACKEND") is not None or not chooses or keras_runs_on_kbench():
+        return
+    said = (
+        "; kbench is imported and is a backend of Keras too: set KERAS_BACKEND=kbench in the "
+        "environment, or os.environ['KERAS_BACKEND'] = 'kbench' before the first `import keras`"
+    )
+    if isinstance(error, ImportError):
+        error.msg = f"{error.msg}{said}"
+    elif error.args and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]}{said}", *error.args[1:])
+    else:
+        error.add_note(said.removeprefix("; "))
 
 
 def _call(where: tuple[str, str], module: ModuleType) -> Any:

@@ -38,6 +38,47 @@ def fresh(code: str, home: Path, backend: str | None = "kbench", path: str = "")
     return done.stdout
 
 
+ASKED = """
+    import kbench
+    try:
+        import keras
+    except {error} as error:
+        print(error)
+"""
+OURS = "set KERAS_BACKEND=kbench in the environment"
+
+
+@pytest.mark.slow
+def test_keras_without_its_backend_is_told_of_kbench(tmp_path):
+    """Keras takes TensorFlow where nobody says anything, which is not there or too new for it."""
+    told = fresh(ASKED.format(error="ModuleNotFoundError"), tmp_path, backend=None)
+    assert "No module named 'tensorflow'; kbench is imported" in told and OURS in told
+    told = fresh(
+        ASKED.format(error="ImportError").replace(
+            "import kbench", "import kbench, os; os.environ['KERAS_BACKEND'] = 'tensorflow'"
+        ),
+        tmp_path,
+        backend=None,
+    )
+    assert "No module named 'tensorflow'" in told and OURS not in told
+    broken = tmp_path / "packages"
+    for name, text in {
+        "keras/__init__.py": "from . import backend",
+        "keras/backend/__init__.py": "from .load_backend import x",
+        "keras/backend/load_backend.py": "raise AttributeError('module has no attribute x')",
+        "three/keras/__init__.py": "from . import backend",
+        "three/keras/backend/__init__.py": "import tensorflow",
+    }.items():
+        (broken / name).parent.mkdir(parents=True, exist_ok=True)
+        (broken / name).write_text(text)
+    code = ASKED.format(error="AttributeError")
+    told = fresh(code, tmp_path, backend=None, path=str(broken))
+    assert told.startswith("module has no attribute x; kbench is imported") and OURS in told
+    code = ASKED.format(error="ImportError")
+    told = fresh(code, tmp_path, backend=None, path=str(broken / "three"))
+    assert told.strip() == "No module named 'tensorflow'"
+
+
 SMALL = """
     import collections, numpy as np
     model = keras.models.Sequential([keras.layers.Dense(1, input_shape=(2,))])

@@ -12,6 +12,8 @@ from keras.layers import Dense, Input, Lambda
 from keras.models import Model, Sequential
 from scipy.optimize import fmin_l_bfgs_b
 
+import kbench
+
 RNG = np.random.default_rng
 
 
@@ -342,3 +344,33 @@ def test_pictures_that_mislead():
     (worse,) = mislead([x, y])
     np.testing.assert_allclose(np.abs(worse - x), 0.1, rtol=1e-4)
     assert model.evaluate(worse, y, verbose=0) > model.evaluate(x, y, verbose=0)
+
+
+# ------------------------------------------------------------------ activations of every layer
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_activations_of_all_layers_in_one_call(compiled):
+    """As keract fetches them: all feeds of a compiled model, of which only the inputs are given."""
+    a, b = Input((4,)), Input((2,))
+    hidden = Dense(5, activation="tanh", name="hidden")(a)
+    model = Model(
+        [a, b], Dense(3, name="end")(layers.concatenate([layers.Dropout(0.5)(hidden), b]))
+    )
+    x = [numbers(6, 4), numbers(6, 2, seed=2)]
+    outputs = [layer.output for layer in model.layers]
+    feeds = list(model.inputs)
+    if compiled:
+        model.compile("sgd", "mse")
+        feeds = model._feed_inputs + model._feed_targets + model._feed_sample_weights
+    fetch = K.function(feeds, outputs)
+    for values in (x, [*x, *([None] * (len(feeds) - 2))], (x, [], [])):
+        found = fetch(values)
+        kernel, bias = model.get_layer("hidden").get_weights()
+        np.testing.assert_allclose(found[2], np.tanh(x[0] @ kernel + bias), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[-1], model.predict(x), rtol=1e-5, atol=1e-6)
+    if compiled:
+        given = model._standardize_user_data(x, numbers(6, 3))
+        np.testing.assert_array_equal(fetch(given)[-1], found[-1])
+        with pytest.raises(kbench.FeedError, match="end_target.*needs one"):
+            K.function(feeds, [model.total_loss])(x)

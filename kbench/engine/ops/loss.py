@@ -9,10 +9,10 @@ import numpy as np
 from kbench.engine.config import epsilon, floatx
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.op import Op, apply, register
-from kbench.engine.operands import as_tensor, converted, tensors_of
+from kbench.engine.operands import as_tensor, constant_node, converted, tensors_of
 from kbench.engine.ops.activation import sigmoid, softmax, softplus
 from kbench.engine.ops.arithmetic import cast, clip, where
-from kbench.engine.ops.compare import greater, less, logical_and
+from kbench.engine.ops.compare import equal, greater, less, logical_and
 from kbench.engine.ops.elementary import abs as absolute
 from kbench.engine.ops.elementary import log, pow
 from kbench.engine.ops.layout import expand_dims, reshape_like
@@ -161,7 +161,11 @@ def categorical_crossentropy(
 
 
 def sparse_categorical_crossentropy(
-    target: Operand, output: Operand, from_logits: bool = False, axis: int = -1
+    target: Operand,
+    output: Operand,
+    from_logits: bool = False,
+    axis: int = -1,
+    ignore_class: int | None = None,
 ) -> Tensor:
     """Cross-entropy of the probabilities along `axis` with one right class for each row.
 
@@ -170,13 +174,16 @@ def sparse_categorical_crossentropy(
             with as many elements in another shape.
         output: probabilities, held within `epsilon()` of 0 and 1 and then divided by their sum;
             with `from_logits` any numbers, of which the softmax is taken.
+        ignore_class: a class number whose rows count nothing, such as -1 or 255 for what has no
+            label; it need not exist. None ignores no row.
     Returns:
-        Tensor of the shape of `output` without `axis`.
+        Tensor of the shape of `output` without `axis`; 0 for rows that are ignored.
     Raises:
         ShapeError: the number of classes given does not fit, or there is no such axis.
-        ArgumentError: at evaluation, a class that does not exist.
-    Gradient: to `output`.
-    Source: Keras 2.3 `backend.sparse_categorical_crossentropy`. Keras 1 had `output` first.
+        ArgumentError: `ignore_class` is no integer; at evaluation, a class that does not exist.
+    Gradient: to `output`; 0 to rows that are ignored, whatever they hold.
+    Source: Keras 2.3 `backend.sparse_categorical_crossentropy`; `ignore_class` from tf_keras.
+        Keras 1 had `output` first.
 
     >>> output = K.constant([[0.5, 0.5]])
     >>> K.eval(K.sparse_categorical_crossentropy(K.constant([1]), output)).round(3)
@@ -187,13 +194,35 @@ def sparse_categorical_crossentropy(
         guess = converted(guess, floatx())
     along = check_axis(axis, guess.ndim)
     logits = checked_flag(from_logits, "from_logits")
+    if ignore_class is None:
+        return _of_classes(classes, guess, logits, along)
+    if isinstance(ignore_class, bool) or not isinstance(ignore_class, (int, np.integer)):
+        raise ArgumentError(f"ignore_class must be an integer or None, got {ignore_class!r}")
+    if not -(1 << 63) <= ignore_class < 1 << 63:
+        raise ArgumentError(f"ignore_class must fit int64, got {ignore_class}")
+    classes = _one_each(classes, guess, along)
+    ignored = equal(classes, constant_node(np.array(ignore_class, np.int64)))
+    # A row that is ignored may hold NaN, which would pass through 0 times its gradient.
+    guess = where(expand_dims(ignored, along), 1.0, guess)
+    losses = _of_classes(where(ignored, 0, classes), guess, logits, along)
+    return where(ignored, 0.0, losses)
+
+
+def _of_classes(classes: Tensor, guess: Tensor, logits: bool, along: int) -> Tensor:
+    """The loss of each row, for the number of its class."""
     guess = guess if logits else _inside(guess)
     normal = logsumexp(guess, along) if logits else log(total(guess, along))
-    if classes.ndim != normal.ndim:
-        _check_count(classes, normal)
-        classes = reshape_like(classes, normal)
-    right = apply(PICK, guess, classes, axis=along)
+    right = apply(PICK, guess, _one_each(classes, normal), axis=along)
     return normal - (right if logits else log(right))
+
+
+def _one_each(classes: Tensor, guess: Tensor, along: int | None = None) -> Tensor:
+    """The class numbers in the shape of the rows, which are those of `guess` without `along`."""
+    rows = guess if along is None else total(guess, along)
+    if classes.ndim == rows.ndim:
+        return classes
+    _check_count(classes, rows)
+    return reshape_like(classes, rows)
 
 
 def _check_count(classes: Tensor, normal: Tensor) -> None:
