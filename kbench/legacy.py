@@ -18,7 +18,7 @@ import numpy as np
 
 from kbench.engine import config
 from kbench.engine.config import image_data_format
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.ops.compare import less, less_equal
 from kbench.engine.ops.conv import conv2d, conv2d_transpose
 from kbench.engine.ops.layout import permute_dimensions
@@ -218,7 +218,7 @@ def _translated(
             raise TypeError(f"{name}() got {both[0]!r} and {both[1]!r}, which are the same")
         arguments[new] = kept = _value(new, key, value)
         if kept is not value:
-            says.append(f"dim_ordering={value!r} is now data_format={kept!r}")
+            says.append(f"dim_ordering={shown(value)} is now data_format={kept!r}")
         elif key in keywords:
             says += [f"{key} is now {new}"] if key in old.names else []
         elif today[position : position + 1] != (new,):
@@ -241,7 +241,7 @@ def _value(new: str, key: str, value: Any) -> Any:
     if isinstance(value, str) and value in OLD_WORDS:
         return ORDERINGS.get(value) or image_data_format()
     if key == "dim_ordering":
-        raise ArgumentError(f"dim_ordering must be 'tf', 'th' or 'default', got {value!r}")
+        raise ArgumentError(f"dim_ordering must be 'tf', 'th' or 'default', got {shown(value)}")
     return value
 
 

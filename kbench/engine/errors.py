@@ -8,6 +8,7 @@ reason. The fields stay available for user interfaces; `str(error)` says all of 
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import sys
@@ -150,6 +151,20 @@ class _Owners(dict[str, int]):
 
 
 _whose = _Owners()
+
+
+_LONGEST = 200  # characters of a value that are shown
+
+
+def shown(value: Any) -> str:
+    """A value that a user gave, as an error writes it: not without end, and whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of too many digits, or an object's own code
+        if not isinstance(value, int):
+            return f"a value of type {type(value).__name__}"
+        return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def describe_value(value: Any) -> str | None:

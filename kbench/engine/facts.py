@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.operands import to_array
 from kbench.engine.spec import Shape, dtype_name
 from kbench.engine.tensor import Tensor
@@ -109,7 +109,8 @@ def is_sparse(tensor: Any) -> bool:
 
 def _shape_of(x: Any) -> tuple[int, ...]:
     """The shape of what is no tensor: an array, number, list or matrix of SciPy."""
-    return tuple(x.shape) if hasattr(x, "shape") else to_array(x).shape
+    shape = getattr(x, "shape", None)  # a class has one, too, which is no tuple
+    return tuple(shape) if isinstance(shape, tuple) else to_array(x).shape
 
 
 def int_shape(x: Any) -> Shape | None:
@@ -202,5 +203,5 @@ def count_params(x: Any) -> int:
     """
     shape = int_shape(x) or ()
     if None in shape:
-        raise TypeError(f"count_params: {x!r} has a size that is known only when fed")
+        raise TypeError(f"count_params: {shown(x)} has a size that is known only when fed")
     return int(np.prod([size or 0 for size in shape], dtype=np.int64)) if shape else 1

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import sparse
-from kbench.engine.errors import FeedError, KbenchError
-from kbench.engine.refusal import difference, no_number
+from kbench.engine.errors import FeedError, KbenchError, shown
+from kbench.engine.masks import masked_entries
+from kbench.engine.refusal import NO_MASK, difference, filled, no_number
 from kbench.engine.spec import show
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Placeholder, Variable
@@ -75,10 +76,12 @@ def _cast_feed(node: Tensor, value: Any) -> Any:
         value = value.peek()
     elif isinstance(value, Tensor):
         raise FeedError(
-            f"{node.name!r} needs a value, got the tensor {value!r}", function="function"
+            f"{node.name!r} needs a value, got the tensor {shown(value)}", function="function"
         )
     if sparse.is_matrix(value):
         return _sparse_feed(node, value)
+    if (masked := masked_entries(value)) is not None:
+        raise _refused(node, f"but value{masked}{NO_MASK}", filled(value, "value"))
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside, cancel, session, tensor, trace
-from kbench.engine.errors import ArgumentError, DtypeError, FeedError
+from kbench.engine.errors import ArgumentError, DtypeError, FeedError, shown
 from kbench.engine.feeds import fed_array, listed, made, unfed
 from kbench.engine.operands import Constant, as_tensor, shared
 from kbench.engine.plan.bound import BoundPlan
@@ -68,6 +68,13 @@ class Function:
         return (
             f"<function {self.name!r} {len(self.inputs)} inputs, {len(self.outputs)} outputs, "
             f"{len(self.updates)} updates>"
+        )
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """What pickle, copy.copy and copy.deepcopy ask."""
+        raise TypeError(
+            f"function {self.name!r} belongs to the graph of this process, and cannot be pickled "
+            "or copied; pickle the values of its variables, and make it anew where they are read"
         )
 
     # -------------------------------------------------------------- calling
@@ -258,7 +265,7 @@ def as_update(item: Any) -> Update:
     if isinstance(item, (list, tuple)) and len(item) == 2:
         return update(item[0], item[1])
     raise ArgumentError(
-        f"updates must be update ops or pairs (variable, new value), got {item!r}",
+        f"updates must be update ops or pairs (variable, new value), got {shown(item)}",
         function="function",
     )
 
@@ -305,7 +312,8 @@ def function(
     name = kwargs.pop("name", None) or "function"
     if kwargs:
         raise ArgumentError(f"unknown argument {next(iter(kwargs))!r}")
-    for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates or [])):
+    updates = [] if updates is None else updates
+    for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates)):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
                 f"function: {label} must be a list or tuple, got {told(value)}; "
@@ -313,11 +321,11 @@ def function(
             )
     for one in inputs:
         if not isinstance(one, Tensor):
-            raise ArgumentError(f"inputs must be tensors, got {one!r}")
+            raise ArgumentError(f"inputs must be tensors, got {shown(one)}")
     if len({id(one) for one in inputs}) != len(inputs):
         raise ArgumentError("inputs name the same tensor twice, which would be fed two values")
     results = [_output(one, place) for place, one in enumerate(outputs)]
-    return Function(inputs, results, [as_update(one) for one in updates or ()], name)
+    return Function(inputs, results, [as_update(one) for one in updates], name)
 
 
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
@@ -345,11 +353,12 @@ def feeds_of(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
         return {}
     if not isinstance(feed_dict, Mapping):
         raise FeedError(
-            f"feed_dict must map tensors to values, got {feed_dict!r}", function=function
+            f"feed_dict must map tensors to values, got {shown(feed_dict)}", function=function
         )
     for key in feed_dict:
         if not isinstance(key, Tensor):
-            raise FeedError(f"keys of feed_dict must be tensors, got {key!r}", function=function)
+            reason = f"keys of feed_dict must be tensors, got {shown(key)}"
+            raise FeedError(reason, function=function)
     return feed_dict
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from kbench.engine.errors import ArgumentError, GradientError
+from kbench.engine.errors import ArgumentError, GradientError, shown
 from kbench.engine.op import apply
 from kbench.engine.operands import converted
 from kbench.engine.ops.control import BRANCH
@@ -164,13 +164,14 @@ def _partial_total(node: Tensor, entries: list[Entry]) -> Partial:
 
 def _checked(loss: Any, variables: Any) -> list[Tensor]:
     if not isinstance(loss, Tensor):
-        raise ArgumentError(f"loss must be a tensor, got {loss!r}", function="gradients")
+        raise ArgumentError(f"loss must be a tensor, got {shown(loss)}", function="gradients")
     single = isinstance(variables, Tensor) or not isinstance(variables, Iterable)
     single = single or getattr(variables, "ndim", 1) == 0
     targets = [variables] if single else list(variables)
     for target in targets:
         if not isinstance(target, Tensor):
-            raise ArgumentError(f"variables must be tensors, got {target!r}", function="gradients")
+            reason = f"variables must be tensors, got {shown(target)}"
+            raise ArgumentError(reason, function="gradients")
     return targets
 
 

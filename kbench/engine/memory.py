@@ -25,10 +25,16 @@ def require(nbytes: int, what: str, function: str | None = None) -> None:
     free = available()
     if nbytes > free:
         raise OutOfMemory(
-            f"{what} needs {nbytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are available",
+            f"{what} needs {_gigabytes(nbytes)} GB, and {_gigabytes(free)} GB are available",
             function=function,
             operands=() if function else None,
         )
+
+
+def _gigabytes(nbytes: int) -> str:
+    if nbytes < 10**24:
+        return f"{nbytes / 1e9:,.1f}"
+    return f"some 1e{int(nbytes.bit_length() * math.log10(2)) - 9}"  # of more digits than is said
 
 
 def require_array(shape: Iterable[int], itemsize: int, what: str) -> None:

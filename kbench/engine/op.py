@@ -13,7 +13,9 @@ from typing import Any
 from kbench.engine import session
 from kbench.engine.errors import DtypeError
 from kbench.engine.spec import (
+    MOST_AXES,
     Spec,
+    check_rank,
 )
 from kbench.engine.tensor import Tensor
 
@@ -116,7 +118,10 @@ def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Ten
         for spec in specs:
             if spec.sparse:
                 _refuse_sparse(inputs)
-    return Tensor(op, inputs, attrs, op.infer(*specs, **attrs), name)
+    spec = op.infer(*specs, **attrs)
+    if len(spec.shape) > MOST_AXES:
+        check_rank(spec.shape)
+    return Tensor(op, inputs, attrs, spec, name)
 
 
 def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import config, session
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, role_of, user_call
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, role_of, shown, user_call
 from kbench.engine.kernels import scalars
 from kbench.engine.op import Op, no_infer, no_numpy, register
-from kbench.engine.refusal import numbers
+from kbench.engine.refusal import numbers, refuse_masks
 from kbench.engine.sparse import is_matrix
 from kbench.engine.spec import (
     FLOATS,
@@ -69,7 +69,11 @@ def to_array(value: Any) -> np.ndarray:
 
 
 def plain_array(value: Any) -> np.ndarray | None:
-    """Anything as an array of whatever dtype; None for rows of different lengths."""
+    """Anything as an array of whatever dtype; None for rows of different lengths.
+
+    ArgumentError when entries are masked.
+    """
+    refuse_masks(value)
     try:
         return np.asarray(value)
     except ValueError:
@@ -145,7 +149,7 @@ def _array(value: float, dtype: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             array = np.array(value, dtype)
     except OverflowError:  # an integer beyond all floats
-        raise ArgumentError(f"{value} does not fit into {dtype}") from None
+        raise ArgumentError(f"{shown(value)} does not fit into {dtype}") from None
     array.flags.writeable = False
     return array
 

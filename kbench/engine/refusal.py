@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import masks
 from kbench.engine.errors import (
     ArgumentError,
     DtypeError,
@@ -16,6 +17,7 @@ from kbench.engine.errors import (
     describe_value,
     meant_call,
     role_of,
+    shown,
 )
 
 _NEEDED = "a tensor, an array or numbers"
@@ -28,6 +30,8 @@ def told(value: Any) -> str:
     """What a value is, in words: "None", "the text 'a'", "the function K.mean", "a dict"."""
     if value is None:
         return "None"
+    if isinstance(value, int) and not isinstance(value, bool) and not _is_number(value):
+        return f"{shown(value)}, which no dtype holds"
     if (spec := describe_value(value)) is not None:
         return f"{getattr(value, 'kind', 'array')} {spec}"
     if isinstance(value, (str, bytes)):
@@ -86,8 +90,10 @@ def _culprit(value: Any) -> tuple[str, Any]:
 def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_number(one) for one in value[:_WIDEST])
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
     return getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf") or isinstance(
-        value, (bool, int, float)
+        value, float
     )
 
 
@@ -95,8 +101,10 @@ def numbers(value: Any) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has.
 
     Raises:
-        ArgumentError: lists that make no array. DtypeError: no numbers, or of another dtype.
+        ArgumentError: lists that make no array, or masked entries. DtypeError: no numbers, or of
+        another dtype.
     """
+    refuse_masks(value)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -111,6 +119,30 @@ def numbers(value: Any) -> np.ndarray:
             f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
         )
     return array
+
+
+def refuse_masks(value: Any, name: str = "") -> None:
+    """ArgumentError when an entry of what becomes an array is masked."""
+    found = masks.masked_entries(value)
+    if found is not None:
+        name = name or role_of(value) or "value"
+        raise ArgumentError(f"{name}{found}{NO_MASK}", suggestion=filled(value, name))
+
+
+def entries_of(value: Any, name: str) -> Any:
+    """The entries of an array in nested lists; anything else as it is. ArgumentError for masks."""
+    if not isinstance(value, np.ndarray):
+        return value
+    refuse_masks(value, name)
+    return value.tolist()
+
+
+NO_MASK = ", and a tensor has no mask: fill its entries, or leave them out"
+
+
+def filled(value: Any, name: str) -> str | None:
+    """What to write for a masked array."""
+    return f"{name}.filled(0)" if hasattr(value, "filled") and value.ndim else None
 
 
 def difference(value: Any) -> str:

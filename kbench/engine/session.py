@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kbench.engine import beside
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.spec import checked_flag, checked_function
 
 Numbered = tuple[str, int]
@@ -62,7 +62,7 @@ def name_scope(name: str) -> AbstractContextManager[str]:
     'block/x:0'
     """
     if not isinstance(name, str):
-        raise ArgumentError(f"name must be a string, got {name!r}")
+        raise ArgumentError(f"name must be a string, got {shown(name)}")
     return _named(name)
 
 
@@ -84,7 +84,7 @@ def unique_name(base: str) -> str:
 def numbered_name(base: str) -> Numbered:
     """A unique name as the base with its scope and a number; few are ever spelled out."""
     if not isinstance(base, str):
-        raise ArgumentError(f"name must be a string, got {base!r}")
+        raise ArgumentError(f"name must be a string, got {shown(base)}")
     full = _local.scope + base
     with _lock:
         number = _numbers.get(full, -1) + 1
@@ -132,7 +132,7 @@ def get_uid(prefix: str = "") -> int:
     (1, 2)
     """
     if not isinstance(prefix, str):
-        raise ArgumentError(f"prefix must be a string, got {prefix!r}")
+        raise ArgumentError(f"prefix must be a string, got {shown(prefix)}")
     beside.refuse("count a uid")
     with _lock:
         _uids[prefix] += 1

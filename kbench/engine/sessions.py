@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from kbench.engine import nested, session
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.function import Function, feeds_of
 from kbench.engine.tensor import Tensor
 
@@ -40,7 +40,7 @@ class Session:
         flat = nested.flatten(fetches)
         for one in flat:
             if not isinstance(one, Tensor):
-                raise ArgumentError(f"fetches must be tensors, got {one!r}", function="run")
+                raise ArgumentError(f"fetches must be tensors, got {shown(one)}", function="run")
         feeds = feeds_of(feed_dict, "run")
         key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
         compiled = self._functions.get(key)
@@ -97,7 +97,7 @@ def set_session(session: Session) -> None:
     >>> K.set_session(K.Session())
     """
     if not callable(getattr(session, "run", None)):
-        raise ArgumentError(f"needs a session, got {session!r}")
+        raise ArgumentError(f"needs a session, got {shown(session)}")
     _holder()[0] = session
 
 

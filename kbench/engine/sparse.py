@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.engine import cancel, memory
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.masks import masked_entries
 from kbench.engine.matrices import compressed_rows
 from kbench.engine.spec import INTEGERS, Shape, show
 
@@ -57,6 +58,8 @@ def as_csr(matrix: Any) -> Csr:
     DtypeError and ShapeError when it holds what a sparse tensor cannot.
     """
     sparse_shape(tuple(matrix.shape))
+    if (masked := masked_entries(getattr(matrix, "data", None))) is not None:
+        raise ArgumentError(f"its data{masked}, and a tensor has no mask")
     sparse_dtype(matrix.dtype.newbyteorder("=").name)
     try:
         return compressed_rows(matrix)

@@ -10,10 +10,12 @@ import builtins
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine import masks
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 
 Dim = int | None
 Shape = tuple[Dim, ...]
@@ -146,7 +148,7 @@ def dtype_name(dtype: object) -> str:
     except (TypeError, ValueError):
         name = str(candidate)
     if name not in DTYPES:
-        raise DtypeError(f"unknown dtype {dtype!r}; kbench has {', '.join(DTYPES)}")
+        raise DtypeError(f"unknown dtype {shown(dtype)}; kbench has {', '.join(DTYPES)}")
     return name
 
 
@@ -201,7 +203,40 @@ def broadcast(*shapes: Shape) -> Shape:
 
 def show(shape: Iterable[Dim]) -> str:
     """A shape as text, with ? for unknown sizes."""
-    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    return f"[{', '.join('?' if size is None else _size_text(size) for size in shape)}]"
+
+
+LARGEST = 2**63 - 1
+"""The largest size of an axis, and the largest index."""
+
+
+def _size_text(size: int) -> str:
+    return str(size) if size <= LARGEST else shown(size)  # a product of sizes has no bound
+
+
+MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+"""Axes that an array of NumPy can have."""
+
+
+def check_rank(shape: Sequence[Any]) -> None:
+    """ShapeError for more axes than an array can have."""
+    if len(shape) > MOST_AXES:
+        raise ShapeError(f"{len(shape)} axes are more than the {MOST_AXES} that an array can have")
+
+
+def integer(value: Any) -> int:
+    """The integer that an argument is, by Python's protocol.
+
+    Raises:
+        AttributeError, TypeError: it is none. ArgumentError: it is masked, or of hundreds of
+        digits, which are beyond every size and index.
+    """
+    number = int(value.__index__())
+    if isinstance(value, np.ndarray) and masks.masked_entries(value):
+        raise ArgumentError(f"{shown(value)} is masked, where an integer is needed")
+    if number.bit_length() > 1000:
+        raise ArgumentError(f"{shown(number)} is beyond every size and index")
+    return number
 
 
 def check_axis(axis: object, ndim: int) -> int:
@@ -209,12 +244,12 @@ def check_axis(axis: object, ndim: int) -> int:
     try:
         if isinstance(axis, (bool, np.bool_)):
             raise TypeError
-        index = int(axis.__index__())  # type: ignore[attr-defined]
+        index = integer(axis)
     except (AttributeError, TypeError):
-        raise ArgumentError(f"axis must be an integer, got {axis!r}") from None
+        raise ArgumentError(f"axis must be an integer, got {shown(axis)}") from None
     if not -ndim <= index < ndim:
         raise ShapeError(
-            f"axis {index} is out of range for rank {ndim}"
+            f"axis {shown(index)} is out of range for rank {ndim}"
             + (f" (allowed: {-ndim} to {ndim - 1})" if ndim else ", a scalar has no axes")
         )
     return index % ndim
@@ -230,7 +265,7 @@ def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     items = (axis,) if scalar else tuple(axis)  # type: ignore[arg-type]
     axes = sorted(check_axis(item, ndim) for item in items)
     if len(set(axes)) != len(axes):
-        raise ArgumentError(f"axis {axis!r} names the same axis twice")
+        raise ArgumentError(f"axis {shown(axis)} names the same axis twice")
     return tuple(axes)
 
 
@@ -238,13 +273,13 @@ def checked_flag(value: object, name: str) -> bool:
     """An argument that is a yes or a no: a bool, 0 or 1."""
     if isinstance(value, (bool, int, np.bool_, np.integer)) and value in (0, 1):
         return bool(value)
-    raise ArgumentError(f"{name} must be True or False, got {value!r}")
+    raise ArgumentError(f"{name} must be True or False, got {shown(value)}")
 
 
 def checked_function(value: object, name: str) -> None:
     """An argument that is called later."""
     if not callable(value):
-        raise ArgumentError(f"{name} must be a function, got {value!r}")
+        raise ArgumentError(f"{name} must be a function, got {shown(value)}")
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:

@@ -216,6 +216,13 @@ class Tensor:
             "same names, and K.eval(x) computes its value"
         )
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """What pickle, copy.copy and copy.deepcopy ask: nodes of a graph are told by identity."""
+        raise TypeError(
+            f"{self._told()} belongs to the graph of this process, and cannot be pickled or "
+            "copied; K.eval(x) gives its value, which can, and K.identity(x) another tensor"
+        )
+
     def __format__(self, form: str) -> str:
         if form:
             raise TypeError(self._no_number("float", "has no value to format before"))

@@ -150,6 +150,8 @@ def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
     array(1.5, dtype=float32)
     """
     target = needs_variable(x)
+    if isinstance(momentum, (list, tuple)):
+        momentum = as_tensor(momentum, like=target.spec.dtype)
     return update(
         target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)
     )

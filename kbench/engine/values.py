@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import sparse
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import (
     Variable,
@@ -102,5 +102,5 @@ def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
     pairs: list[Any] = list(tuples) if listed else [tuples]
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ArgumentError(f"needs pairs (variable, value), got {pair!r}")
+            raise ArgumentError(f"needs pairs (variable, value), got {shown(pair)}")
     store_all([(target, storable(needs_variable(target), value)) for target, value in pairs])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside, memory, sparse
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
     REGISTRY_FUNCTIONS,
@@ -22,7 +22,7 @@ from kbench.engine.operands import (
 )
 from kbench.engine.signal import Signal
 from kbench.engine.sparse import sparse_dtype, sparse_shape
-from kbench.engine.spec import Shape, Spec, checked_flag, show
+from kbench.engine.spec import MOST_AXES, Shape, Spec, check_rank, checked_flag, integer, show
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.walk import walk
 
@@ -292,21 +292,22 @@ def checked_shape(shape: Any, name: str = "shape") -> Shape:
         shape = (shape,)
     unfit = isinstance(shape, (Tensor, str)) or not isinstance(shape, Iterable)
     if unfit or getattr(shape, "ndim", 1) != 1:
-        raise ArgumentError(f"{name} must hold integers or None, got {shape!r}")
+        raise ArgumentError(f"{name} must hold integers or None, got {shown(shape)}")
     result: list[int | None] = []
     for size in shape:
         if size is None:
             result.append(None)
             continue
         if isinstance(size, (bool, np.bool_)) or not hasattr(size, "__index__"):
-            raise ArgumentError(f"{name} must hold integers or None, got {size!r}")
+            raise ArgumentError(f"{name} must hold integers or None, got {shown(size)}")
         try:
-            number = int(size.__index__())
+            number = integer(size)
         except TypeError:
-            raise ArgumentError(f"{name} must hold integers or None, got {size!r}") from None
+            raise ArgumentError(f"{name} must hold integers or None, got {shown(size)}") from None
         if number < 0:
-            raise ArgumentError(f"{name} must not be negative, got {number}")
+            raise ArgumentError(f"{name} must not be negative, got {shown(number)}")
         result.append(number)
+    check_rank(result)
     return tuple(result)
 
 
@@ -339,8 +340,8 @@ def placeholder(
     (None, 3)
     """
     counted = isinstance(ndim, (int, np.integer)) and not isinstance(ndim, bool)
-    if ndim is not None and (not counted or ndim < 0):
-        raise ArgumentError(f"ndim must be an integer of at least 0, got {ndim!r}")
+    if ndim is not None and (not counted or not 0 <= ndim <= MOST_AXES):
+        raise ArgumentError(f"ndim must be an integer from 0 to {MOST_AXES}, got {shown(ndim)}")
     if shape is None:
         sizes: Shape = (None,) * (1 if ndim is None else int(ndim))
     else:
@@ -356,7 +357,7 @@ def placeholder(
 def needs_variable(x: Any) -> Variable:
     if not isinstance(x, Variable):
         raise ArgumentError(
-            f"needs a variable, got {x!r}"
+            f"needs a variable, got {shown(x)}"
             if not isinstance(x, np.ndarray)
             else "needs a variable, got an array"
         )

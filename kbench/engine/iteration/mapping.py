@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.engine import nested
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.iteration.body import Body, Emit, Track, captures
 from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import Results, checked_tensor, trace
@@ -64,7 +64,7 @@ def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
     if len(wanted) == 1:
         wanted *= len(outputs)
     if len(wanted) != len(outputs):
-        raise ArgumentError(f"dtype is {dtype!r}, which does not have the form of fn's result")
+        raise ArgumentError(f"dtype is {shown(dtype)}, which does not have the form of fn's result")
     return [converted(one, dtype_name(name)) for one, name in zip(outputs, wanted, strict=True)]
 
 

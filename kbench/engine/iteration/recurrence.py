@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import nested
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.iteration.body import Body, Emit, Track, captures, symbol, without
 from kbench.engine.iteration.loop import loop
 from kbench.engine.iteration.trace import (
@@ -96,7 +96,7 @@ def _listed(tensors: Any) -> Sequence[Any]:
     if tensors is None:
         return ()
     if not isinstance(tensors, (list, tuple)):
-        raise ArgumentError(f"states and constants must be lists of tensors, got {tensors!r}")
+        raise ArgumentError(f"states and constants must be lists of tensors, got {shown(tensors)}")
     return tensors
 
 
@@ -166,13 +166,18 @@ class _Recurrence:
         inputs = nested.rebuild(self.structure, entries)
         returned = function(inputs, [*states, *self.constants])
         if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-            raise ArgumentError(f"the step must return (output, states), got {returned!r}")
+            raise ArgumentError(f"the step must return (output, states), got {shown(returned)}")
         output, after = returned
         output = checked_tensor(output, "the output of the step", self.like)
         if output.ndim == 0:
             raise ShapeError(f"the step returned an output {output.spec} without axis of samples")
         if not isinstance(after, (list, tuple)):
-            raise ArgumentError(f"the step must return a list of states, got {after!r}")
+            raise ArgumentError(f"the step must return a list of states, got {shown(after)}")
+        if len(after) != len(self.states):
+            raise ArgumentError(
+                f"the step returned {len(after)} states, but there are {len(self.states)} "
+                "initial states"
+            )
         return output, [checked_tensor(one, "a state", self.like) for one in after]
 
     def masked(self, output: Tensor, previous: Tensor, present: Tensor | None) -> Tensor:

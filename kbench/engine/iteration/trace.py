@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.iteration.body import symbol, without
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
@@ -82,7 +82,7 @@ def _is_widened(index: int, before: Tensor, after: Tensor) -> bool:
 def checked_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
     """A value that a user's function returned, as a tensor."""
     if value is None or callable(value) and not isinstance(value, Tensor):
-        raise ArgumentError(f"{what} must be a tensor, got {value!r}")
+        raise ArgumentError(f"{what} must be a tensor, got {shown(value)}")
     result = as_tensor(value, like=like)
     if result.spec.sparse:
         raise DtypeError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside, config, session
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import Op, apply, controlled_by, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import cast, where
@@ -162,7 +162,7 @@ def _checked_phase(value: Any) -> Any:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-        raise ArgumentError(f"the learning phase must be 0 or 1, got {value!r}")
+        raise ArgumentError(f"the learning phase must be 0 or 1, got {shown(value)}")
     return value
 
 
@@ -282,7 +282,7 @@ def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManag
     items = control_inputs if isinstance(control_inputs, (list, tuple)) else [control_inputs]
     for one in items:
         if one is not None and not isinstance(one, Tensor):
-            raise ArgumentError(f"needs update ops or tensors, got {one!r}")
+            raise ArgumentError(f"needs update ops or tensors, got {shown(one)}")
     return _waiting_for(tuple(one for one in items if one is not None))
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor, converted, tensors_of
 from kbench.engine.ops.convolve import CONVOLVE, check_channels
 from kbench.engine.ops.shaping import shape, shape_operand
 from kbench.engine.ops.windows import (
+    LIMIT,
     check_rank,
     checked_ints,
     checked_padding,
@@ -20,6 +21,7 @@ from kbench.engine.ops.windows import (
     layout_of,
     to_channels_last,
 )
+from kbench.engine.refusal import entries_of
 from kbench.engine.spec import Spec, is_float, promote
 from kbench.engine.tensor import Operand, Tensor
 
@@ -57,8 +59,8 @@ def window_attrs(strides: Any, padding: str, dilation_rate: Any, rank: int) -> d
     spacing = checked_ints(dilation_rate, rank, "dilation_rate")
     if max(steps) > 1 and max(spacing) > 1:
         raise ArgumentError(
-            f"strides {strides!r} and dilation_rate {dilation_rate!r} are both above 1, of which "
-            "only one may be"
+            f"strides {shown(strides)} and dilation_rate {shown(dilation_rate)} are both above 1, "
+            "of which only one may be"
         )
     return {"strides": steps, "padding": padding, "dilation": spacing}
 
@@ -200,12 +202,11 @@ def _wanted_shape(output_shape: Any, x: Tensor, layout: str) -> Tensor:
         if isinstance(sizes, Tensor):
             return _reordered(sizes, x, layout)
         output_shape = sizes
-    if isinstance(output_shape, np.ndarray):
-        output_shape = output_shape.tolist()
+    output_shape = entries_of(output_shape, "output_shape")
     if not isinstance(output_shape, (list, tuple)) or len(output_shape) != x.ndim:
         raise ArgumentError(
             f"output_shape must hold {x.ndim} sizes, batch and channels included, "
-            f"got {output_shape!r}"
+            f"got {shown(output_shape)}"
         )
     items = list(output_shape)
     if items[0] is None or (not isinstance(items[0], Tensor) and items[0] == -1):
@@ -213,7 +214,11 @@ def _wanted_shape(output_shape: Any, x: Tensor, layout: str) -> Tensor:
     if layout == "channels_first":
         items = [items[0], *items[2:], items[1]]
     sizes = shape_operand(items, name="output_shape")
-    return sizes if isinstance(sizes, Tensor) else as_tensor(np.array(sizes, np.int32))
+    if isinstance(sizes, Tensor):
+        return sizes
+    if max(sizes) >= LIMIT:
+        raise ArgumentError(f"output_shape must hold sizes below 2**31, got {shown(output_shape)}")
+    return as_tensor(np.array(sizes, np.int32))
 
 
 def _reordered(sizes: Tensor, x: Tensor, layout: str) -> Tensor:

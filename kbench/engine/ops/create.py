@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.engine import config, memory
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError, DtypeError
+from kbench.engine.errors import ArgumentError, DtypeError, shown
 from kbench.engine.kernels import onehot
 from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.operands import (
@@ -26,7 +26,7 @@ from kbench.engine.ops.compare import equal
 from kbench.engine.ops.layout import expand_dims
 from kbench.engine.ops.scan import cumsum
 from kbench.engine.ops.shaping import shape_operand, stopped
-from kbench.engine.spec import INTEGERS, Spec, known_size
+from kbench.engine.spec import INTEGERS, LARGEST, Spec, integer, known_size
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
 from kbench.engine.walk import walk
@@ -203,7 +203,7 @@ def eye(size: int | Sequence[int], dtype: str | None = None, name: str | None = 
     """
     sizes = shape_operand(size, name="size")
     if isinstance(sizes, Tensor) or len(sizes) not in (1, 2):
-        raise ArgumentError(f"size must be one or two known integers, got {size!r}")
+        raise ArgumentError(f"size must be one or two known integers, got {shown(size)}")
     rows, columns = sizes[0], sizes[-1]
     memory.require_array((rows, columns), 8, f"a variable [{rows}, {columns}]")
     return Variable(np.eye(rows, columns, dtype=dtype_or_floatx(dtype)), name)
@@ -236,13 +236,20 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     first, last = _number(start, "start"), _number(stop, "stop")
     whole = all(isinstance(one, int) for one in (first, last, by))
     natural = "int32" if whole else config.floatx()
-    count = max(0, math.ceil((last - first) / by))
-    memory.require_array((count,), 16, f"{count} numbers")
+    span = (last - first) / by
+    if not math.isfinite(span):
+        raise ArgumentError(f"from {first} to {last} in steps of {by} are more than an array holds")
+    count = max(0, math.ceil(span))
+    memory.require_array((count,), 16, f"{shown(count)} numbers")
     wanted = "int32" if dtype is None else dtype_or_floatx(dtype)
     result = natural if wanted == "int32" else wanted
     if whole and count and result in INTEGERS:
         _need_room((first, first + (count - 1) * by), result)
-    values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
+    if whole and max(abs(first), abs(by)) > LARGEST:  # few are in reach then
+        exact = result if result in INTEGERS else "float64"
+        values = np.array([first + place * by for place in range(count)], exact)
+    else:
+        values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
     return constant_node(values.astype(result))
 
 
@@ -288,19 +295,21 @@ def _need_room(ends: Sequence[int | float], dtype: str) -> None:
 
 def _number(value: Any, name: str) -> int | float:
     if _is_computed(value):
-        raise ArgumentError(f"{name} must be a known number, got {value!r}")
+        raise ArgumentError(f"{name} must be a known number, got {shown(value)}")
     if isinstance(value, Tensor):
         value = value.eval()
     array = plain_array(value)
     if array is None or array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
-        raise ArgumentError(f"{name} must be a finite number, got {value!r}")
+        raise ArgumentError(f"{name} must be a finite number, got {shown(value)}")
     return array.item()
 
 
 def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: str) -> np.ndarray:
     if out is None:
         out = np.empty((*indices.shape, num_classes), dtype)
-    flat = out.reshape(-1, num_classes) if num_classes else out
+    if not num_classes:
+        return out
+    flat = out.reshape(-1, num_classes)
     flat.fill(0)
     classes = indices.ravel().astype(np.int64)
     rows = np.flatnonzero((classes >= 0) & (classes < num_classes))
@@ -354,5 +363,6 @@ def one_hot(indices: Operand, num_classes: int | Tensor) -> Tensor:
         or not isinstance(num_classes, (int, np.integer))
         or num_classes < 0
     ):
-        raise ArgumentError(f"num_classes must be an integer of at least 0, got {num_classes!r}")
-    return apply(ONE_HOT, tensor, num_classes=int(num_classes), dtype=config.floatx())
+        given = shown(num_classes)
+        raise ArgumentError(f"num_classes must be an integer of at least 0, got {given}")
+    return apply(ONE_HOT, tensor, num_classes=integer(num_classes), dtype=config.floatx())

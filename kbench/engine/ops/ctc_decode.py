@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.ctc import (
@@ -21,7 +21,7 @@ from kbench.engine.ops.ctc import (
 )
 from kbench.engine.ops.ctc_beam import search
 from kbench.engine.ops.several import results
-from kbench.engine.spec import Spec, Specs, checked_flag, several
+from kbench.engine.spec import Spec, Specs, checked_flag, integer, several
 from kbench.engine.tensor import Operand, Tensor
 
 # ------------------------------------------------------------------ rules
@@ -115,9 +115,9 @@ BEAM = register(Op("ctc_beam", "several", _decoded_infer, _beam_numpy, _no_gradi
 
 def _count(name: str, value: Any) -> int:
     try:
-        count = int(value.__index__())
+        count = integer(value)
     except (AttributeError, TypeError):
-        raise ArgumentError(f"{name} must be an integer, got {value!r}") from None
+        raise ArgumentError(f"{name} must be an integer, got {shown(value)}") from None
     if count < 1:
         raise ArgumentError(f"{name} must be at least 1, got {count}")
     return count

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.config import floatx
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops.arithmetic import where
@@ -97,7 +97,7 @@ def dropout(x: Operand, level: float, noise_shape: Any = None, seed: int | None 
     """
     share = finite_number(level, "level")
     if isinstance(share, Tensor) or not 0 <= share < 1:
-        raise ArgumentError(f"level must be a number from 0 to below 1, got {level!r}")
+        raise ArgumentError(f"level must be a number from 0 to below 1, got {shown(level)}")
     tensor = as_tensor(x)
     if not is_float(tensor.spec.dtype):
         tensor = converted(tensor, floatx())

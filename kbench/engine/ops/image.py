@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.engine import cancel, config
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.kernels import pooling, resizing
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor, converted
@@ -258,9 +258,9 @@ COLLECT = structured(
 def _factor(value: Any, name: str) -> int:
     number = whole_number(value)
     if number is None:
-        raise ArgumentError(f"{name} must be an integer, got {value!r}")
+        raise ArgumentError(f"{name} must be an integer, got {shown(value)}")
     if number < 1:
-        raise ArgumentError(f"{name} must be at least 1, got {value!r}")
+        raise ArgumentError(f"{name} must be at least 1, got {shown(value)}")
     return number
 
 
@@ -308,7 +308,8 @@ def resize_images(
     tensor, first = _checked(x, 2, data_format)
     factors = (_factor(height_factor, "height_factor"), _factor(width_factor, "width_factor"))
     if not isinstance(interpolation, str) or interpolation not in ("nearest", "bilinear"):
-        raise ArgumentError(f"interpolation must be 'nearest' or 'bilinear', got {interpolation!r}")
+        given = shown(interpolation)
+        raise ArgumentError(f"interpolation must be 'nearest' or 'bilinear', got {given}")
     if interpolation == "nearest":
         return _repeated(tensor, first, factors)
     if not is_float(tensor.spec.dtype):

@@ -12,13 +12,13 @@ import numpy as np
 
 from kbench.engine import cancel, config
 from kbench.engine.declare import structured, view
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.kernels import moving, rowadd, rowcopy
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.moved import moved
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import INTEGERS, Spec, known_size
+from kbench.engine.spec import INTEGERS, Spec, integer, known_size
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
@@ -71,13 +71,13 @@ def _bound(value: Any, extra: list[Tensor]) -> Any:
         return ("input", len(extra) - 1)
     if isinstance(value, (bool, np.bool_, list, np.ndarray, float)):
         raise ArgumentError(
-            f"an index is made of integers, slices, None and ..., got {value!r}; "
+            f"an index is made of integers, slices, None and ..., got {shown(value)}; "
             "K.gather picks rows by a list of indices"
         )
     try:
-        return int(value.__index__())
+        return integer(value)
     except (AttributeError, TypeError):
-        raise ArgumentError(f"no index: {value!r}") from None
+        raise ArgumentError(f"no index: {shown(value)}") from None
 
 
 def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[Any]:
@@ -100,7 +100,8 @@ def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
         size = x.shape[axis]
         if item[0] == "int":
             if item[1] is not None and size is not None and not -size <= item[1] < size:
-                raise ShapeError(f"index {item[1]} is out of range for axis {axis} of {x}")
+                wrong = shown(item[1])
+                raise ShapeError(f"index {wrong} is out of range for axis {axis} of {x}")
         elif item[0] == "block":
             shape.append(_block_size(x, axis, item[1], item[2]))
         else:

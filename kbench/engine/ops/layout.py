@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.declare import view
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import shape as shape_of
@@ -223,7 +223,7 @@ def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
     """
     tensor = as_tensor(x)
     if not isinstance(pattern, (list, tuple, np.ndarray)) or getattr(pattern, "ndim", 1) != 1:
-        raise ArgumentError(f"pattern must be a list of axes, got {pattern!r}")
+        raise ArgumentError(f"pattern must be a list of axes, got {shown(pattern)}")
     axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
     if sorted(axes) != list(range(tensor.ndim)):
         raise ShapeError(f"pattern {tuple(pattern)} does not name each axis of {tensor.spec} once")

@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.blas import SERIAL, matmul
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, tensors_of
 from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
@@ -288,10 +288,10 @@ def _pair(axes: Any, x: Tensor, y: Tensor) -> tuple[int, int]:
     if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
         axes = (axes, axes)
     if not isinstance(axes, (list, tuple)) or len(axes) != 2:
-        raise ArgumentError(f"axes must be None, an integer or two integers, got {axes!r}")
+        raise ArgumentError(f"axes must be None, an integer or two integers, got {shown(axes)}")
     first, second = check_axis(axes[0], x.ndim), check_axis(axes[1], y.ndim)
     if first == 0 or second == 0:
-        raise ArgumentError(f"axes {axes!r} name axis 0, which is the batch")
+        raise ArgumentError(f"axes {shown(axes)} name axis 0, which is the batch")
     return first, second
 
 

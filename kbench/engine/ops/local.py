@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine import cancel, config
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import Native, Op, apply, register
 from kbench.engine.ops.conv import factors
 from kbench.engine.ops.correlate import windows_of
@@ -251,7 +251,7 @@ def _checked_places(places: Any, counts: tuple[Dim, ...], rank: int) -> tuple[Di
     """`output_shape` beside what follows from `inputs`; they must agree."""
     listed = isinstance(places, (list, tuple, np.ndarray)) and getattr(places, "ndim", 1) == 1
     if not listed or len(places) != rank:
-        raise ArgumentError(f"output_shape must hold {rank} sizes, got {places!r}")
+        raise ArgumentError(f"output_shape must hold {rank} sizes, got {shown(places)}")
     given = tuple(
         None if one is None else checked_ints(one, 1, "output_shape")[0] for one in places
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.config import epsilon, floatx
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, constant_node, converted, tensors_of
 from kbench.engine.ops.activation import sigmoid, softmax, softplus
@@ -378,7 +378,7 @@ def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
             "[batch, classes] and [batch]"
         )
     if isinstance(k, bool) or not isinstance(k, (int, np.integer, Tensor)):
-        raise ArgumentError(f"k must be an integer, got {k!r}")
+        raise ArgumentError(f"k must be an integer, got {shown(k)}")
     chosen = apply(PICK, scores, classes, axis=1)
     ahead = total(cast(greater(scores, expand_dims(chosen, 1)), "int32"), 1)
     return logical_and(less(ahead, k), less(absolute(chosen), np.inf))

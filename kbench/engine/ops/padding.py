@@ -9,13 +9,14 @@ import numpy as np
 
 from kbench.engine import cancel
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.kernels import moving
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.indexing import GETITEM
 from kbench.engine.ops.moved import moved
 from kbench.engine.ops.windows import Pads, check_rank, layout_of, whole_number
+from kbench.engine.refusal import entries_of
 from kbench.engine.spec import Spec
 from kbench.engine.tensor import Operand, Tensor
 
@@ -62,9 +63,9 @@ def pad(x: Tensor, pads: Pads) -> Tensor:
 def _amount(value: Any, given: Any) -> int:
     number = whole_number(value)
     if number is None:
-        raise ArgumentError(f"padding must hold integers, got {given!r}")
+        raise ArgumentError(f"padding must hold integers, got {shown(given)}")
     if number < 0:
-        raise ArgumentError(f"padding must not be negative, got {given!r}")
+        raise ArgumentError(f"padding must not be negative, got {shown(given)}")
     return number
 
 
@@ -74,18 +75,19 @@ def _pair(value: Any, given: Any) -> tuple[int, int]:
         number = _amount(value, given)
         return number, number
     if len(value) != 2:
-        raise ArgumentError(f"padding needs (before, after) for each axis, got {given!r}")
+        raise ArgumentError(f"padding needs (before, after) for each axis, got {shown(given)}")
     return _amount(value[0], given), _amount(value[1], given)
 
 
 def _pairs(padding: Any, rank: int) -> Pads:
     """(before, after) of each spatial axis, from pairs, from one integer each, or from one."""
-    entries = padding.tolist() if isinstance(padding, np.ndarray) else padding
+    entries = entries_of(padding, "padding")
     if not isinstance(entries, (list, tuple)):
         return (_pair(entries, padding),) * rank
     if len(entries) != rank:
         raise ArgumentError(
-            f"padding needs {rank} entries, each (before, after) or an integer, got {padding!r}"
+            f"padding needs {rank} entries, each (before, after) or an integer, "
+            f"got {shown(padding)}"
         )
     return tuple(_pair(entry, padding) for entry in entries)
 
@@ -113,7 +115,7 @@ def temporal_padding(x: Operand, padding: Any = (1, 1)) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim != 3:
         raise ShapeError(f"x is {tensor.spec}, but rank 3 is needed: [batch, steps, features]")
-    given = padding.tolist() if isinstance(padding, np.ndarray) else padding
+    given = entries_of(padding, "padding")
     return pad(tensor, ((0, 0), _pair(given, padding), (0, 0)))
 
 

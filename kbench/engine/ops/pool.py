@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.engine import config
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.kernels import pooling
 from kbench.engine.op import Native, apply
 from kbench.engine.operands import as_tensor, converted
@@ -104,7 +104,7 @@ def _pool(
     tensor = as_tensor(x)
     check_rank(tensor.spec, rank, layout)
     if not isinstance(mode, str) or mode not in ("max", "avg"):
-        raise ArgumentError(f"pool_mode must be 'max' or 'avg', got {mode!r}")
+        raise ArgumentError(f"pool_mode must be 'max' or 'avg', got {shown(mode)}")
     if mode == "avg" and not is_float(tensor.spec.dtype):
         tensor = converted(tensor, config.floatx())
     return apply(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import errors
 from kbench.engine.errors import ArgumentError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor
@@ -63,9 +64,9 @@ def print_tensor(x: Operand, message: str = "", summarize: int = 3) -> Tensor:
     array([2., 4.], dtype=float32)
     """
     if not isinstance(message, str):
-        raise ArgumentError(f"message must be text, got {message!r}")
+        raise ArgumentError(f"message must be text, got {errors.shown(message)}")
     if isinstance(summarize, bool) or not isinstance(summarize, (int, np.integer)):
-        raise ArgumentError(f"summarize must be an integer, got {summarize!r}")
+        raise ArgumentError(f"summarize must be an integer, got {errors.shown(summarize)}")
     if summarize < 1 and summarize != -1:
         raise ArgumentError(f"summarize must be at least 1, or -1 for everything, got {summarize}")
     return apply(PRINT, as_tensor(x), message=message, summarize=int(summarize))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import memory
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, dtype_or_floatx, plain_array
 from kbench.engine.ops.arithmetic import cast, where
@@ -27,7 +27,7 @@ from kbench.engine.ops.sampling import (
     native_fill,
 )
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import INTEGERS, Spec, dtype_name, is_float
+from kbench.engine.spec import INTEGERS, LARGEST, Spec, dtype_name, is_float
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
 
@@ -91,14 +91,16 @@ def finite_number(value: Any, name: str) -> float | Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, int):
+        if abs(value) > LARGEST:
+            raise ArgumentError(f"{name} must be within 2**63, got {shown(value)}")
         return value
     array = plain_array(value)
     if array is None or array.dtype.kind not in "biuf":
-        raise ArgumentError(f"{name} must be a number or a tensor, got {value!r}")
+        raise ArgumentError(f"{name} must be a number or a tensor, got {shown(value)}")
     if array.size != 1:
         return as_tensor(value)
     if not np.isfinite(array).all():
-        raise ArgumentError(f"{name} must be finite, got {value!r}")
+        raise ArgumentError(f"{name} must be finite, got {shown(value)}")
     return array.item()  # type: ignore[no-any-return]
 
 
@@ -330,7 +332,7 @@ def random_binomial(
         drawn = _draw(UNIFORM, "binomial", shape, "float32", seed, low=0.0, high=1.0)
         return _fitting(cast(less(drawn, chance), wanted), drawn)
     if not 0 <= chance <= 1:
-        raise ArgumentError(f"p must be between 0 and 1, got {p!r}")
+        raise ArgumentError(f"p must be between 0 and 1, got {shown(p)}")
     return _draw(BINOMIAL, "binomial", shape, dtype_name(wanted), seed, p=float(chance))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import apply
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.layout import expand_dims, reshape
@@ -16,7 +16,7 @@ from kbench.engine.ops.reduce import accumulated
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.ops.shaping import shape as shape_of
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import Shape, Spec, check_axis
+from kbench.engine.spec import Shape, Spec, check_axis, integer
 from kbench.engine.tensor import Operand, Tensor
 
 LONG = 1024  # bytes of a row from which on it is copied as fast as any
@@ -76,8 +76,8 @@ def repeat_elements(x: Operand, rep: int, axis: int) -> Tensor:
     """
     tensor = as_tensor(x)
     if isinstance(rep, bool) or not isinstance(rep, (int, np.integer)) or rep < 1:
-        raise ArgumentError(f"rep must be an integer of at least 1, got {rep!r}")
-    return apply(REPEAT, tensor, rep=int(rep), axis=check_axis(axis, tensor.ndim))
+        raise ArgumentError(f"rep must be an integer of at least 1, got {shown(rep)}")
+    return apply(REPEAT, tensor, rep=integer(rep), axis=check_axis(axis, tensor.ndim))
 
 
 def _tile_infer(x: Spec, counts: Spec | None = None, *, n: Shape | None = None) -> Spec:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside, cancel, config
-from kbench.engine.errors import ArgumentError
+from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.kernels import gaussian, philox, philox_fill
 from kbench.engine.op import Native
-from kbench.engine.spec import Spec, known_size
+from kbench.engine.spec import Spec, integer, known_size
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
 HALF_RUN = philox.RUN_WORDS // 2
@@ -69,9 +69,9 @@ def _checked_seed(seed: Any) -> int:
         numbers.set_state(np.random.get_state())
         return int(numbers.randint(10_000_000))
     try:
-        return int(seed.__index__())
+        return integer(seed)
     except (AttributeError, TypeError):
-        raise ArgumentError(f"seed must be an integer or None, got {seed!r}") from None
+        raise ArgumentError(f"seed must be an integer or None, got {shown(seed)}") from None
 
 
 # ------------------------------------------------------------------ words to numbers

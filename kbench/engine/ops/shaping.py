@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.declare import structured
-from kbench.engine.errors import ArgumentError, DtypeError, ShapeError
+from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
+from kbench.engine.refusal import entries_of
 from kbench.engine.sparse import is_csr
-from kbench.engine.spec import INTEGERS, Spec, known_size, show
+from kbench.engine.spec import INTEGERS, Spec, check_rank, integer, known_size, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ identity
@@ -180,7 +181,7 @@ def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
     listed = isinstance(broadcastable, (list, tuple, np.ndarray))
     flags = list(broadcastable) if listed and getattr(broadcastable, "ndim", 1) == 1 else None
     if flags is None or not all(isinstance(one, (bool, np.bool_)) for one in flags):
-        raise ArgumentError(f"broadcastable must hold bools, got {broadcastable!r}")
+        raise ArgumentError(f"broadcastable must hold bools, got {shown(broadcastable)}")
     if len(flags) != tensor.ndim:
         raise ArgumentError(
             f"broadcastable has {len(flags)} entries, but x is {tensor.spec}: one for each axis "
@@ -222,10 +223,10 @@ def shape_operand(
         return _vector(shape, name)
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
         shape = (shape,)
-    if isinstance(shape, np.ndarray):
-        shape = shape.tolist()
+    shape = entries_of(shape, name)
     if not isinstance(shape, (list, tuple)):
-        raise ArgumentError(f"{name} must be integers or a tensor, got {shape!r}")
+        raise ArgumentError(f"{name} must be integers or a tensor, got {shown(shape)}")
+    check_rank(shape)
     if any(isinstance(item, Tensor) and not _is_known(item) for item in shape):
         return _stacked(shape, allow_free, name)
     return tuple(_checked_size(item, allow_free, name) for item in shape)
@@ -264,12 +265,13 @@ def _checked_size(item: Any, allow_free: bool, name: str) -> int:
     if item is None and allow_free:
         return -1
     try:
-        number = int(item.__index__())
+        number = integer(item)
     except (AttributeError, TypeError):
         hint = "K.shape(...), which has the sizes of each call" if item is None else None
-        raise ArgumentError(f"{name} must hold integers, got {item!r}", suggestion=hint) from None
+        reason = f"{name} must hold integers, got {shown(item)}"
+        raise ArgumentError(reason, suggestion=hint) from None
     if number < (-1 if allow_free else 0):
-        raise ShapeError(f"{name} must not hold negative sizes, got {number}")
+        raise ShapeError(f"{name} must not hold negative sizes, got {shown(number)}")
     return number
 
 

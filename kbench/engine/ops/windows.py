@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.config import normalize_data_format
-from kbench.engine.errors import ArgumentError, ShapeError
+from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.ops.layout import permute_dimensions
-from kbench.engine.spec import Dim, Shape, Spec
+from kbench.engine.refusal import entries_of
+from kbench.engine.spec import Dim, Shape, Spec, integer
 from kbench.engine.tensor import Tensor
 
 Ints = tuple[int, ...]
@@ -28,12 +29,12 @@ AXES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
 
 def checked_ints(value: Any, rank: int, name: str) -> Ints:
     """One integer of at least 1 for each spatial axis; a single one counts for all of them."""
-    given = value.tolist() if isinstance(value, np.ndarray) else value
+    given = entries_of(value, name)
     entries = list(given) if isinstance(given, (list, tuple)) else [given] * rank
     if len(entries) != rank:
         raise ArgumentError(
             f"{name} must be {'an integer' if rank == 1 else f'{rank} integers'} of at least 1, "
-            f"got {value!r}"
+            f"got {shown(value)}"
         )
     return tuple(_checked_int(entry, name, value) for entry in entries)
 
@@ -43,7 +44,7 @@ def whole_number(value: Any) -> int | None:
     if isinstance(value, (bool, np.bool_, Tensor)):
         return None
     try:
-        return int(value.__index__())
+        return integer(value)
     except (AttributeError, TypeError):
         return None
 
@@ -51,11 +52,11 @@ def whole_number(value: Any) -> int | None:
 def _checked_int(entry: Any, name: str, value: Any) -> int:
     number = whole_number(entry)
     if number is None:
-        raise ArgumentError(f"{name} must hold integers, got {value!r}")
+        raise ArgumentError(f"{name} must hold integers, got {shown(value)}")
     if number < 1:
-        raise ArgumentError(f"{name} must be at least 1, got {value!r}")
+        raise ArgumentError(f"{name} must be at least 1, got {shown(value)}")
     if number >= LIMIT:
-        raise ArgumentError(f"{name} must be below 2**31, got {value!r}")
+        raise ArgumentError(f"{name} must be below 2**31, got {shown(value)}")
     return number
 
 
@@ -64,7 +65,7 @@ def checked_padding(padding: Any, allowed: Sequence[str] = ("valid", "same")) ->
     lowered = padding.lower() if isinstance(padding, str) else ""
     if lowered not in allowed:
         words = " or ".join(f"'{one}'" for one in allowed)
-        raise ArgumentError(f"padding must be {words}, got {padding!r}")
+        raise ArgumentError(f"padding must be {words}, got {shown(padding)}")
     return str(lowered)
 
 
