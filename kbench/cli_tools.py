@@ -83,9 +83,14 @@ def _set(config: Any, name: str, text: str) -> int:
     except (ValueError, ImportError) as error:
         print(f"kbench: {getattr(error, 'reason', error)}", file=sys.stderr)
         return USAGE
-    from kbench.engine import keras_file
+    from kbench.engine import folders, keras_file
 
-    path = keras_file.save_file(engine=text if name == "backend" else None)
+    try:
+        path = keras_file.save_file(engine=text if name == "backend" else None)
+    except OSError as error:
+        where = folders.keras_home() / "keras.json"
+        print(f"kbench: {where} cannot be written: {error.strerror or error}", file=sys.stderr)
+        return USAGE
     value = text if name == "backend" else config.snapshot()[name]
     print(f"{name} = {value}, written to {path}", file=sys.stderr)
     return OK

@@ -15,6 +15,7 @@ import pytest
 
 from kbench import backend as K
 from kbench.engine import config, environment, folders, keras_file
+from kbench.engine.errors import shown
 
 # ------------------------------------------------------------------ setters
 
@@ -46,18 +47,19 @@ def test_a_setter_sets_tells_and_counts(name: str, setter: Any, getter: Any, val
 
 
 REFUSED = [
-    ("epsilon", [float("nan"), float("inf"), -1, "x", None, [1]]),
-    ("floatx", ["float8", "int32", "bfloat16", None, 32, np.float32, ""]),
-    ("image_data_format", ["nhwc", "CHANNELS_LAST", None, 1]),
-    ("num_threads", [0, -1, 1.5, "2", None, True]),
-    ("learning_phase", [2, -1, "train", 0.5, [1]]),
+    ("epsilon", [float("nan"), float("inf"), -1, "x", None, [1], True, np.bool_(True), 1j, b"1"]),
+    ("epsilon", [10**400, 10**5001, -(10**400), "1e400", np.array([1e-3]), np.array(True)]),
+    ("floatx", ["float8", "int32", "bfloat16", None, 32, np.float32, "", True, 10**5001]),
+    ("image_data_format", ["nhwc", "CHANNELS_LAST", None, 1, True, 10**5001]),
+    ("num_threads", [0, -1, 1.5, "2", None, True, 99999999999, 10**5001, -(10**5001)]),
+    ("learning_phase", [2, -1, "train", 0.5, [1], 10**5001]),
     ("backend", ["kbench"]),
     ("no such thing", [1]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in REFUSED for value in values]
+    ("name", "value"), [(name, value) for name, values in REFUSED for value in values], ids=shown
 )
 def test_a_refused_value_changes_nothing(name: str, value: Any) -> None:
     before, epoch = config.snapshot(), config.epoch()
@@ -151,11 +153,30 @@ BROKEN: list[tuple[str, list[str]]] = [
     ('{"image_dim_ordering": "x"}', ["keras.json", "'image_data_format'"]),
     ('{"image_dim_ordering": ["th"]}', ["keras.json", "'image_data_format'"]),
     ('{"floatx": ["float32"]}', ["keras.json", "'floatx'"]),
-    ("[" * 100_000, ["keras.json"]),
+    ("[" * 100_000, ["keras.json, line 1", "levels of lists and objects"]),
+    ('{\n"mine":\n' + '{"a":' * 200, ["keras.json, line 3", "levels of lists and objects"]),
+    ('{"epsilon": true}', ["keras.json, line 1, field 'epsilon'", "got True"]),
+    ('{\n"epsilon": "1e-5"}', ["keras.json, line 2, field 'epsilon'", "the text '1e-5'"]),
+    ('{\n\n"epsilon": -1e-7}', ["keras.json, line 3, field 'epsilon'", "at least 0"]),
+    ('{"epsilon": Infinity}', ["keras.json, line 1, field 'epsilon'", "finite"]),
+    ('{"epsilon": 1e999}', ["keras.json, line 1, field 'epsilon'", "finite"]),
+    ('{"epsilon": [1e-7]}', ["keras.json, line 1, field 'epsilon'"]),
+    ('{"epsilon": 1' + "0" * 400 + "}", ["keras.json, line 1, field 'epsilon'", "finite"]),
+    ('{\n"epsilon": 1' + "0" * 5000 + "}", ["keras.json, line 2: a number of 5001 digits"]),
+    ('{\n"mine": -1' + "0" * 5000 + "}", ["keras.json, line 2: a number of 5001 digits"]),
+    ('{"floatx": true}', ["keras.json, line 1, field 'floatx'", "got True"]),
+    ('{"floatx": 32,\n"epsilon": null}', ["line 1, field 'floatx'", "line 2, field 'epsilon'"]),
+    ('{"image_data_format": 1}', ["keras.json, line 1, field 'image_data_format'"]),
+    ('{"image_data_format": {"a": 1}}', ["keras.json, line 1, field 'image_data_format'"]),
+    ('{"floatx": "float64",\n "floatx": "float16"}', ["line 2: 'floatx' is there twice"]),
+    ('\ufeff{"floatx": "float64"}', ["keras.json, line 1", "byte order mark"]),
+    ('"floatx"', ["keras.json, line 1", "not a JSON object"]),
+    ('{"floatx": "float64"} x', ["keras.json, line 1"]),
+    ('{"mine": "' + "x" * (1 << 20) + '"}', ["keras.json", "larger than 1,048,576 bytes"]),
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), BROKEN, ids=[text[:20] for text, _ in BROKEN])
+@pytest.mark.parametrize(("text", "told"), BROKEN, ids=[text[:40] for text, _ in BROKEN])
 def test_a_broken_file_warns_once_and_leaves_the_defaults(
     path: Path, text: str, told: list[str]
 ) -> None:
@@ -167,9 +188,61 @@ def test_a_broken_file_warns_once_and_leaves_the_defaults(
     assert all(part in warned[0] for part in told), warned[0]
 
 
-def test_bytes_that_are_no_text_warn(path: Path) -> None:
-    path.write_bytes(b"\xff\xfe{}")
-    assert len(load(path)[1]) == 1
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [(b"\xff\xfe{}", 1), (b'{\n\n"floatx": "\xe9"}', 3), ("{}".encode("utf-16"), 1)],
+)
+def test_bytes_that_are_no_text_warn(path: Path, data: bytes, line: int) -> None:
+    path.write_bytes(data)
+    (warned,) = load(path)[1]
+    assert f"keras.json, line {line}: it is not UTF-8" in warned
+
+
+def test_numbers_and_nesting_in_texts_are_no_matter(path: Path) -> None:
+    mine = "7" * 5000 + "[" * 500 + '\\"' + "{" * 500
+    path.write_text(json.dumps({"mine": mine, "floatx": "float64"}), encoding="utf-8")
+    after, warned = load(path)
+    assert (after["floatx"], warned) == ("float64", [])
+    keras_file.save_file(path)
+    assert json.loads(path.read_text(encoding="utf-8"))["mine"] == mine
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
+@pytest.mark.parametrize("change", ["owner", "folder's owner", "mode", "folder's mode"])
+def test_a_file_that_others_can_write_is_not_believed(
+    path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text('{"floatx": "float64", "backend": "evilmod"}', encoding="utf-8")
+    if "owner" in change:
+        own = folders.is_own
+        stranger = (path.parent if "folder" in change else path).stat().st_ino
+        monkeypatch.setattr(folders, "is_own", lambda one: own(one) and one.st_ino != stranger)
+    else:
+        (path.parent if "folder" in change else path).chmod(0o777)
+    before = config.snapshot()
+    with pytest.warns(UserWarning, match="others can write it; using the defaults") as warned:
+        assert keras_file.load_file(path) == {}
+    assert (config.snapshot(), len(warned)) == (before, 1)
+    if "folder" in change:
+        with pytest.raises(OSError, match="the folder .* others can write it"):
+            keras_file.save_file(path)
+    else:
+        keras_file.save_file(path)
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        assert (kept["backend"], kept["floatx"]) == ("kbench", "float32")
+
+
+def test_a_strangers_folder_among_the_temporary_ones(tmp_path: Path, run_python: Any) -> None:
+    """Where the home cannot be written, anybody can have made the folder that is looked into."""
+    (tmp_path / ".keras").mkdir()
+    (tmp_path / ".keras").chmod(0o777)
+    (tmp_path / ".keras" / "keras.json").write_text('{"backend": "evilmod"}', encoding="utf-8")
+    (tmp_path / "evilmod.py").write_text("print('evil')", encoding="utf-8")
+    given = {"TMPDIR": str(tmp_path), "HOME": "/nowhere", "KERAS_HOME": ""}
+    code = "import kbench as K; print(K.backend())"
+    done = run_python("-c", code, env={**given, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
+    assert done.stdout == "kbench\n"
+    assert done.stderr.count("others can write it; using the defaults") == 1
 
 
 def test_a_folder_in_the_files_place_warns(path: Path) -> None:
@@ -241,7 +314,11 @@ def test_the_file_is_read_at_import(tmp_path: Path, run_python: Any) -> None:
 VARIABLES: list[tuple[str, str, Callable[[], Any], Any]] = [
     ("KBENCH_JIT", "off", config.jit_mode, "off"),
     ("KBENCH_JIT", "WAIT", config.jit_mode, "wait"),
-    ("KBENCH_JIT", "nonsense", config.jit_mode, "auto"),
+    ("KBENCH_EXACT", "1", environment.flag, True),
+    ("KBENCH_EXACT", "True", environment.flag, True),
+    ("KBENCH_EXACT", "0", environment.flag, False),
+    ("KBENCH_EXACT", "false", environment.flag, False),
+    ("KBENCH_EXACT", "no", environment.flag, False),
     ("KBENCH_JIT", "", config.jit_mode, "auto"),
     ("KBENCH_CACHE_DIR", "/some/where", folders.cache_dir, Path("/some/where")),
     ("KBENCH_STATE_DIR", "/some/where", folders.state_dir, Path("/some/where")),
@@ -255,15 +332,44 @@ def test_environment(
     name: str, text: str, getter: Any, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, text)
-    assert getter() == wanted
+    assert (getter(name) if getter is environment.flag else getter()) == wanted
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("1", 1), ("3", 3), ("0", None), ("x", None)])
+NONSENSE: list[tuple[str, str, Callable[[], Any], str]] = [
+    ("KBENCH_JIT", "nonsense", config.jit_mode, "auto, wait or off, got 'nonsense'; auto is"),
+    ("KBENCH_JIT", "1" * 500, config.jit_mode, "got '1111"),
+    ("KBENCH_EXACT", "nonsense", config.exact, "must be 1 or 0, got 'nonsense'; 0 is taken"),
+    ("KBENCH_LEAST", "-1", lambda: config.least(7), "a whole number from 0 to"),
+    *[
+        ("KBENCH_NUM_THREADS", text, environment.usual_threads.__wrapped__, "from 1 to 1024, got")
+        for text in ("0", "x", "-1", "1.5", "99999999999", "9" * 5000, "\u00b2", "\u0663")
+    ],
+]
+
+
+@pytest.mark.parametrize(("name", "text", "getter", "told"), NONSENSE)
+def test_nonsense_in_the_environment_warns_once(
+    name: str, text: str, getter: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(config._values, "exact", None)
+    monkeypatch.delenv(name, raising=False)
+    usual = getter()
+    monkeypatch.setenv(name, text)
+    environment._warn.cache_clear()
+    with pytest.warns(RuntimeWarning) as warned:
+        assert getter() == usual
+        assert getter() == usual
+    (message,) = [str(one.message) for one in warned]
+    assert name in message and told in message and len(message) < 200
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("1", 1), ("3", 3), ("", None), ("x", None)])
 def test_threads_of_the_environment(text: str, wanted: Any, run_python: Any) -> None:
     code = "import kbench.engine.config as c; print(c.num_threads())"
     done = run_python("-c", code, env={"KBENCH_NUM_THREADS": text})
     own = run_python("-c", code, env={"KBENCH_NUM_THREADS": ""})
     assert int(done.stdout) == (wanted or int(own.stdout))
+    assert done.stderr.count("KBENCH_NUM_THREADS") == (text == "x")
 
 
 # ------------------------------------------------------------------ threads

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -85,8 +86,13 @@ def test_a_file_that_tells_no_size_is_read_up_to_its_limit() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
-@pytest.mark.parametrize(("mode", "fits"), [(0o644, True), (0o664, False), (0o646, False)])
-def test_files_that_others_can_write_are_told_apart(tmp_path: Path, mode: int, fits: bool) -> None:
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(("mode", "fits"), [(0o644, True), (0o664, None), (0o646, False)])
+def test_files_that_others_can_write_are_told_apart(
+    tmp_path: Path, mode: int, fits: bool | None, private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_is_private", lambda _group: private)
+    fits = private if fits is None else fits
     path = tmp_path / "file"
     path.write_bytes(b"four")
     path.chmod(mode)
@@ -97,3 +103,32 @@ def test_files_that_others_can_write_are_told_apart(tmp_path: Path, mode: int, f
     else:
         with pytest.raises(OSError, match="others can write it"):
             folders.read_regular(path, 4, own=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no users")
+@pytest.mark.parametrize(
+    ("group", "others", "alone"),
+    [("ada", [], True), ("ada", ["ada"], True), ("ada", ["bob"], False), ("users", [], False)],
+)
+def test_a_group_is_private_that_has_the_users_name_and_nobody_else(
+    group: str, others: list[str], alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import grp
+    import pwd
+
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _user: SimpleNamespace(pw_name="ada"))
+    known = SimpleNamespace(gr_name=group, gr_mem=others)
+    monkeypatch.setattr(grp, "getgrgid", lambda _group: known)
+    assert folders._is_private(1000) == alone
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert not folders._is_private(1000)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of folders")
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    folders.check_own(tmp_path)
+    for mode in (0o757, 0o1777):
+        tmp_path.chmod(mode)
+        with pytest.raises(OSError, match="belongs to another user, or others can write it"):
+            folders.check_own(tmp_path)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import beside
-from kbench.engine.environment import env, usual_threads
-from kbench.engine.errors import ArgumentError
-from kbench.engine.refusal import numbers
+from kbench.engine.environment import MOST_THREADS, chosen, env, flag, usual_threads, whole
+from kbench.engine.errors import ArgumentError, shown
+from kbench.engine.refusal import numbers, refuse_masks
 from kbench.engine.signal import Signal
 from kbench.engine.spec import FLOATS
 
@@ -81,7 +81,7 @@ def set_epsilon(e: float) -> None:
     Arguments:
         e: finite number of at least 0.
     Raises:
-        ArgumentError: anything else.
+        ArgumentError: anything else, True and False among it.
     Source: Keras 2.3 `backend.set_epsilon`.
 
     >>> K.set_epsilon(1e-5)
@@ -89,12 +89,15 @@ def set_epsilon(e: float) -> None:
     1e-05
     >>> K.set_epsilon(1e-7)
     """
+    refuse_masks(e, "epsilon")
+    flag = isinstance(e, (bool, np.bool_)) or getattr(e, "dtype", None) == "bool"
+    given: Any = e
     try:
-        value = float(e)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"epsilon must be a number, got {e!r}") from None
+        value = float("" if flag or isinstance(given, bytes) or getattr(e, "ndim", 0) else given)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
     if not math.isfinite(value) or value < 0:
-        raise ArgumentError(f"epsilon must be a finite number of at least 0, got {value}")
+        raise ArgumentError(f"epsilon must be a finite number of at least 0, got {shown(e)}")
     _store("epsilon", value)
 
 
@@ -126,7 +129,7 @@ def set_floatx(floatx: str) -> None:
     >>> K.set_floatx("float32")
     """
     if not isinstance(floatx, str) or floatx not in FLOATS:
-        raise ArgumentError(f"floatx must be one of {', '.join(FLOATS)}, got {floatx!r}")
+        raise ArgumentError(f"floatx must be one of {', '.join(FLOATS)}, got {shown(floatx)}")
     _store("floatx", str(floatx))
 
 
@@ -177,7 +180,7 @@ def set_image_data_format(data_format: str) -> None:
     """
     if not isinstance(data_format, str) or data_format not in FORMATS:
         raise ArgumentError(
-            f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}"
+            f"data_format must be 'channels_last' or 'channels_first', got {shown(data_format)}"
         )
     _store("image_data_format", str(data_format))
 
@@ -201,7 +204,7 @@ def normalize_data_format(value: str | None) -> str:
     lowered = value.lower() if isinstance(value, str) else ""
     if lowered not in FORMATS:
         raise ArgumentError(
-            f"data_format must be 'channels_last' or 'channels_first', got {value!r}"
+            f"data_format must be 'channels_last' or 'channels_first', got {shown(value)}"
         )
     return str(lowered)
 
@@ -218,7 +221,7 @@ def set_image_dim_ordering(dim_ordering: str) -> None:
         ArgumentError: any other value.
     """
     if not isinstance(dim_ordering, str) or dim_ordering not in ORDERINGS:
-        raise ArgumentError(f"dim_ordering must be 'tf' or 'th', got {dim_ordering!r}")
+        raise ArgumentError(f"dim_ordering must be 'tf' or 'th', got {shown(dim_ordering)}")
     set_image_data_format(ORDERINGS[dim_ordering])
 
 
@@ -261,7 +264,7 @@ def set_num_threads(count: int) -> None:
     """Set the number of threads that parallel kernels use; results do not depend on it.
 
     Arguments:
-        count: integer of at least 1.
+        count: integer from 1 to 1024.
     Raises:
         ArgumentError: anything else.
     Source: kbench's own.
@@ -270,8 +273,10 @@ def set_num_threads(count: int) -> None:
     >>> K.num_threads()
     2
     """
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise ArgumentError(f"count must be an integer of at least 1, got {count!r}")
+    known = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+    if not known or not 1 <= count <= MOST_THREADS:
+        allowed = f"an integer from 1 to {MOST_THREADS}"
+        raise ArgumentError(f"count must be {allowed}, got {shown(count)}")
     _store("num_threads", int(count))
 
 
@@ -300,8 +305,7 @@ def jit_mode() -> str:
     wanted = _here.kernels
     if wanted is False or (wanted is None and _engine == "numpy"):
         return "off"
-    mode = (env("KBENCH_JIT") or "auto").lower()
-    return mode if mode in ("auto", "wait", "off") else "auto"
+    return "auto" if env("KBENCH_JIT") is None else chosen("KBENCH_JIT", ("auto", "wait", "off"))
 
 
 def least(elements: int) -> int:
@@ -311,8 +315,7 @@ def least(elements: int) -> int:
     """
     if _here.every_size:
         return min(elements, 1)
-    asked = env("KBENCH_LEAST")
-    return int(asked) if asked is not None and asked.isdigit() else elements
+    return elements if env("KBENCH_LEAST") is None else whole("KBENCH_LEAST", 2**63, elements, 0)
 
 
 def exact() -> bool:
@@ -330,7 +333,7 @@ def exact() -> bool:
     """
     if _values["exact"] is not None:
         return bool(_values["exact"])
-    return (env("KBENCH_EXACT") or "0").lower() not in ("0", "off", "no")
+    return flag("KBENCH_EXACT")
 
 
 def set_exact(value: bool) -> None:
@@ -348,7 +351,7 @@ def set_exact(value: bool) -> None:
     >>> K.set_exact(False)
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise ArgumentError(f"value must be True or False, got {value!r}")
+        raise ArgumentError(f"value must be True or False, got {shown(value)}")
     _store("exact", bool(value))
 
 

@@ -5,16 +5,66 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 
 # What os.environ keeps its variables in, where it does: this tells in a tenth of the time that one
 # is not set, as most are not.
 _held = getattr(os.environ, "_data", os.environ)
 _key = functools.cache(getattr(os.environ, "encodekey", str))
 
+MOST_THREADS = 1024
+_FLAGS = {"1": True, "on": True, "yes": True, "true": True}
+_FLAGS |= {"0": False, "off": False, "no": False, "false": False}
+
 
 def env(name: str) -> str | None:
     """An environment variable, None when unset or empty."""
     return (os.environ.get(name) or None) if _key(name) in _held else None
+
+
+def chosen(name: str, words: tuple[str, ...]) -> str:
+    """A variable that is one of some words, in any case; the first where it is not set."""
+    text = env(name)
+    if text is None:
+        return words[0]
+    lowered = text.strip().lower()
+    if lowered in words:
+        return lowered
+    _warn(name, text, f"{', '.join(words[:-1])} or {words[-1]}", words[0])
+    return words[0]
+
+
+def flag(name: str) -> bool:
+    """A variable that is a yes or a no; no where it is not set."""
+    text = env(name)
+    if text is None:
+        return False
+    found = _FLAGS.get(text.strip().lower())
+    if found is None:
+        _warn(name, text, "1 or 0", "0")
+    return bool(found)
+
+
+def whole(name: str, most: int, otherwise: int, least: int = 1) -> int:
+    """A variable that is a whole number in a range; `otherwise` where it is not set."""
+    text = env(name)
+    if text is None:
+        return otherwise
+    digits = text.strip()
+    short = digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(most))
+    if short and least <= int(digits) <= most:
+        return int(digits)
+    _warn(name, text, f"a whole number from {least} to {most}", str(otherwise))
+    return otherwise
+
+
+@functools.cache
+def _warn(name: str, text: str, needed: str, taken: str) -> None:
+    """Say once that a variable's value is none of those it can have."""
+    given = repr(text if len(text) <= 60 else f"{text[:60]}...")
+    warnings.warn(
+        f"{name} must be {needed}, got {given}; {taken} is taken", RuntimeWarning, stacklevel=4
+    )
 
 
 def cores() -> int:
@@ -26,5 +76,4 @@ def cores() -> int:
 @functools.cache
 def usual_threads() -> int:
     """Threads of a parallel call where nobody sets how many, as first asked for."""
-    asked = env("KBENCH_NUM_THREADS")
-    return int(asked) if asked is not None and asked.isdigit() and int(asked) > 0 else cores()
+    return whole("KBENCH_NUM_THREADS", MOST_THREADS, min(cores(), MOST_THREADS))

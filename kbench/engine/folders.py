@@ -44,10 +44,36 @@ def keras_home() -> Path:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether nobody else can have written a file or folder, as far as the system knows users."""
+    """Whether nobody else can have written a file or folder, as far as the system knows users.
+
+    A group may write it that is the user's alone: many systems give each user one, and have it
+    write what he makes. Root's files are written by root.
+    """
     if not hasattr(os, "getuid"):
         return True
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
+    if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002:
+        return False
+    return not status.st_mode & 0o020 or _is_private(status.st_gid)
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group has the user's name, and no other member."""
+    import grp
+    import pwd
+
+    if os.getuid() == 0:
+        return False
+    try:
+        name, known = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return known.gr_name == name and set(known.gr_mem) <= {name}
+
+
+def check_own(folder: Path) -> None:
+    """OSError where somebody else can put files into a folder, or what it says of the folder."""
+    if not is_own(os.stat(folder)):
+        raise OSError(f"the folder {folder} belongs to another user, or others can write it")
 
 
 def read_regular(path: str | os.PathLike[str], most: int, *, own: bool = False) -> bytes:
