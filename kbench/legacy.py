@@ -1,4 +1,4 @@
-"""Keras 1 in one table: its names of functions and arguments, and what they are called today.
+"""Calls in Keras 1's form, by the table of its names and arguments.
 
 A call in Keras 1's form works and gives one DeprecationWarning that says the new form. Such a call
 is read as Keras 1 throughout: `dim_ordering` left out is "default", and with "th" the weights of
@@ -11,19 +11,20 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from kbench.engine import config
 from kbench.engine.config import image_data_format
 from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.ops.compare import less, less_equal
 from kbench.engine.ops.conv import conv2d, conv2d_transpose
-from kbench.engine.ops.layout import permute_dimensions
 from kbench.engine.ops.padding import spatial_2d_padding, temporal_padding
 from kbench.engine.tensor import Operand, Tensor
+from kbench.legacy_layout import LAYOUT, TH_LAYOUT, Laid, laid_out, told_as_given
+from kbench.legacy_table import ABSENT as ABSENT
+from kbench.legacy_table import NAMES as NAMES
+from kbench.legacy_table import TABLE as TABLE
+from kbench.legacy_table import TH_2D, Old
 
 Arguments = dict[str, Any]
 Public = Callable[..., Any]
@@ -31,124 +32,7 @@ Public = Callable[..., Any]
 HOME = "kbench.backend"  # where pickle finds the functions that take both forms
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
 OLD_WORDS = (*ORDERINGS, "default")
-TH_LAYOUT = {4: "filters, channels, rows, cols", 5: "filters, channels, depth, rows, cols"}
-LAYOUT = {4: "rows, cols, channels, filters", 5: "depth, rows, cols, channels, filters"}
-
-
-@dataclass(frozen=True)
-class Old:
-    """How Keras 1 called one function.
-
-    `names` maps its argument names to today's, None for what was never used on this kind of engine.
-    `order` lists its parameters where their positions differ from today's, and `tells` says whether
-    the positional arguments of a call can only be meant that way. `weights` are those whose layout
-    differs under "th", with the axes that today's layout takes from there. `others` are names that
-    tf_keras has for the same arguments; nothing is wrong with them.
-    """
-
-    names: Mapping[str, str | None] = field(default_factory=dict)
-    order: tuple[str, ...] = ()
-    tells: Callable[[tuple[Any, ...]], bool] | None = None
-    weights: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    others: Mapping[str, str] = field(default_factory=dict)
-
-
-def _sizes_at(*positions: int) -> Callable[[tuple[Any, ...]], bool]:
-    """Whether several sizes stand at a position where today one word or number would."""
-
-    def tells(operands: tuple[Any, ...]) -> bool:
-        given = [operands[one] for one in positions if one < len(operands)]
-        return any(isinstance(one, (tuple, list)) and len(one) > 1 for one in given)
-
-    return tells
-
-
-def _fraction_at(position: int) -> Callable[[tuple[Any, ...]], bool]:
-    """Whether a float stands at a position where today an axis would."""
-
-    def tells(operands: tuple[Any, ...]) -> bool:
-        given = operands[position] if len(operands) > position else None
-        return isinstance(given, (float, np.floating))
-
-    return tells
-
-
-_BORDER = {"border_mode": "padding"}
-_ORDERING = {"dim_ordering": "data_format"}
-_IMAGE = {**_BORDER, **_ORDERING}
-_UNUSED: dict[str, str | None] = {"image_shape": None, "filter_shape": None}
-_TH_2D, _TH_3D = (2, 3, 1, 0), (2, 3, 4, 1, 0)
-
-TABLE: dict[str, Old] = {
-    "batch_get_value": Old({"xs": "ops"}, others={"tensors": "ops"}),
-    "batch_normalization": Old(
-        order=("x", "mean", "var", "beta", "gamma", "epsilon"), tells=_fraction_at(5)
-    ),
-    "conv1d": Old(
-        {"stride": "strides", **_BORDER, **_UNUSED},
-        order=("x", "kernel", "stride", "border_mode", "image_shape", "filter_shape"),
-        tells=_sizes_at(4, 5),
-    ),
-    "conv2d": Old(
-        {**_IMAGE, **_UNUSED, "filter_dilation": "dilation_rate"},
-        order=tuple(
-            "x kernel strides border_mode dim_ordering image_shape filter_shape "
-            "filter_dilation".split()
-        ),
-        weights={"kernel": _TH_2D},
-    ),
-    "conv3d": Old(
-        {**_IMAGE, "volume_shape": None, "filter_shape": None, "filter_dilation": "dilation_rate"},
-        order=tuple(
-            "x kernel strides border_mode dim_ordering volume_shape filter_shape "
-            "filter_dilation".split()
-        ),
-        weights={"kernel": _TH_3D},
-    ),
-    "expand_dims": Old({"dim": "axis"}),
-    "moving_average_update": Old({"variable": "x"}),
-    "one_hot": Old({"nb_classes": "num_classes"}),
-    "pattern_broadcast": Old({"broatcastable": "broadcastable"}),  # spelled so in Keras 1
-    "pool2d": Old(_IMAGE),
-    "pool3d": Old(_IMAGE),
-    "random_normal": Old({"std": "stddev"}),
-    "random_uniform": Old({"low": "minval", "high": "maxval"}),
-    "resize_images": Old({"X": "x", **_ORDERING}),
-    "resize_volumes": Old({"X": "x", **_ORDERING}),
-    "separable_conv2d": Old(
-        _IMAGE, weights={"depthwise_kernel": _TH_2D, "pointwise_kernel": _TH_2D}
-    ),
-    "set_epsilon": Old(others={"value": "e"}),
-    "set_floatx": Old(others={"value": "floatx"}),
-    "spatial_2d_padding": Old(_ORDERING),
-    "spatial_3d_padding": Old(_ORDERING),
-}
-
-NAMES: dict[str, str] = {
-    "asymmetric_spatial_2d_padding": "spatial_2d_padding",
-    "asymmetric_temporal_padding": "temporal_padding",
-    "atrous_conv2d": "conv2d",
-    "deconv2d": "conv2d_transpose",
-    "image_dim_ordering": "image_data_format",
-    "lesser": "less",
-    "lesser_equal": "less_equal",
-    "set_image_dim_ordering": "set_image_data_format",
-}
-
-ABSENT: dict[str, str] = {
-    "ctc_cost": "Theano's cost of one sequence; K.ctc_batch_cost takes a batch",
-    "ctc_create_skip_idxs": "a part of Theano's ctc_cost; use K.ctc_batch_cost",
-    "ctc_interleave_blanks": "a part of Theano's ctc_cost; use K.ctc_batch_cost",
-    "ctc_path_probs": "a part of Theano's ctc_cost; use K.ctc_batch_cost",
-    "ctc_update_log_p": "a part of Theano's ctc_cost; use K.ctc_batch_cost",
-    "experimental": "switches of tf_keras' random generators; K's always draw by counters",
-    "get_graph": "TensorFlow's graph object; a tensor holds its own graph in op and inputs",
-    "is_explicit_shape": "a helper of Keras 1 for Theano; use all(n is not None for n in shape)",
-    "legacy_weight_ordering": "a flag about weight files of 2015 that nothing reads any more",
-    "local_conv": "tf_keras' own helper; use K.local_conv1d or K.local_conv2d",
-    "set_legacy_weight_ordering": "a flag about weight files of 2015 that nothing reads any more",
-    "track_tf_optimizer": "tf_keras' own helper; there is nothing to track",
-}
+OLD_PADDING = {"padding": "border_mode"}
 
 
 def missing(name: str) -> str:
@@ -189,7 +73,9 @@ def accepting(name: str, public: Public) -> Public:
             order = form(operands, keywords)
             if order is not None:
                 given = dict(zip(order, operands, strict=False))
-                return public(**_translated(name, today, given, keywords))
+                arguments, weights, renamed = _translated(name, today, given, keywords)
+                with told_as_given(weights, renamed):
+                    return public(**arguments)
         return public(*operands, **keywords)
 
     call.__code__ = call.__code__.replace(co_name=name, co_qualname=name)  # errors name it by that
@@ -200,8 +86,11 @@ def accepting(name: str, public: Public) -> Public:
 
 def _translated(
     name: str, today: tuple[str, ...], given: Arguments, keywords: Arguments
-) -> Arguments:
-    """The arguments of a call in Keras 1's form by their names of today."""
+) -> tuple[Arguments, list[Laid], dict[str, str]]:
+    """The arguments of a call in Keras 1's form by their names of today.
+
+    With them the weights that are laid out anew, and what was called differently, by today's name.
+    """
     old = TABLE[name]
     twice = given.keys() & keywords.keys()
     if twice:
@@ -223,11 +112,13 @@ def _translated(
             says += [f"{key} is now {new}"] if key in old.names else []
         elif today[position : position + 1] != (new,):
             says.append(f"{new} is to be given by name")
+    weights: list[Laid] = []
     if "data_format" in today:
-        _lay_out(old, arguments, given | keywords, says)
+        weights = _lay_out(old, arguments, given | keywords, says)
     if says:
         _warn(f"K.{name} in Keras 1's form: {', '.join(says)}", 4)
-    return arguments
+    renamed = {new: key for key in keywords if (new := _new_name(old, key)) not in (None, key)}
+    return arguments, weights, renamed
 
 
 def _new_name(old: Old, key: str) -> str | None:
@@ -245,20 +136,24 @@ def _value(new: str, key: str, value: Any) -> Any:
     return value
 
 
-def _lay_out(old: Old, arguments: Arguments, given: Arguments, says: list[str]) -> None:
-    """Add Keras 1's default layout, and bring the weights of "th" into today's."""
+def _lay_out(old: Old, arguments: Arguments, given: Arguments, says: list[str]) -> list[Laid]:
+    """Add Keras 1's default layout, and bring the weights of "th" into today's; gives these."""
     if "dim_ordering" not in old.names:
         arguments.setdefault("data_format", "channels_last")  # all that there was
     if "data_format" not in arguments:
         arguments["data_format"] = image_data_format()
     elif given.get("data_format") == arguments["data_format"]:
-        return  # given in today's words, so meant in today's layout
+        return []  # given in today's words, so meant in today's layout
     if arguments["data_format"] != "channels_first":
-        return
-    for weight, axes in old.weights.items():
-        if weight in arguments:
-            arguments[weight] = permute_dimensions(arguments[weight], axes)
-            says.append(f"{weight}[{TH_LAYOUT[len(axes)]}] is now [{LAYOUT[len(axes)]}]")
+        return []
+    weights = []
+    for name, axes in old.weights.items():
+        if name in arguments:
+            words = TH_LAYOUT[len(axes)]
+            weights.append(laid_out(name, arguments[name], axes, words))
+            arguments[name] = weights[-1].today
+            says.append(f"{name}[{words}] is now [{LAYOUT[len(axes)]}]")
+    return weights
 
 
 def _warn(text: str, depth: int = 3) -> None:
@@ -358,8 +253,10 @@ def atrous_conv2d(
     Source: Keras 1.2 `backend.atrous_conv2d`. Warns; use `K.conv2d(dilation_rate=...)`.
     """
     _renamed("atrous_conv2d", "conv2d(x, kernel, padding=..., dilation_rate=...)")
-    form, kernel = _in_format(dim_ordering, kernel, _TH_2D)
-    return conv2d(x, kernel, padding=border_mode, data_format=form, dilation_rate=(rate, rate))
+    form, laid = _in_format(dim_ordering, kernel, (0, 1, 2, 3))
+    today = kernel if laid is None else laid.today
+    with told_as_given([] if laid is None else [laid], OLD_PADDING):
+        return conv2d(x, today, (1, 1), border_mode, form, (rate, rate))
 
 
 def deconv2d(
@@ -383,15 +280,24 @@ def deconv2d(
     float[rows, cols, filters, channels].
     """
     _renamed("deconv2d", "conv2d_transpose, whose kernel is [rows, cols, filters, channels]")
-    form, kernel = _in_format(dim_ordering, kernel, _TH_2D)
-    swapped = permute_dimensions(kernel, (0, 1, 3, 2))
-    return conv2d_transpose(x, swapped, output_shape, strides, border_mode, form)
+    form, laid = _in_format(dim_ordering, kernel, (0, 1, 3, 2))
+    assert laid is not None
+    with told_as_given([laid], OLD_PADDING):
+        return conv2d_transpose(x, laid.today, output_shape, strides, border_mode, form)
 
 
-def _in_format(dim_ordering: str, kernel: Operand, axes: tuple[int, ...]) -> tuple[str, Operand]:
-    """Today's name of the layout, and the kernel as it is laid out today."""
+def _in_format(
+    dim_ordering: str, kernel: Operand, order: tuple[int, ...]
+) -> tuple[str, Laid | None]:
+    """Today's name of the layout, and the kernel with the axes of `conv2d`'s in `order`.
+
+    None for the kernel where that is how it was given.
+    """
     form = _value("data_format", "dim_ordering", dim_ordering)
-    return form, permute_dimensions(kernel, axes) if form == "channels_first" else kernel
+    if form == "channels_first":
+        return form, laid_out("kernel", kernel, [TH_2D[one] for one in order], TH_LAYOUT[4])
+    same = order == (0, 1, 2, 3)
+    return form, None if same else laid_out("kernel", kernel, order, LAYOUT[4])
 
 
 def _renamed(name: str, form: str) -> None:

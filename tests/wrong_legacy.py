@@ -76,13 +76,31 @@ WRONG = [
         "deconv2d",
         lambda: K.deconv2d(x(1, 3, 3, 2), v(3, 3, 5, 4), (1, 5, 5, 4)),
         ShapeError,
-        ("float32[1, 3, 3, 2]", "float32[3, 3, 5, 4]"),
+        ("float32[1, 3, 3, 2]", "kernel is float32[3, 3, 5, 4], in today's layout float32[3, 3, 4"),
+    ),
+    Wrong(
+        "deconv2d",
+        lambda: K.deconv2d(x(1, 2, 3, 3), v(4, 5, 3, 3), (1, 4, 5, 5), dim_ordering="th"),
+        ShapeError,
+        ("kernel is float32[4, 5, 3, 3], in today's layout float32[3, 3, 4, 5]", "variable"),
+    ),
+    Wrong(
+        "deconv2d",
+        lambda: K.deconv2d(x(1, 3, 3, 2), v(3, 3, 2, 4), (1, 5, 5, 4), border_mode="full"),
+        ArgumentError,
+        ("border_mode must be", "'full'"),
     ),
     Wrong(
         "deconv2d",
         lambda: K.deconv2d(x(1, 3, 3, 2), v(3, 3, 2), (1, 5, 5, 4)),
         ShapeError,
-        ("float32[3, 3, 2]",),
+        ("kernel is float32[3, 3, 2], but rank 4 is needed: [rows, cols, channels, filters]",),
+    ),
+    Wrong(
+        "atrous_conv2d",
+        lambda: K.atrous_conv2d(x(1, 3, 8, 8), v(4, 2, 3, 3), 2, dim_ordering="th"),
+        ShapeError,
+        ("kernel is float32[4, 2, 3, 3], in today's layout float32[3, 3, 2, 4]", "variable"),
     ),
     Wrong(
         "deconv2d",
@@ -103,7 +121,45 @@ WRONG = [
         "conv2d",
         lambda: K.conv2d(x(1, 3, 8, 8), v(4, 2, 3, 3), dim_ordering="th"),
         ShapeError,
-        ("float32[1, 3, 8, 8]", "float32[4, 2, 3, 3]"),
+        ("float32[1, 3, 8, 8]", "kernel is float32[4, 2, 3, 3], in today's layout float32[3, 3, 2"),
+    ),
+    Wrong(
+        "conv2d",
+        lambda: K.conv2d(x(1, 3, 8, 8), v(4, 2, 3), dim_ordering="th"),
+        ShapeError,
+        ("kernel is float32[4, 2, 3], but rank 4 is needed: [filters, channels, rows, cols]",),
+    ),
+    Wrong(
+        "conv3d",
+        lambda: K.conv3d(x(1, 3, 8, 8, 8), v(4, 2, 3, 3, 3), dim_ordering="th"),
+        ShapeError,
+        ("kernel is float32[4, 2, 3, 3, 3], in today's layout float32[3, 3, 3, 2, 4]",),
+    ),
+    Wrong(
+        "separable_conv2d",
+        lambda: K.separable_conv2d(
+            x(1, 3, 8, 8), v(2, 4, 3, 3), v(4, 6, 1, 1), (1, 1), "valid", "th"
+        ),
+        ShapeError,
+        ("depthwise_kernel is float32[2, 4, 3, 3], in today's layout float32[3, 3, 4, 2]",),
+    ),
+    Wrong(
+        "separable_conv2d",
+        lambda: K.separable_conv2d(
+            x(1, 3, 8, 8), v(2, 3, 3, 3), v(4, 7, 1, 1), (1, 1), "valid", "th"
+        ),
+        ShapeError,
+        (
+            "depthwise_kernel is float32[2, 3, 3, 3], in today's layout float32[3, 3, 3, 2]",
+            "pointwise_kernel is float32[4, 7, 1, 1], in today's layout float32[1, 1, 7, 4]",
+        ),
+    ),
+    Wrong("expand_dims", lambda: K.expand_dims(x(2, 3), dim=7), ShapeError, ("dim 7 is out of",)),
+    Wrong(
+        "pool2d",
+        lambda: K.pool2d(x(1, 8, 8, 3), (2, 2), border_mode="q"),
+        ArgumentError,
+        ("border_mode must",),
     ),
     Wrong(
         "conv2d",

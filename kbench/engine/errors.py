@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
-_OUTSIDE = tuple(os.path.join(_PACKAGE, name) for name in ("legacy.py", "comparison.py"))
+_OUTSIDE = tuple(
+    os.path.join(_PACKAGE, name) for name in ("legacy.py", "legacy_layout.py", "comparison.py")
+)
 _INTERNAL = (_ENGINE, *_OUTSIDE, "<kbench", "<frozen")
 _OPERATOR_NAMES = {
     "__add__": "+",
