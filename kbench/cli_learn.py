@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -212,7 +214,7 @@ _ASKED = ("exercise", "predict", "check")
 
 
 def _listing(progress: Progress) -> str:
-    from kbench.workbench.lessons import shelf
+    from kbench.workbench.lessons import folder, shelf
 
     found = shelf()
     titles = [one.title for one in found.values() if isinstance(one, Lesson)]
@@ -227,7 +229,10 @@ def _listing(progress: Progress) -> str:
         if progress.changed(lesson):
             words += "; it has changed since you took it and begins anew"
         lines.append(f"{number:>3}  {lesson.title:<{width}}  {words}")
-    lines.append("kbench learn NUMBER takes one; or open the notebooks in tutorials/")
+    place = folder()  # which an installed package holds, and a clone has beside the package
+    with contextlib.suppress(OSError, ValueError):  # elsewhere, or in a folder that is gone
+        place = place.relative_to(Path.cwd())
+    lines.append(f"kbench learn NUMBER takes one; or open the notebooks in {place}{os.sep}")
     return "\n".join(lines)
 
 

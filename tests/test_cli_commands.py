@@ -210,12 +210,15 @@ def _lesson(run_kbench, tmp_path: Path, number: int, *lines: str):
     return run_kbench("learn", str(number), stdin="\n".join(lines) + "\n", env=state)
 
 
-def test_lessons_are_listed(run_kbench, tmp_path):
+def test_lessons_are_listed(run_kbench, tmp_path, root):
     done = run_kbench("learn", env={"KBENCH_STATE_DIR": str(tmp_path)})
     assert done.returncode == 0
     assert re.search(r"^ +1  .*0 of \d+ exercises done$", done.stdout, re.MULTILINE)
     listed = run_kbench("learn", "--list", env={"KBENCH_STATE_DIR": str(tmp_path)})
     assert (listed.returncode, listed.stdout) == (0, done.stdout)
+    for folder in (tmp_path, None):  # the notebooks are where the last line says
+        told = run_kbench("learn", "--list", cwd=folder).stdout.splitlines()[-1].split()[-1]
+        assert ((folder or root) / told / "01-tour-and-config.ipynb").is_file()
 
 
 def test_options_of_the_workbench_do_not_go_with_plain_lessons(run_kbench):

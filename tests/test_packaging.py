@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -42,6 +44,45 @@ def test_a_wheel_is_whole(tmp_path):
     assert modules | data | lessons | {"kbench_launcher.py", "kbench/benchmarks/harness.py"} <= held
     assert not [name for name in held if name.startswith(("tests/", ".ci/", "docs/"))]
     assert "kbench = kbench_launcher:main" in scripts
+    place = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(place), "KBENCH_STATE_DIR": str(tmp_path)}
+    for arguments in (["learn", "--list"], ["-c", "K.sum(K.ones((3,)))"], ["--version"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "kbench", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        if arguments[0] == "learn":
+            notebooks = Path(tmp_path, done.stdout.split()[-1])
+            assert notebooks.is_relative_to(place) and len(list(notebooks.glob("*.ipynb"))) > 14
+        else:
+            assert ("float32[] 4 B  3" if arguments[0] == "-c" else __version__) in done.stdout
+
+
+def test_the_project_names_the_versions_of_python_that_it_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    head = "Programming Language :: Python :: 3."
+    minors = [int(one[len(head) :]) for one in project["classifiers"] if one.startswith(head)]
+    assert minors == list(range(11, 11 + len(minors))) and len(minors) >= 3
+    assert project["requires-python"] == f">=3.{minors[0]}"
+
+
+def test_every_extra_is_used():
+    """What an extra installs is imported somewhere, or is what the tests are run with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {key: one for key, one in project["optional-dependencies"].items() if key != "test"}
+    files = [*(ROOT / "kbench").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    for needs in extras.values():
+        for requirement in needs:
+            name = re.match(r"[\w-]+", requirement)[0].replace("-", "_")
+            words = rf"import {name}\b|import_module\(.{name}|from {name}\b|.{name}\.|\"{name}\""
+            assert re.search(words, text), requirement
 
 
 def test_dependencies_are_those_of_the_changelog():
