@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from kbench.engine import errors
 from kbench.notebook.lazy import HOMES, widget
 
 __all__ = [  # the keys of HOMES
     *("CompareView", "ConfigPanel", "GradPanel", "GraphView", "PlanTable", "TensorView"),
     *("VariableTable", "WatchList", "explore", "explorer", "progress", "show"),
 ]
+
+errors.see_through(os.path.dirname(os.path.abspath(__file__)))  # an error tells the user's line
 
 
 def __getattr__(name: str) -> Any:

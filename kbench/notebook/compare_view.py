@@ -11,16 +11,17 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.engine import cancel, trace
+from kbench.engine import cancel, describe, trace
 from kbench.engine.errors import KbenchError
-from kbench.notebook import comparing, views
+from kbench.notebook import comparing, given, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.live import between_cells
 from kbench.notebook.markup import LIMIT, details, element
 from kbench.notebook.part import Part, button, sentence
-from kbench.workbench import errors, versus
+from kbench.workbench import errors, keras_models, versus
 
 EMPTY = "type an expression, choose what differs, and press compare"
+NEEDED = "Python as text, a tensor, an array, a list of these, a K.function or a Keras model"
 QUEUED = "compared when the running cell ends"
 _TYPED = ("what is typed", "")
 _LINES, _WIDTH = 60, 100  # of values side by side
@@ -30,14 +31,15 @@ class CompareView(Part):
     """Compares the values, times and forms of an expression under variants.
 
     Arguments:
-        expression: Python on the user's names, with `K`; such as "K.sqrt(x + K.epsilon())".
+        expression: Python on the user's names, with `K`; such as "K.sqrt(x + K.epsilon())". Or a
+            tensor, an array, a list of these, or a K.function or Keras model, for its results.
         variants: as typed, such as "epsilon=1e-7,1e-3" or "engine=kbench,numpy".
         namespace: a dictionary, or None for the names of the running shell.
     """
 
     def __init__(
         self,
-        expression: str = "",
+        expression: Any = "",
         variants: str = versus.VARIANTS[0][2],
         namespace: dict[str, Any] | None = None,
     ) -> None:
@@ -45,7 +47,7 @@ class CompareView(Part):
         self.comparison: Any = None  # the last one, a `kbench.differences.Comparison`
         self._message = ""
         self._runs = False
-        self._make_controls(expression, variants)
+        self._make_controls(self._named("expression", expression, _is_value, NEEDED), variants)
         self._show()
 
     def _make_controls(self, expression: str, variants: str) -> None:
@@ -174,3 +176,12 @@ class CompareView(Part):
         if self.comparison is None:
             return self._message or EMPTY
         return str(self.comparison.text(_WIDTH))
+
+
+def _is_value(value: object) -> bool:
+    if describe.is_function(value) or keras_models.is_model(value):
+        return True
+    several = given.listed(value)
+    return bool(several) and all(
+        describe.is_tensor(one) or describe.held_array(one) is not None for one in several
+    )

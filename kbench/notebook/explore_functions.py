@@ -10,6 +10,7 @@ from typing import Any
 from kbench import backend as K
 from kbench.engine import describe
 from kbench.engine.errors import ArgumentError
+from kbench.engine.refusal import told
 from kbench.notebook.live import names
 
 FIRST = "conv2d"
@@ -39,6 +40,9 @@ def find(wanted: Any) -> tuple[Any, str]:
         name = wanted.strip().removeprefix("kbench.").removeprefix("K.")
         found = getattr(K, name, None) if name in _public() else None
         if found is None:
+            own = names().snapshot().get(wanted.strip())
+            if callable(own) and not isinstance(own, type) and not describe.is_tensor(own):
+                return own, ""
             near = difflib.get_close_matches(name, _public(), 3)
             raise ArgumentError(
                 f"there is no function {describe.printable(name)!r}",
@@ -47,12 +51,8 @@ def find(wanted: Any) -> tuple[Any, str]:
             )
         return found, name
     if isinstance(wanted, type) or not callable(wanted):
-        kind = "the class" if isinstance(wanted, type) else "a value of type"
-        name = wanted.__name__ if isinstance(wanted, type) else type(wanted).__name__
-        raise ArgumentError(
-            f"fn must be a function, its name or None, got {kind} {describe.printable(name)}",
-            function="explore",
-        )
+        reason = f"fn must be a function, its name or None; got {told(wanted)}"
+        raise ArgumentError(reason, function="explore")
     name = str(getattr(wanted, "__name__", ""))
     if name in _public() and getattr(K, name) is wanted:
         return wanted, name

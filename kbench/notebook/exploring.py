@@ -12,7 +12,7 @@ import ipywidgets as widgets
 
 from kbench.engine import config, describe
 from kbench.engine.errors import ArgumentError
-from kbench.notebook import hub, views
+from kbench.notebook import given, hub, views
 from kbench.notebook.compare_view import CompareView
 from kbench.notebook.config_panel import ConfigPanel
 from kbench.notebook.dropdown import Dropdown
@@ -28,6 +28,7 @@ from kbench.notebook.variable_table import VariableTable
 from kbench.notebook.watch_list import WatchList
 from kbench.workbench.protocol import ProtocolError
 
+NEEDED = "a dictionary of names, a name, a tensor, an array, a K.function or a Keras model"
 TITLES = ("Names", "Value", "Watches", "Gradients", "Graph", "Plan", "A/B", "Settings")
 
 
@@ -40,6 +41,7 @@ class ValueTab(Part):
         super().__init__(namespace, [])
         self._names = names(namespace)
         self._wanted = ""
+        self._closed = False
         self.view: TensorView | None = None
         self.chosen = Dropdown(
             description="name",
@@ -64,6 +66,8 @@ class ValueTab(Part):
     def refresh(self) -> None:
         """Bring the choices in line with the names, and the view with the choice."""
         with self._lock:
+            if self._closed:
+                return
             found = self._names.values()
             held = sorted(key for key, one in found.items() if describe.held_array(one) is not None)
             name = self._wanted or next(iter(held), "")
@@ -106,8 +110,10 @@ class ValueTab(Part):
 
     def close(self) -> None:
         """Stop and remove the view with the tab."""
-        if self.view is not None:
-            self.view.close()
+        with self._lock:  # no view is made behind this
+            self._closed = True
+            if self.view is not None:
+                self.view.close()
         super().close()
 
     def _label(self) -> str:
@@ -132,6 +138,8 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         self.plan = PlanTable(namespace=namespace)
         self.versus = CompareView(namespace=namespace)
         self.settings = ConfigPanel()
+        for view in (self.table._view, self.values._names):
+            view.handed = self._hub.view.handed
         self._parts: tuple[Part, ...] = (
             self.table,
             self.values,
@@ -166,6 +174,19 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
     def choose(self, name: str) -> None:
         """Put a name on view in every tab that can show it."""
         self._picked(None, name)
+
+    def open_at(self, value: Any) -> None:
+        """Open the tab that shows most of a value, or of what has this name."""
+        name = value if isinstance(value, str) else self._hub.called(value)
+        try:
+            found = self._hub.view.get(name)
+        except ProtocolError as error:
+            self.close()
+            raise ArgumentError(error.reason, function="explorer") from None
+        self.choose(name)
+        held = describe.held_array(found) is not None
+        tab = "Value" if held else "Plan" if describe.is_function(found) else "Graph"
+        self.selected_index = TITLES.index(tab if held or given.has_graph(found) else "Names")
 
     def close(self) -> None:
         """Stop and remove every part."""
@@ -220,6 +241,17 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         return whole if len(whole.encode()) <= LIMIT else open_
 
 
-def explorer(namespace: dict[str, Any] | None = None) -> Explorer:
-    """Names, values, watches, gradients, graphs, plans, A/B and settings as one widget of tabs."""
-    return Explorer(namespace)
+def explorer(namespace: Any = None) -> Explorer:
+    """Names, values, watches, gradients, graphs, plans, A/B and settings as one widget of tabs.
+
+    Arguments:
+        namespace: a dictionary, None for the names of the running shell; or what to put on view
+            first: a name, a tensor, an array, a K.function, a Keras model, a list of tensors.
+    """
+    if namespace is None or isinstance(namespace, dict):
+        return Explorer(namespace)
+    if not isinstance(namespace, str) and not given.is_watched(namespace):
+        raise given.refused("explorer", "namespace", namespace, NEEDED)
+    whole = Explorer()
+    whole.open_at(namespace)
+    return whole

@@ -11,16 +11,18 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine import config, describe, variables
-from kbench.notebook import views
+from kbench.notebook import given, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.markup import Html, element, join
 from kbench.notebook.part import Part, button, labelled, sentence
 from kbench.notebook.tensor_view import TensorView
+from kbench.workbench import keras_models
 from kbench.workbench.gradients import PREFIX
 from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.watches import describe_seconds
 
 EMPTY = "no loss yet: make a scalar tensor, such as loss = K.mean(K.square(y - t))"
+NEEDED = "a tensor that depends on variables, a K.function, a compiled Keras model, or a name"
 HEADS = ("variable", "dtype[shape]", "norm", "norm / |variable|", "zeros", "min", "max", "mark")
 NEWEST = ("the newest scalar", "")
 _STATES = {
@@ -36,23 +38,26 @@ class GradPanel(Part):
     """d loss / d variable for every trainable variable that a loss reaches.
 
     Arguments:
-        loss: the name of a scalar tensor or of a compiled Keras model; '' takes the newest scalar.
+        loss: a scalar tensor, a compiled Keras model, a K.function, of which the first scalar
+            result is meant, a list of these to choose from, or a name; '' takes the newest scalar.
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, loss: str = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, loss: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
-        self._loss = loss
+        self.view: TensorView | None = None
+        names = [self._named("loss", one, _is_loss, NEEDED) for one in given.listed(loss)]
+        self._losses = [one for one in names if one]  # that were asked for
+        self._loss = self._losses[0] if self._losses else ""
         self._data: dict[str, Any] = {}
         self._note, self._told = "", 0
-        self.view: TensorView | None = None
         self._make_controls()
         self._show()
 
     def _make_controls(self) -> None:
         self.loss = Dropdown(
             description="loss",
-            options=[NEWEST, *labelled([self._loss] if self._loss else [])],
+            options=[NEWEST, *labelled(self._losses)],
             value=self._loss,
             tooltip="The scalar whose gradients are shown",
         )
@@ -95,12 +100,15 @@ class GradPanel(Part):
         self.live.throttle.press()
 
     def _ask(self, force: bool) -> None:
+        self._loss = self._again(self._loss)
         try:
             reply = self.hub.ask("gradient", loss=self._loss, force=force)
         except ProtocolError as error:
             self._fail(error.reason)
             return
-        self._offer(self.loss, [NEWEST, *labelled(reply["losses"])], self._loss)
+        asked = [one for one in (*self._losses, self._loss) if one]
+        names = dict.fromkeys([*asked, *reply["losses"]])
+        self._offer(self.loss, [NEWEST, *labelled(names)], self._loss)
         if reply["state"] == "none":
             self._fail("")
         elif reply.get("number", 0) >= self._told:  # else it has been told already
@@ -226,6 +234,12 @@ def cells(row: Row) -> tuple[object, ...]:
         numbers[3],
         words if isinstance(words, Html) else str(words),
     )
+
+
+def _is_loss(value: object) -> bool:
+    if describe.is_tensor(value):
+        return str(value.kind) == "tensor"  # type: ignore[attr-defined]
+    return keras_models.is_model(value) or describe.is_function(value)
 
 
 def _is_state(note: str) -> bool:

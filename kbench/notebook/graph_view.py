@@ -8,11 +8,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine import config, describe, trace
-from kbench.notebook import graph_svg, views
+from kbench.notebook import given, graph_svg, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.markup import LIMIT, Html, details, element, join
 from kbench.notebook.part import Part, button, labelled, sentence
-from kbench.workbench import graph_text, keras_models
+from kbench.workbench import graph_text
 from kbench.workbench.graph_fold import Folds
 from kbench.workbench.protocol import ProtocolError
 
@@ -21,6 +21,7 @@ DRAWN = 80  # nodes of a drawing at most
 _FIRST = 30  # nodes that are drawn before anything is unfolded
 _BYTES = 60_000  # of a drawing with its list
 _BESIDE = 2  # variables named within a node
+NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or a name"
 EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
 Row = Mapping[str, Any]
 
@@ -29,13 +30,14 @@ class GraphView(Part):
     """The graph above a name: operations in boxes, dtypes and shapes on the edges.
 
     Arguments:
-        name: a tensor, a K.function, or a model or layer of Keras; '' takes the newest tensor.
+        name: a tensor, a K.function, a model or layer of Keras, a list of tensors, or the name of
+            one of these; '' takes the newest.
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, name: str = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [trace.fed, config.changed])
-        self._name = name
+        self._name = self._named("name", name, given.has_graph, NEEDED)
         self._title = ""
         self._folds: Folds | None = None
         self._total = 0
@@ -83,12 +85,15 @@ class GraphView(Part):
 
     def _names(self) -> list[str]:
         """Names that have a graph, the newest last."""
-        return [name for name, one in self.hub.view.values().items() if _has_graph(one)]
+        return [name for name, one in self.hub.view.values().items() if given.has_graph(one)]
 
     def refresh(self) -> None:
         """Read the graph again; what was folded stays so."""
         names = self._names()
-        name = self._name or next(reversed(names), "")
+        self._name = self._again(self._name)
+        values = self.hub.view.values()
+        single = [one for one in names if type(values.get(one)) not in (list, tuple)]
+        name = self._name or next(reversed(single), "")
         choices = names if not name or name in names else [name, *names]
         self._offer(self.chosen, labelled(choices), name)
         with self._lock:
@@ -208,10 +213,6 @@ def _line(row: Row | None, beside: str) -> str:
     if row is None:
         return ""
     return "  ".join(str(one) for one in (row["name"], row["op"], row["spec"], beside) if one)
-
-
-def _has_graph(value: object) -> bool:
-    return describe.is_tensor(value) or describe.is_function(value) or keras_models.is_layer(value)
 
 
 def drawn(folds: Folds) -> list[Row]:

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from kbench.engine.signal import Signal
-from kbench.notebook import live, recording
+from kbench.notebook import given, live, recording
 from kbench.workbench.inspector import Inspector
 from kbench.workbench.namespace import View
 from kbench.workbench.protocol import ProtocolError
@@ -63,6 +63,15 @@ class Hub:
             whole["rows"] += page["rows"]
             start = page.get("next")
         return whole
+
+    def called(self, value: Any) -> str:
+        """The name of a value; one that has none gets one, for the widgets alone."""
+        for name, one in self.view.values().items():
+            if one is value:
+                return name
+        name = given.unused(given.called(value), self.view.snapshot())
+        self.view.handed[name] = value
+        return name
 
     def record(self) -> live.Undo:
         """Have every call recorded until the returned function is called."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kbench.engine.signal import Signal
+from kbench.workbench import errors
 from kbench.workbench.namespace import View
 
 INTERVAL = 0.1
@@ -37,6 +38,7 @@ class Throttle:
         self._running = threading.Lock()
         self._due: threading.Timer | None = None
         self._last = -interval
+        self._told = ""
 
     def ask(self) -> None:
         """Have the action run; asking again before it does changes nothing."""
@@ -79,8 +81,12 @@ class Throttle:
     def _act(self) -> None:
         try:
             self._action()
-        except Exception:  # the next change must be shown all the same
-            _log.exception("a widget could not be drawn")
+        except Exception as error:  # the next change must be shown all the same
+            words = f"{type(error).__name__}: {errors.safe_text(error)}"
+            if words != self._told:  # once, not below every cell from now on
+                self._told = words
+                _log.error("a widget could not be drawn: %s", words)
+                _log.debug("where that was", exc_info=True)
         finally:
             self._last = time.monotonic()
 

@@ -10,10 +10,11 @@ import ipywidgets as widgets
 
 from kbench.engine import describe
 from kbench.engine.signal import Signal
-from kbench.notebook import hub, views
+from kbench.notebook import given, hub, views
 from kbench.notebook.live import Live, Setting, Undo
 from kbench.notebook.markup import element
 from kbench.notebook.twin import WithTwin
+from kbench.workbench import errors
 from kbench.workbench.protocol import ProtocolError
 
 NONE = "-"
@@ -42,6 +43,7 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         self._hub: hub.Hub | None = hub.opened(namespace) if self.asks else None
         self._lock = threading.RLock()
         self._setting = Setting()
+        self._given: dict[str, Any] = {}  # what has no name of the user's
         self._body = widgets.HTML()
         self.live = Live(self._refresh_open, sources, also)
 
@@ -57,6 +59,33 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         """What the widget shows below its controls at present."""
         return str(self._body.value)
 
+    def _named(self, argument: str, value: Any, accepts: given.Accepts, needed: str) -> str:
+        """The name of what the widget was given, by name or as it is; '' for nothing.
+
+        Raises:
+            ArgumentError: it is nothing that the widget can show; the widget is closed then.
+        """
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value.strip()
+        if not accepts(value):
+            self.close()
+            raise given.refused(type(self).__name__, argument, value, needed)
+        name = self.hub.called(value)
+        if name in self.hub.view.handed:
+            self._given[name] = value
+        return name
+
+    def _again(self, name: str) -> str:
+        """The name of what was given without one, or another where the user has taken it since."""
+        value = self._given.get(name)
+        if value is None or self.hub.view.snapshot().get(name) is value:
+            return name
+        found = self.hub.called(value)
+        self._given[found] = value
+        return found
+
     def refresh(self) -> None:
         """Ask for what is shown, and draw it."""
         raise NotImplementedError
@@ -68,6 +97,12 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         except ProtocolError as error:
             if error.kind != CLOSED:
                 raise
+        except Exception as error:
+            if self.comm is None:  # as above
+                return
+            words = f"not shown: {type(error).__name__}: {errors.safe_text(error)}"
+            self._draw(sentence(words, "kb-bad"))
+            raise
 
     def choose(self, name: str) -> None:
         """Show `name`, which was chosen elsewhere, if it is something to show here."""

@@ -12,14 +12,16 @@ import ipywidgets as widgets
 
 from kbench.differences import seconds
 from kbench.engine import describe, trace
-from kbench.notebook import html, views
+from kbench.engine.refusal import told
+from kbench.notebook import given, html, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.markup import LIMIT, element, join
 from kbench.notebook.part import Part, button, sentence
-from kbench.workbench import plan_words
+from kbench.workbench import callers, plan_words
 from kbench.workbench.protocol import ProtocolError
 
 EMPTY = "no run yet: call a K.function or K.eval"
+NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
 NEWEST = ("the newest", None)
 SORTS = ("step", "time")
 _SOURCE = 4_000  # characters of a source on show
@@ -30,13 +32,14 @@ class PlanTable(Part):
     """The steps of the last call, of the last of one function, or of one of the last calls.
 
     Arguments:
-        function: the name of a K.function, or '' for whatever runs.
+        function: a K.function, a Keras model, a tensor that K.eval computes, a list of these, or a
+            name; '' for whatever runs.
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, function: str = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [trace.ran], [self._record])
-        self._function = function
+        self._function = self._named("function", function, given.runs, NEEDED)
         self._run: dict[str, Any] = {}
         self._limits: Row | None = None
         self._problem = ""  # why the machine was not measured
@@ -102,12 +105,15 @@ class PlanTable(Part):
         if self.run.value is not None:
             wanted = {"run": self.run.value}
         elif self._function:
-            wanted = {"function": self._named()}
+            self._function = self._again(self._function)
+            wanted = self._last_run()
         data = self.hub.ask("plan", **wanted)
-        if data["run"] is None and wanted:  # so many others ran since that it is not kept
+        if data["run"] is None and self.run.value is not None:  # so many others ran since
             data = self.hub.ask("plan")
         with self._lock:
             before, self._run = self._run, data["run"] or {}
+            if self._function and not self._run and self.run.value is None:
+                self._run = before  # the last one of it is not kept, but is still on show
             if self._run.get("run") != before.get("run"):
                 self._problem = ""
             self._limits = data["limits"]
@@ -122,13 +128,15 @@ class PlanTable(Part):
         self._show()
         self._show_source()
 
-    def _named(self) -> str:
-        """What runs of the chosen function are called."""
+    def _last_run(self) -> dict[str, Any]:
+        """What to ask for: the last run that is kept of what was chosen, not of its namesakes."""
         try:
             value = self.hub.view.get(self._function)
         except ProtocolError:
-            return self._function
-        return str(value.name) if describe.is_function(value) else self._function
+            return {"function": self._function}
+        records = [one.records for one in callers.functions_of(value)]
+        number = self.hub.inspector.recorder.number_of([one for one in records if one is not None])
+        return {"run": number}
 
     # -------------------------------------------------------------- drawing
 
@@ -136,7 +144,7 @@ class PlanTable(Part):
         with self._lock:
             run, limits, problem = self._run, self._limits, self._problem
         if not run:
-            return sentence(problem or EMPTY)
+            return sentence(problem or self._missing())
         rows = run["rows"]
         if self.sort.value == "time":
             rows = sorted(rows, key=lambda row: -float(row["seconds"]))
@@ -151,6 +159,20 @@ class PlanTable(Part):
                 return text
             rows = rows[: max(len(rows) * 3 // 4, 1)]
 
+    def _missing(self) -> str:
+        """Why there is nothing to show."""
+        if not self._function:
+            return EMPTY
+        name = describe.printable(self._function)
+        try:
+            value = self.hub.view.get(self._function)
+        except ProtocolError:
+            return f"there is no name {name}, and no call of that name was recorded"
+        if not given.runs(value):
+            return f"{name} must be {NEEDED}; it is {told(value)}"
+        how = f"K.eval({name})" if describe.is_tensor(value) else f"call {name}"
+        return f"no call of {name} was recorded yet: {how}, and its steps are shown"
+
     def _show_source(self) -> None:
         step = self.step.value
         row = next((one for one in self._run.get("rows", ()) if one["step"] == step), None)
@@ -163,7 +185,7 @@ class PlanTable(Part):
 
     def _label(self) -> str:
         if not self._run:
-            return EMPTY
+            return self._missing()
         rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]
         return "\n".join([_title(self._run), *rows])
 

@@ -44,7 +44,7 @@ def heatmap(
     """A two-dimensional slice as colours, with their scale.
 
     Arguments:
-        x: variable, constant or array of any rank.
+        x: tensor, array or name, of any rank; a symbol is computed on what was fed last.
         index: the slice as text, such as "0, :, :, 3"; None for rows and columns of a batch of
             images, else the last two axes.
         ax: axes to draw in, None for those of a new figure.
@@ -115,7 +115,7 @@ def image_grid(
     """Images beside each other, in the layout that `image_data_format` says.
 
     Arguments:
-        x: variable, constant or array: [rows, cols], one image or a batch of them. Images of 1, 3
+        x: tensor, array or name: [rows, cols], one image or a batch of them. Images of 1, 3
             or 4 channels are shown as grey or colour; of others every channel of the first one is.
         columns: how many stand beside each other; None for about as many as below each other.
         most: how many are drawn.

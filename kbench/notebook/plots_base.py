@@ -12,7 +12,11 @@ from matplotlib.figure import Figure, SubFigure
 
 from kbench.engine import config, describe
 from kbench.engine.errors import ArgumentError
+from kbench.notebook import given
+from kbench.notebook.computed import value_of
+from kbench.notebook.live import names
 from kbench.notebook.slicing import Slice, first
+from kbench.workbench.protocol import ProtocolError
 
 SIZE = (6.4, 4.0)  # inches
 LINES = ("-", "--", "-.", ":")
@@ -54,36 +58,29 @@ def figure_of(ax: Axes) -> Figure:
     return found  # type: ignore[no-any-return]
 
 
-def checked_figure(given: Any, function: str, size: tuple[float, float]) -> Any:
+def checked_figure(wanted: Any, function: str, size: tuple[float, float]) -> Any:
     """The figure, or part of one, to draw in; empty."""
-    if given is None:
+    if wanted is None:
         return figure(size)
-    if not isinstance(given, (Figure, SubFigure)):
-        kind = describe.printable(type(given).__name__)
+    if not isinstance(wanted, (Figure, SubFigure)):
+        kind = describe.printable(type(wanted).__name__)
         raise ArgumentError(f"figure must be a figure of matplotlib, got {kind}", function=function)
-    return given
+    return wanted
 
 
 def values_of(x: Any, function: str) -> np.ndarray[Any, Any]:
-    """The numbers of a variable, constant, array or nested list.
+    """The numbers of a tensor, array, nested list or name; a symbol is computed on what was fed.
 
     Raises:
-        ArgumentError: a symbolic tensor, which has no value of its own, or no numbers.
+        ArgumentError: no numbers, no such name, or a symbol that needs what was never fed.
     """
-    array = describe.held_array(x)
-    if array is None and describe.is_tensor(x):
-        raise ArgumentError(
-            f"{x.kind} {describe.printable(x.name)!r} has no value of its own",
-            function=function,
-            suggestion=f"{function}(K.eval(x))",
-        )
-    if array is None:
-        try:
-            array = np.asarray(x)
-        except Exception as error:
-            raise ArgumentError(
-                f"x is no array: {type(error).__name__}", function=function
-            ) from None
+    try:
+        value = names().get(x.strip()) if isinstance(x, str) else x
+        array = given.array_of(value)
+        if array is None:
+            array = value_of(value)
+    except (ProtocolError, ArgumentError) as error:
+        raise ArgumentError(error.reason, function=function) from None
     refused = describe.array(array).get("refused")
     if refused:
         raise ArgumentError(f"x cannot be drawn: {refused}", function=function)
@@ -93,10 +90,12 @@ def values_of(x: Any, function: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def name_of(x: Any, given: str | None) -> str:
+def name_of(x: Any, own: str | None) -> str:
     """What to call a value in a title."""
-    if given is not None:
-        return plain(given)
+    if own is not None:
+        return plain(own)
+    if isinstance(x, str):
+        return plain(x.strip())
     return plain(describe.printable(x.name).removesuffix(":0")) if describe.is_tensor(x) else ""
 
 

@@ -13,9 +13,14 @@ from matplotlib.ticker import MaxNLocator
 
 from kbench.engine import describe
 from kbench.engine.errors import ArgumentError
+from kbench.notebook import given
 from kbench.notebook import plots_base as base
+from kbench.notebook.live import names
 from kbench.notebook.plots_records import GradientNorms, History
+from kbench.workbench import callers
+from kbench.workbench.protocol import ProtocolError
 
+_SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
 MOST_STEPS = 40
 MOST_LINES = 12
 _HATCHES = {"numpy": "", "library": "//", "fused": "xx", "blas": "..", "view": "||", "scan": "++"}
@@ -218,16 +223,19 @@ def timeline(source: Any, ax: Any = None) -> Figure:
 
 def _runs(source: Any) -> list[dict[str, Any]]:
     """The rows of what was recorded."""
-    if describe.is_function(source):
-        found = describe.plan(source)
-        runs = [] if found is None else [found]
+    if isinstance(source, str):
+        try:
+            source = names().get(source.strip())
+        except ProtocolError as error:
+            raise ArgumentError(error.reason, function="timeline") from None
+    if given.runs(source):
+        plans = [describe.plan(one) for one in callers.functions_of(source)]
+        runs = [one for one in plans if one is not None]
     else:
         records = source if isinstance(source, (list, tuple)) else [source]
         if not all(hasattr(one, "steps") and hasattr(one, "seconds") for one in records):
             kind = describe.printable(type(source).__name__)
-            raise ArgumentError(
-                f"source must be a K.function or records of runs, got {kind}", function="timeline"
-            )
+            raise ArgumentError(f"source must be {_SOURCES}, got {kind}", function="timeline")
         runs = [describe.run(one) for one in records]
     if not any(one["rows"] for one in runs):
         raise ArgumentError(

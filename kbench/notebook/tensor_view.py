@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import ipywidgets as widgets
@@ -10,23 +11,29 @@ import numpy as np
 
 from kbench.engine import config, describe, variables
 from kbench.engine.errors import ArgumentError
-from kbench.notebook import html, views
+from kbench.engine.refusal import told
+from kbench.notebook import given, html, views
+from kbench.notebook.computed import Computed
 from kbench.notebook.dropdown import Dropdown
-from kbench.notebook.live import Live, Setting, hear_beside
+from kbench.notebook.live import Live, Setting, hear_beside, names
 from kbench.notebook.markup import element, join
 from kbench.notebook.slicing import Slice, first, parse
 from kbench.notebook.twin import WithTwin
-from kbench.workbench import errors, summary
+from kbench.workbench import summary
+from kbench.workbench.protocol import ProtocolError
 
 _WRAPPED = {"flex_flow": "row wrap"}
+NAME = "TensorView"
 MODES = ("numbers", "heat map", "image", "histogram")
 
 
 class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
-    """Looks into a variable, constant or array through controls for its axes.
+    """Looks into a variable, tensor or array through controls for its axes.
 
     Arguments:
-        value: what to look at. A symbolic tensor is not evaluated; use `K.eval(x)` for its value.
+        value: what to look at: a variable, an array, numbers, a name. A symbolic tensor is computed
+            beside the program on what was fed last. Of a Keras model or layer, a K.function, a
+            list or a dictionary one tensor at a time, which a control chooses.
         name: what to call it.
         mode: "numbers", "heat map", "image" (rows, columns and channels as the
             `image_data_format` setting says) or "histogram" (of the slice on view).
@@ -34,20 +41,22 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
         super().__init__()
-        self.live = Live(self.refresh, [variables.changed, config.changed])
-        self.live.wanted = lambda payload: payload is self._value or payload == "image_data_format"
-        self._value = value
-        self._name = name or str(getattr(value, "name", "array"))
+        self.live = Live(self._refresh_open, [variables.changed, config.changed])
+        self.live.wanted = self._wanted
+        self._computed: Computed | None = None
+        self._inside: list[tuple[str, Any]] = []
+        self._name = name or ""
         try:
-            self._array = _array_of(value)
-        except ArgumentError:
-            super().close()
-            raise
+            if mode not in MODES:
+                raise ArgumentError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+            self._take(*self._chosen(value))
+        except ArgumentError as error:
+            self.close()
+            raise error if error.function else ArgumentError(error.reason, function=NAME) from None
         self._lock = threading.RLock()
         self._setting = Setting()
         self._picture: Any = None
         self._png = b""
-        self.slice = first(self._array.shape)
         self._body = widgets.HTML()
         self._message = widgets.HTML()
         self.mode = widgets.ToggleButtons(
@@ -57,9 +66,76 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             style={"button_width": "8em"},
         )
         self.mode.observe(lambda _change: self._choose(self.slice), "value")
+        self.which = Dropdown(
+            options=[(text, at) for at, (text, _) in enumerate(self._inside)],
+            description="tensor",
+            tooltip="Which of the tensors inside is on view",
+        )
+        self.which.observe(lambda change: self._other(change.new), "value")
         self._make_controls()
         self.refresh()
         hear_beside(self)
+
+    def _chosen(self, value: Any) -> tuple[Any, str]:
+        """The value to show first, and what to call it."""
+        own = self._name
+        if isinstance(value, str):
+            own = own or value
+            try:
+                value = names().get(value.strip())
+            except ProtocolError as error:
+                raise ArgumentError(error.reason) from None
+        elif not own and (describe.is_tensor(value) or describe.is_function(value)):
+            own = str(value.name)
+        found = given.insides(value, own or "item")
+        if found is None:
+            return value, own or "array"
+        if not found:
+            raise ArgumentError(f"there is no tensor and no array in {told(value)}")
+        self._inside = found
+        for text, one in found:  # the first one that can be shown
+            with suppress(ArgumentError):
+                self._take(one, text)
+                return one, text
+        return found[0][1], found[0][0]
+
+    def _take(self, value: Any, name: str) -> None:
+        """Look at a value; ArgumentError, and nothing changes, when it has no numbers."""
+        array = given.array_of(value)
+        computed = None
+        if array is None:
+            computed = Computed(value)
+            try:
+                array = computed.first()
+            except ArgumentError:
+                computed.close()
+                raise
+        if self._computed is not None:
+            self._computed.close()
+        self._value, self._name, self._computed = value, name, computed
+        self._array = array
+        self.slice = first(array.shape)
+
+    def _other(self, at: int) -> None:
+        """Show another of the tensors inside."""
+        text, value = self._inside[at]
+        with self._lock:
+            shape = self._array.shape
+            try:
+                self._take(value, text)
+            except ArgumentError as error:
+                self._say(error.reason)
+                return
+            if self._array.shape != shape:
+                self._make_controls()
+                hear_beside(self)
+        self._choose(self.slice)
+
+    def _wanted(self, payload: Any) -> bool:
+        """Whether an event may have changed what is on view."""
+        if payload == "image_data_format" or payload is self._value:
+            return True
+        return self._computed is not None and not isinstance(payload, str)
 
     @property
     def picture(self) -> bytes:
@@ -76,10 +152,11 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def replace(self, value: Any, name: str) -> bool:
         """Look at another value of the same shape in the same way; False when it has another."""
-        if _array_of(value).shape != self._array.shape:
+        array = given.array_of(value)
+        if array is None or array.shape != self._array.shape:
             return False
         with self._lock:
-            self._value, self._name = value, name
+            self._take(value, name)
         self.live.throttle.press()
         return True
 
@@ -91,10 +168,18 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         """
         return value is self._value or (name == self._name and self.replace(value, name))
 
+    def _refresh_open(self) -> None:
+        """As `refresh`; a view that is closed meanwhile has nothing to say."""
+        try:
+            self.refresh()
+        except Exception:
+            if self.comm is not None:
+                raise
+
     def refresh(self) -> None:
         """Read the value again and draw the chosen slice."""
         with self._lock, describe.reading_once():
-            self._array = _array_of(self._value)
+            self._array = self._read()
             mode = self.mode.value
             self._png = b""
             if mode == "numbers":
@@ -105,9 +190,30 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
                 self._body.value = shown
                 self._redrawn()
 
+    def _read(self) -> np.ndarray:
+        """The value as it is now; of a symbol the last one that is known."""
+        try:
+            if self._computed is None:
+                found = given.array_of(self._value)
+            else:
+                found = self._computed.again()
+        except ArgumentError as error:
+            self._say(error.reason)
+            return self._array
+        if found is None or found.ndim != self._array.ndim:
+            return self._array
+        if found.shape != self._array.shape:  # fed another batch
+            self._array = found
+            self.slice = first(found.shape)
+            self._make_controls()
+        return found
+
     def close(self) -> None:
         """Stop following and remove the view."""
         self.live.stop()
+        if self._computed is not None:
+            self._computed.close()
+            self._computed = None
         self._end()
         super().close()
 
@@ -195,7 +301,8 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         self._observe()
         axes_row = widgets.HBox([self.rows, self.cols, self.index], layout=_WRAPPED)
         steppers_row = widgets.HBox(self.steppers, layout=_WRAPPED)
-        controls = widgets.VBox([self.mode, axes_row, steppers_row])
+        chooser = [self.which] if self._inside else []
+        controls = widgets.VBox([self.mode, *chooser, axes_row, steppers_row])
         self.children = (controls, self._message, self._body)
 
     def _observe(self) -> None:
@@ -274,22 +381,6 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _portrait(self) -> str:
         return self._numbers()
-
-
-def _array_of(value: Any) -> np.ndarray:
-    """What there is to look at; a symbolic tensor has no value of its own."""
-    if describe.is_tensor(value) and describe.held_array(value) is None:
-        raise ArgumentError(
-            f"{value.kind} {value.name!r} has no value of its own; look at K.eval of it"
-        )
-    array = describe.held_array(value)
-    if array is not None:
-        return array
-    try:
-        return np.asarray(value)
-    except Exception as error:  # whatever an object of the user's raises
-        words = f"{summary.type_name(value)} is no array: {errors.safe_text(error)}"
-        raise ArgumentError(words) from None
 
 
 def _axis_label(axis: int | None, size: int | None = None) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.engine import variables
-from kbench.notebook import html, views
+from kbench.engine import describe, variables
+from kbench.notebook import given, html, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.live import names, rows
 from kbench.notebook.part import NONE, Part, labelled
 from kbench.workbench.protocol import ProtocolError
 
+NEEDED = "a dictionary of names, a Keras model, a K.function, a tensor, a list of these, or a text"
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": lambda row: row["name"],
     "size": lambda row: (-(row.get("bytes") or 0), row["name"]),
@@ -25,14 +26,22 @@ class VariableTable(Part):
     """The names of a namespace (by default the user's), always up to date.
 
     Arguments:
-        namespace: a dictionary, or None for the names of the running shell.
+        namespace: a dictionary, or None for the names of the running shell; or what holds values: a
+            Keras model or layer, a K.function, a tensor, a list of these. A text is a pattern.
         pattern: glob that names must match; the field above the table changes it.
     """
 
     asks = False
 
-    def __init__(self, namespace: dict[str, Any] | None = None, pattern: str = "*") -> None:
-        super().__init__(namespace, [variables.changed])
+    def __init__(self, namespace: Any = None, pattern: str = "*") -> None:
+        if isinstance(namespace, str):
+            namespace, pattern = None, namespace
+        found = _names_of(namespace)
+        super().__init__(found, [variables.changed])
+        if found is None and namespace is not None:
+            self.close()
+            raise given.refused("VariableTable", "namespace", namespace, NEEDED)
+        namespace = found
         self._view = names(namespace)
         self.filter = widgets.Text(
             value=pattern,
@@ -93,3 +102,15 @@ class VariableTable(Part):
 
     def _portrait(self) -> str:
         return views.names_table(self._rows())
+
+
+def _names_of(value: Any) -> dict[str, Any] | None:
+    """The names to show: of a namespace, or of the values within; None where there are none."""
+    if value is None or type(value) is dict:
+        return value
+    found = given.insides(value, "")
+    if found is None and (describe.is_tensor(value) or describe.held_array(value) is not None):
+        found = [(given.called(value), value)]
+    if found is None:
+        return value if isinstance(value, dict) else None  # a namespace of a class of its own
+    return dict(found)

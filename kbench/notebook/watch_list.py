@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine import config, variables
-from kbench.notebook import views
+from kbench.notebook import given, views
 from kbench.notebook.dropdown import Dropdown
 from kbench.notebook.part import Part, button, labelled, sentence
 from kbench.workbench import watches
@@ -16,6 +16,7 @@ from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.watch_lines import line, words
 
 EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
+NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
 HELD = "as of before the running cell"
 Row = dict[str, Any]
 
@@ -24,20 +25,20 @@ class WatchList(Part):
     """Expressions that are evaluated beside the program after each change, never while a cell runs.
 
     Arguments:
-        expressions: what to watch at first.
+        expressions: what to watch at first: an expression, a tensor, an array, a K.function or a
+            Keras model, or a list of such.
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(
-        self, expressions: Sequence[str] = (), namespace: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, expressions: Any = (), namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.expressions: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
         self._message = ""
         self._make_controls()
-        for one in expressions:
-            self.add(one)
+        wanted = [one for one in given.listed(expressions) if one is not None]
+        for text in [self._named("expressions", one, given.is_watched, NEEDED) for one in wanted]:
+            self.add(text)
         self._list()
 
     def _make_controls(self) -> None:

@@ -15,6 +15,8 @@ def functions_of(value: Any) -> list[Any]:
     """The engine's functions that a value holds: itself, those of a model, of a tensor's eval."""
     if describe.is_function(value):
         return [value]
+    if type(value) in (list, tuple):
+        return [one for item in value for one in functions_of(item)]
     if describe.is_tensor(value):
         return list(value.__dict__.get("_functions", {}).values())
     if not keras_models.is_model(value):

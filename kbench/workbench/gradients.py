@@ -59,10 +59,17 @@ def _loss_of(value: Any) -> Any | None:
     return value
 
 
+def _result_of(function: Any) -> Any:
+    """Of a function's results the first that can be a loss, a scalar where there is one."""
+    floats = [one for one in function.outputs if one.spec.dtype.startswith("float")]
+    scalars = [one for one in floats if one.spec.shape == ()]
+    return next(iter(scalars or floats or function.outputs), None)
+
+
 def loss_of(view: namespace.View, name: str) -> Any:
     """The loss that a name stands for; ProtocolError says why it is none."""
     value = view.part(name).value
-    loss = _loss_of(value)
+    loss = _loss_of(_result_of(value) if describe.is_function(value) else value)
     shown = describe.printable(name)
     if loss is None:
         words = "is no symbol that depends on variables"

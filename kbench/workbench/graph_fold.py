@@ -18,8 +18,9 @@ class Folds:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows: dict[int, Row] = {row["id"]: row for row in rows}
-        kinds = () if len(self.rows) == 1 else graph_text.BESIDE
-        self.told = {key for key, row in self.rows.items() if row.get("kind") in kinds}
+        used = {one for row in rows for one in row["inputs"]}
+        beside = [key for key, row in self.rows.items() if row.get("kind") in graph_text.BESIDE]
+        self.told = {key for key in beside if key in used}
         self.inputs = {key: self._known(row) for key, row in self.rows.items()}
         self.users: dict[int, list[int]] = {key: [] for key in self.rows}
         for key, sources in self.inputs.items():

@@ -35,8 +35,9 @@ class GraphVerbs:
         part = self._view.part(name)
         value = part.value
         layer = keras_models.is_layer(value)
-        if describe.is_function(value):
-            value = list(value.outputs)
+        roots = _roots(value)
+        if roots:
+            value = roots
         elif not layer and not describe.is_tensor(value):
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
         seen = _Seen(self._recorder)
@@ -54,6 +55,17 @@ class GraphVerbs:
             limit //= 2
             found = build(limit)
         return found
+
+
+def _roots(value: Any) -> list[Any]:
+    """What a function, or a list of tensors and functions, computes."""
+    if describe.is_function(value):
+        return list(value.outputs) or [one.inputs[1] for one in value.updates]
+    if type(value) not in (list, tuple):
+        return []
+    found = [_roots(one) or [one] for one in value]
+    roots = [one for several in found for one in several]
+    return roots if all(map(describe.is_tensor, roots)) else []
 
 
 def _page(roots: list[Any], start: int, seen: _Seen) -> Data:

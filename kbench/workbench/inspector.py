@@ -90,6 +90,11 @@ class Inspector:
         return self._view
 
     @property
+    def aside(self) -> Aside:
+        """What runs something beside the program, between cells."""
+        return self._aside
+
+    @property
     def recorder(self) -> recorder.Recorder:
         """What keeps the last runs and the values that were fed."""
         return self._recorder

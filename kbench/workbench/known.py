@@ -78,7 +78,7 @@ def _refusal(root: Any) -> str | None:
         node = stack.pop()
         if node.kind == "placeholder":
             return ""
-        why, size = _unasked(node), _size(node)
+        why, size = unasked(node), _size(node)
         reason = reason or why
         total += size or 0
         if size is None and reason is None:
@@ -94,14 +94,14 @@ def _refusal(root: Any) -> str | None:
     return reason
 
 
-def _unasked(node: Any) -> str | None:
+def unasked(node: Any) -> str | None:
     """Why a node, or a step of its loop, runs on request only."""
     if node.controls:
         return "it waits for what is stored before it; K.eval(x) runs it"
     body = node.attrs.get("body")
     if body is not None:
         roots = [*body.after, *(one.tensor for one in node.attrs.get("emits", ()))]
-        return next(filter(None, map(_unasked, _inside(roots, body.feeds))), None)
+        return next(filter(None, map(unasked, _inside(roots, body.feeds))), None)
     if node.op.pure:
         return None
     if node.op.kind == "update":

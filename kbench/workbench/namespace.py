@@ -69,13 +69,17 @@ class View:
         self.epoch = 0
         self.told = 0
         self.extra: dict[str, Any] = {}  # arrays that are no names: under an address, for a grid
+        self.handed: dict[str, Any] = {}  # what a widget was given that has no name of the user's
         self.turn = 0  # raised by the host when code has run that may have written into arrays
 
     # ------------------------------------------------------------------ names and changes
 
     def snapshot(self) -> dict[str, Any]:
         """The namespace as it is now, the shell's own names included."""
-        return dict(self._names)
+        names = dict(self._names)
+        for name, value in self.handed.items():  # behind the user's own, and never in their place
+            names.setdefault(name, value)
+        return names
 
     def values(self) -> dict[str, Any]:
         """Names that are the user's data, in the order in which they were made."""

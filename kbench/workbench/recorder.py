@@ -167,6 +167,13 @@ class Recorder:
         with self._lock:
             return list(self._history)
 
+    def number_of(self, records: list[Any]) -> int:
+        """The number of the newest run that has one of these records, -1 where none is kept."""
+        with self._lock:
+            kept = (*self._history, *self._runs.values())
+            found = [one.number for one in kept if any(one.record is known for known in records)]
+        return max(found, default=-1)
+
     def find(self, function: str | None, number: int | None = None) -> Run | None:
         """The last call of a function, or of any; or the call of a number, while it is kept."""
         with self._lock:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine import config, describe, trace
+from kbench.workbench import keras_models
 from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.recorder import Recorder
 
@@ -115,9 +116,18 @@ def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
     def run(K: Any) -> Any:
         scope = {**names, "K": K}
         exec(before, scope)
-        return eval(value, scope)
+        return compared(eval(value, scope))
 
     return run
+
+
+def compared(value: Any) -> Any:
+    """What is compared of a value: of a K.function or a Keras model what it computes."""
+    if describe.is_function(value):
+        return list(value.outputs)
+    if keras_models.is_model(value):
+        return list(value.outputs)
+    return value
 
 
 # ------------------------------------------------------------------ what was fed

@@ -44,8 +44,9 @@ ONE = "f = K.function([], [K.variable(1.0) + 1])\n"
         (f"{ONE}with K.record() as r: f([])\n%plot r", ["Picture size"]),
         ("%plot", ["UsageError", "%plot wants a value", "heatmap, images"]),
         ("%plot nope", ["UsageError", "nope: NameError"]),
-        ("%plot timeline 3", ["UsageError", "must be a K.function or records"]),
-        ("%plot K.ones((2,)) * 2", ["UsageError", "no value of its own; try heatmap(K.eval(x))"]),
+        ("%plot timeline 3", ["UsageError", "must be a K.function, a Keras model"]),
+        ("%plot K.ones((2,)) * 2", ["Picture size"]),
+        ("%plot K.placeholder((2,)) * 2", ["UsageError", "needs values for placeholder"]),
     ],
 )  # fmt: skip
 def test_magics(shell: Any, code: str, words: list[str]) -> None:

@@ -212,10 +212,16 @@ def test_a_long_timeline_shows_the_slowest() -> None:
 @pytest.mark.parametrize(
     "call, said",
     [
-        (lambda: plots.heatmap(K.placeholder((2,), name="p")), "'p:0' has no value of its own"),
-        (lambda: plots.heatmap(K.ones((2,)) + 1), "try heatmap(K.eval(x))"),
+        (
+            lambda: plots.heatmap(K.placeholder((2,), name="p")),
+            "placeholder 'p' float32[2] was not fed",
+        ),
+        (lambda: plots.heatmap(K.placeholder((2,), name="p") + 1), "needs values for p"),
+        (lambda: plots.heatmap("nope"), "no name nope"),
+        (lambda: plots.heatmap(None), "a tensor, an array or numbers are needed; got None"),
+        (lambda: plots.heatmap(K.function([], [K.ones(2)])), "needed; got a Function"),
         (lambda: plots.heatmap(np.zeros((0, 3))), "has no elements"),
-        (lambda: plots.heatmap([[1, 2], [3]]), "x is no array"),
+        (lambda: plots.heatmap([[1, 2], [3]]), "list is no array"),
         (lambda: plots.heatmap(["a"]), "x cannot be drawn"),
         (lambda: plots.heatmap([1.0], index="0, 0"), "1 entries are needed"),
         (lambda: plots.heatmap([1.0], ax=3), "ax must be axes of matplotlib, got int"),
@@ -234,7 +240,7 @@ def test_a_long_timeline_shows_the_slowest() -> None:
         (lambda: plots.GradientNorms(3), "loss must be a tensor"),
         (lambda: plots.GradientNorms(K.sum(K.placeholder((2,)))), "depends on no float variable"),
         (lambda: plots.GradientNorms(K.sum(K.ones((2,))), [3]), "variables are needed"),
-        (lambda: plots.timeline(3), "source must be a K.function or records"),
+        (lambda: plots.timeline(3), "source must be a K.function, a Keras model"),
         (lambda: plots.timeline([]), "no call was recorded"),
     ],
 )

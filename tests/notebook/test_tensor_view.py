@@ -13,7 +13,7 @@ from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine.errors import ArgumentError
-from kbench.notebook import TensorView, live
+from kbench.notebook import TensorView, hub, live
 from kbench.notebook.heatmap import PIXELS, Picture, thinned, unit_range
 from kbench.notebook.slicing import Slice, first, parse
 
@@ -247,6 +247,10 @@ def test_unit_range(values: np.ndarray, low: float, high: float) -> None:
     assert (pixels.min(), pixels.max()) == (low, high)
 
 
-def test_symbolic_tensors_are_not_looked_into() -> None:
-    with pytest.raises(ArgumentError, match="has no value of its own"):
-        TensorView(K.placeholder((2,), name="x"))
+def test_symbols_that_need_what_was_never_fed_say_so() -> None:
+    x = K.placeholder((2,), name="x")
+    with pytest.raises(ArgumentError, match="was not fed yet"):
+        TensorView(x)
+    with pytest.raises(ArgumentError, match="needs values for x"):
+        TensorView(x * 2)
+    assert not hub._hubs
