@@ -1,0 +1,123 @@
+"""Says whether a program gives the same on every tier, within what its own rounding explains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from programs.draw import FEEDS, Program, values_of
+from programs.interpreted import Interpreter, interpreted
+from programs.run import CALLS, Arrays, Built, build, mode, replay, stepwise
+
+AMPLE = 40.0
+"""Times the error of the steps alone that a tier may err: it adds up in another order."""
+UNITS = 300.0
+"""Units in the last place of an array's largest value that count for nothing."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a program gives wrong: which result of which call, on which tier, by how much."""
+
+    what: str
+    error: float
+    allowed: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: off by {self.error:.3g}, where {self.allowed:.3g} is rounding"
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array, "float64")
+
+
+def _apart(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest difference; infinite where one has a shape or a NaN that the other has not."""
+    if found.shape != wanted.shape:
+        return np.inf
+    found, wanted = _plain(found), _plain(wanted)
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    with np.errstate(all="ignore"):
+        apart = np.where(same, 0.0, np.abs(found - wanted))
+    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+
+
+class Judge:
+    """Runs programs in this process, on interpreted kernels or compiled ones."""
+
+    def __init__(self, interpreter: Interpreter | None) -> None:
+        self.interpreter = interpreter
+        self.unfit = 0
+        """Programs of which the steps alone round too much to say anything."""
+
+    def fault(self, program: Program, values: Arrays | None = None) -> Fault | None:
+        """The first thing that is wrong; None when all is right.
+
+        `values` are those of the program in float64 for its first feed, where they are known.
+        """
+        small = self.interpreter is not None
+        count = CALLS if program.seed % 4 == 0 else FEEDS
+        with mode("off", small):
+            values = values_of(program, "float64") if values is None else values
+            shapes = [one.shape for one in values]
+            exact = stepwise(program, values)
+            without = replay(build(program, shapes), count)
+            limits = self._limits(program, exact, without[0])
+        with mode("wait", small):
+            given = self._with_kernels(build(program, shapes), count)
+        for tier, found in (("NumPy", without[0]), ("kernels", given[0])):
+            fault = self._compare(found, exact, limits, f"{tier} and single steps")
+            if fault is not None:
+                return fault
+        for number, (one, other) in enumerate(zip(given, without, strict=True)):
+            fault = self._compare(one, other, limits, f"call {number} of kernels and NumPy")
+            if fault is not None:
+                return fault
+        return None
+
+    def _with_kernels(self, built: Built, count: int) -> list[Arrays]:
+        found = replay(built, count)
+        if self.interpreter is not None and self.interpreter.failures:
+            raise AssertionError(self.interpreter.failures.pop())
+        return found
+
+    def _compare(
+        self, found: Arrays, wanted: Arrays, limits: list[float], tiers: str
+    ) -> Fault | None:
+        for number, (one, other, limit) in enumerate(zip(found, wanted, limits, strict=True)):
+            error = _apart(one, other)
+            if error > limit:
+                return Fault(f"{tiers}, result {number}", error, limit)
+        return None
+
+    def _limits(self, program: Program, exact: Arrays, plain: Arrays) -> list[float]:
+        """How far each result may be off.
+
+        A few units in the last place of its largest value; where NumPy errs more, as much as
+        rounding explains, which shows when single steps run in float32.
+        """
+        unit = float(np.finfo(program.dtype).eps)
+        limits = [UNITS * unit * (float(np.abs(one).max(initial=0.0)) + 1e-3) for one in exact]
+        errors = [_apart(one, other) for one, other in zip(plain, exact, strict=True)]
+        if all(4 * error < limit for error, limit in zip(errors, limits, strict=True)):
+            return limits
+        rounded = stepwise(program, values_of(program, "float32"))
+        less = unit / float(np.finfo("float32").eps)
+        for number, (one, other) in enumerate(zip(rounded, exact, strict=True)):
+            more = AMPLE * _apart(one, other) * less
+            self.unfit += more > 0.02 * less * (float(np.abs(other).max(initial=0.0)) + 1e-3)
+            limits[number] += more
+        return limits
+
+
+@contextlib.contextmanager
+def judge(compiled: bool) -> Iterator[Judge]:
+    """A judge on compiled kernels, or on interpreted ones."""
+    if compiled:
+        yield Judge(None)
+    else:
+        with mode("wait", True), interpreted() as interpreter:
+            yield Judge(interpreter)
