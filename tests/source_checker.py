@@ -542,8 +542,13 @@ def _check_down(
 
 def _cut_small(text: str) -> str:
     """The source with blocks of a few elements in place of hundreds, so that few show its edges."""
-    for size, small in ((CHUNK, 3), (nest.ROWS, 9), (nest.ANGLES, 3), (rowwise_source.FLUSH, 9)):
-        text = re.sub(rf"(?<=[,+] ){size}(?=[,)])", str(small), text)
+    sizes = {CHUNK: 3, nest.ROWS: 9, nest.ANGLES: 3, rowwise_source.FLUSH: 9}
+    block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if "range(" in line or "min(" in line:
+            lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
+    text = "\n".join(lines)
     return text.replace(f"size = {nest.STAGE} if", "size = 2 if")
 
 

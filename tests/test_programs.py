@@ -25,7 +25,7 @@ def _judged(seeds: range, compiled: bool) -> None:
 
 
 def test_programs() -> None:
-    _judged(range(60), compiled=False)
+    _judged(range(30), compiled=False)
 
 
 @pytest.mark.slow

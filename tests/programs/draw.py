@@ -117,7 +117,9 @@ class _Drawing:
 
     def __init__(self, seed: int, sizes: Sizes, dtype: str) -> None:
         self.random = np.random.default_rng([seed, 7])
-        self.leaves = self._leaves(sizes)
+        rows_only = self.random.random() < 0.4
+        self.names = list(ROWS) if rows_only else [*OPERATIONS, *RARE * 3]
+        self.leaves = self._leaves(sizes)[: 4 if rows_only else None]
         self.steps: list[Step] = []
         first = Program(seed, dtype, self.leaves, (), ())
         arrays = [one.astype("float64") for one in feeds(first, 0)]
@@ -162,7 +164,7 @@ class _Drawing:
 
     def grow(self) -> None:
         """One more step, whose value is finite, of a modest size, and not too large an array."""
-        names = [*OPERATIONS, *RARE * 3]
+        names = self.names
         while True:
             operation = OPERATIONS[self._choice(names)]
             operands = self._operands(operation)
@@ -186,6 +188,13 @@ MOVES = (
 ).split() + ["one more axis", "every other", "some columns", "last column", "repeat elements"]
 """Operations that leave exact values exact."""
 
+ROWS = (
+    "sin tanh sigmoid softplus exp bell log sqrt square times plus add multiply divide subtract "
+    "maximum gate sum sum mean max max min var softmax softmax centred relu over negative "
+    "logsumexp clip"
+).split() + ["layer norm", "normal rows", "cross-entropy", "cross-entropy of logits"]
+"""What row programs are made of; a part of all programs has nothing else."""
+
 RARE = (
     "convolution depthwise recurrent smoothed mapped dense dot bias divide where masked branch"
 ).split() + ["strided convolution", "avg pool", "max pool", "batch norm", "normal by", "layer norm"]
@@ -202,7 +211,8 @@ def draw(seed: int, sizes: Sizes = SMALL, longest: int = 60) -> tuple[Program, l
     made = list(range(len(drawing.leaves), len(drawing.values)))
     used = {n for step in drawing.steps for n in step.operands}
     ends = [n for n in made if n not in used]
-    some = [n for n in made if n in used and random.random() < 0.3]
+    share = random.choice([0.1, 0.3, 0.6])
+    some = [n for n in made if n in used and random.random() < share]
     outputs = tuple(sorted({*ends, *some}))[:12] or (made[-1],)
     updates, slopes = [], []
     for n, leaf in enumerate(drawing.leaves):

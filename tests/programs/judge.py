@@ -17,6 +17,11 @@ AMPLE = 40.0
 UNITS = 300.0
 """Units in the last place of an array's largest value that count for nothing."""
 
+FLOOR = 0.05
+"""The least size that values are taken to have, as they come of others of about 1."""
+OTHERS = 4.0
+"""Times the limits of the first feed that hold for the others, whose steps nobody ran singly."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -43,6 +48,12 @@ def _apart(found: np.ndarray, wanted: np.ndarray) -> float:
     with np.errstate(all="ignore"):
         apart = np.where(same, 0.0, np.abs(found - wanted))
     return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+
+
+def _larger(found: np.ndarray, first: np.ndarray) -> float:
+    """How much more rounding another feed may have than the first, whose limits are known."""
+    sizes = [float(np.abs(_plain(one)).max(initial=0.0)) + FLOOR for one in (found, first)]
+    return OTHERS * max(1.0, sizes[0] / sizes[1])
 
 
 class Judge:
@@ -73,7 +84,8 @@ class Judge:
             if fault is not None:
                 return fault
         for number, (one, other) in enumerate(zip(given, without, strict=True)):
-            fault = self._compare(one, other, limits, f"call {number} of kernels and NumPy")
+            own = [limit * _larger(a, b) for limit, a, b in zip(limits, other, exact, strict=True)]
+            fault = self._compare(one, other, own, f"call {number} of kernels and NumPy")
             if fault is not None:
                 return fault
         return None
@@ -100,7 +112,7 @@ class Judge:
         rounding explains, which shows when single steps run in float32.
         """
         unit = float(np.finfo(program.dtype).eps)
-        limits = [UNITS * unit * (float(np.abs(one).max(initial=0.0)) + 1e-3) for one in exact]
+        limits = [UNITS * unit * (float(np.abs(one).max(initial=0.0)) + FLOOR) for one in exact]
         errors = [_apart(one, other) for one, other in zip(plain, exact, strict=True)]
         if all(4 * error < limit for error, limit in zip(errors, limits, strict=True)):
             return limits
@@ -108,7 +120,7 @@ class Judge:
         less = unit / float(np.finfo("float32").eps)
         for number, (one, other) in enumerate(zip(rounded, exact, strict=True)):
             more = AMPLE * _apart(one, other) * less
-            self.unfit += more > 0.02 * less * (float(np.abs(other).max(initial=0.0)) + 1e-3)
+            self.unfit += more > 0.02 * less * (float(np.abs(other).max(initial=0.0)) + FLOOR)
             limits[number] += more
         return limits
 

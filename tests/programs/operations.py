@@ -248,7 +248,9 @@ _add(
 _add(
     "classes",
     lambda K, x: K.sparse_categorical_crossentropy(
-        K.cast(K.cumsum(K.ones_like(x[:, 0]), 0), "int64") % K.int_shape(x)[1], x, from_logits=True
+        K.cast(K.cumsum(K.ones_like(x[:, 0]), 0), "int64") % K.cast(K.shape(x)[1], "int64"),
+        x,
+        from_logits=True,
     ),
     lambda x: _rank(2)(x) and _below(8)(x),
 )

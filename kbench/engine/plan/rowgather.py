@@ -7,7 +7,7 @@ the item that reads for all, which has the cluster's group.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kbench.engine import config
@@ -15,6 +15,8 @@ from kbench.engine.op import Op, no_infer, no_numpy
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.rowgroups import Cluster, Search, is_worth
 from kbench.engine.plan.rowwrite import ALIASES, RowGroup, write_group
+
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 UNNEEDED = -1
 """The new slot of what no step reads any more."""
@@ -34,17 +36,42 @@ def gather_rows(
         return None
     search = Search(items, needed)
     found = [one for one in search.clusters if one.members]
+    compared = compared_values(items, needed) if found else frozenset()
     chosen = {one.number: one for one in found if is_worth(one, items)}
     while chosen:
         member = {one.slot: cluster for cluster in chosen.values() for one in cluster.members}
         units = _units(items, search, member)
-        groups, wanted = _write(items, units, roots)
+        groups, wanted = _write(items, units, roots, compared)
         beyond = [number for number, group in groups.items() if group is None]
         if not beyond:
             return _renumbered(items, units, groups, wanted)  # type: ignore[arg-type]
         for number in beyond:
             del chosen[number]
     return None
+
+
+def compared_values(items: Sequence[Item], needed: Sequence[bool]) -> frozenset[int]:
+    """Floats that are compared with each other, as a row with the largest value in it.
+
+    They are computed once, and read wherever they are needed: computed anew in another kernel they
+    may differ in the last digit, and then nothing equals the largest value.
+    """
+    found: set[int] = set()
+    for item in items:
+        if not needed[item.slot] or item.source or item.op.name not in COMPARISONS:
+            continue
+        operands = [_behind(slot, items) for slot in item.inputs]
+        if all(one.source != "value" and one.spec.dtype[0] == "f" for one in operands):
+            found.update(one.slot for one in operands)
+    return frozenset(found)
+
+
+def _behind(slot: int, items: Sequence[Item]) -> Item:
+    """The item that is only seen in another shape."""
+    item = items[slot]
+    while not item.source and item.op in ALIASES:
+        item = items[item.inputs[0]]
+    return item
 
 
 Unit = Item | Cluster
@@ -104,7 +131,7 @@ def _through(item: Item, inside: int | None, items: Sequence[Item], search: Sear
 
 
 def _write(
-    items: Sequence[Item], units: list[Unit], roots: Sequence[int]
+    items: Sequence[Item], units: list[Unit], roots: Sequence[int], compared: Collection[int]
 ) -> tuple[dict[int, RowGroup | None], set[int]]:
     """The group of every cluster that is needed, by number, and every slot that is needed.
 
@@ -120,7 +147,7 @@ def _write(
             continue
         outputs = [one for one in unit.members if one.slot in wanted]
         if outputs:
-            group = write_group(unit.key, unit.members, outputs, items, wanted)
+            group = write_group(unit.key, unit.members, outputs, items, wanted, compared)
             groups[unit.number] = group
             wanted.update(group.reads if group is not None else ())
             wanted.update(slot for slot, _ in outputs[0].guard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -89,6 +89,7 @@ class _Writer:
     stored: set[int]  # slots that are there in memory anyway
     guard: object
     inside: set[int]
+    compared: Collection[int]  # slots that have to be the same wherever they are looked at
     nodes: list[Node] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of members
@@ -129,6 +130,16 @@ class _Writer:
             else:
                 self.names[item.slot] = self.statement(item, 0)
         return self.names[item.slot]
+
+    def output(self, item: Item) -> str:
+        """The name of a member that is stored: one value for each element, where it has these.
+
+        An item of the rows' whole shape may be made of values of each row alone.
+        """
+        name = self.member(item)
+        if is_elementwise(item) and item.shape == self.shape and not self.varies(name):
+            name = self.node(f"where(column < 0, {name}, {name})", item.spec.dtype)
+        return name
 
     def fold(self, item: Item, x: str, dtype: str) -> str:
         """A fold of `x`, and what is made of it."""
@@ -201,7 +212,9 @@ class _Writer:
         if name[0] == "a":
             return any(self.sources[number].varies[self.cut :])
         node = self.nodes[number]
-        return not node.along and any(self.varies(one) for one in node.reads)
+        if node.along:
+            return False
+        return "column" in node.expr or any(self.varies(one) for one in node.reads)
 
     def exponentials(self, x: str, dtype: str) -> tuple[str, str, str]:
         """The largest value of a row, the exponentials against it, and their sum."""
@@ -247,6 +260,8 @@ class _Writer:
             return False
         if item.shape != self.shape or item.guard != self.guard or depth >= DEPTH:
             return False
+        if item.slot in self.compared:
+            return False
         return item.slot not in self.stored or not DEAR.search(item.op.expr or "")
 
     # -------------------------------------------------------------- dims
@@ -290,20 +305,22 @@ def write_group(
     outputs: list[Item],
     items: Sequence[Item],
     stored: set[int],
+    compared: Collection[int],
 ) -> RowGroup | None:
     """The step of a cluster that gives `outputs`; None where it is beyond a kernel."""
     shape, cut = key
     if len(outputs) > MOST_OUTPUTS:
         return None
-    writer = _Writer(shape, cut, items, stored, members[0].guard, {one.slot for one in members})
+    inside = {one.slot for one in members}
+    writer = _Writer(shape, cut, items, stored, members[0].guard, inside, compared)
     try:
         for one in outputs:
-            writer.member(one)
+            writer.output(one)
         dims, patterns = writer.dims()
         inputs = tuple(
             Input(one.dtype, pattern) for one, pattern in zip(writer.sources, patterns, strict=True)
         )
-        numbers = [int(writer.names[one.slot][1:]) for one in outputs]
+        numbers = [int(writer.output(one)[1:]) for one in outputs]
         return _group(writer, dims, inputs, outputs, numbers)
     except (_Unwritable, ValueError):
         return None
