@@ -81,6 +81,8 @@ LISTS = [
 OPERANDS = [
     Wrong("sum", lambda: K.sum(m(3)), ArgumentError, ("x is a masked array", "x.filled(0)")),
     Wrong("+", lambda: v(3) + m(3), ArgumentError, ("y is a masked array", "y.filled(0)")),
+    Wrong("+", lambda: m(3) + v(3), ArgumentError, ("x is a masked array", NO_MASK)),
+    Wrong("@", lambda: m(3, 3) @ x(3, 3), ArgumentError, ("x is a masked array", NO_MASK)),
     Wrong("*", lambda: v(3) * np.ma.masked, ArgumentError, ("y is masked",)),
     Wrong("clip", lambda: K.clip(v(3), np.ma.masked, 3.0), ArgumentError, ("min_value is masked",)),
     Wrong("gather", lambda: K.gather(v(3), m(2, dtype="int32")), ArgumentError, ("indices is",)),

@@ -11,6 +11,7 @@ import numpy as np
 from kbench.engine import config, session
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, role_of, shown, user_call
 from kbench.engine.kernels import scalars
+from kbench.engine.known import Known
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.refusal import numbers, refuse_masks
 from kbench.engine.sparse import is_matrix
@@ -27,7 +28,7 @@ from kbench.engine.tensor import Operand, Tensor, serials
 CONSTANT = register(Op("constant", "source", no_infer, no_numpy, None))
 
 
-class Constant(Tensor):
+class Constant(Known, Tensor):
     """A tensor whose value is part of the graph."""
 
     kind = "constant"
@@ -43,8 +44,8 @@ class Constant(Tensor):
     def value(self) -> np.ndarray:
         return self.attrs["value"]  # type: ignore[no-any-return]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.attrs["value"], dtype=dtype)
+    def window(self) -> np.ndarray:
+        return self.attrs["value"]  # type: ignore[no-any-return]
 
 
 def known_value(array: np.ndarray) -> tuple[int, ...] | None:

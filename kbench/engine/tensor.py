@@ -65,7 +65,7 @@ class Tensor:
     `==` is identity; use `K.equal`.
     """
 
-    __array_priority__ = 1000.0
+    __array_priority__ = 1000.0  # above that of arrays, which leave operators to tensors by it
     kind = "tensor"
     last: Last | None = None
     _functions: dict[Any, Any] | None = None  # those that evaluate it, by what they are fed
@@ -211,10 +211,15 @@ class Tensor:
         return self.spec.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise ufuncs.refusal(self._told())
+
+    def __dlpack__(self, **_options: Any) -> Any:
         raise TypeError(
-            f"{self._told()} is symbolic, so that NumPy cannot take it; K has functions of the "
-            "same names, and K.eval(x) computes its value"
+            f"{self._told()} is symbolic and has no memory to share; K.eval(x) computes its value"
         )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.__dlpack__()  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         """What pickle, copy.copy and copy.deepcopy ask: nodes of a graph are told by identity."""
@@ -303,21 +308,6 @@ def _reflected(name: str) -> Callable[..., Any]:
     return method
 
 
-def _asked_by_numpy() -> Callable[..., Any]:
-    def method(self: Any, ufunc: Any, way: str, *arguments: Any, **options: Any) -> Any:
-        name = ufuncs.operator_of(ufunc, way, arguments, options)
-        if name is not None:
-            self, *arguments = arguments  # type: ignore[assignment]  # as errors look for them
-            return OPERATORS[name](self, *arguments)
-        if ufuncs.is_comparison(ufunc, way, arguments):
-            return ufunc is np.not_equal  # of identity, as that of tensors
-        raise ufuncs.refusal(ufunc, way, self._told())
-
-    method.__name__ = "__array_ufunc__"
-    return method
-
-
-Tensor.__array_ufunc__ = _asked_by_numpy()  # type: ignore[attr-defined]
 _BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
 for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
     setattr(Tensor, f"__{_name}__", _forward(f"__{_name}__"))

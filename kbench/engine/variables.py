@@ -10,6 +10,7 @@ import numpy as np
 
 from kbench.engine import beside, memory, sparse
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
+from kbench.engine.known import Known
 from kbench.engine.op import Op, no_infer, no_numpy, register
 from kbench.engine.operands import (
     REGISTRY_FUNCTIONS,
@@ -46,7 +47,7 @@ class Stores:
 stores = Stores()
 
 
-class Variable(Tensor):
+class Variable(Known, Tensor):
     """A tensor with a value that stays between evaluations; `version` counts its changes.
 
     Members besides those of Tensor: `get_value`, `set_value`, `value`, `read_value`, `assign`,
@@ -95,10 +96,9 @@ class Variable(Tensor):
         """Store `value`, cast to the variable's dtype; ShapeError when the shape differs."""
         self.store(storable(self, value))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.spec.sparse:
-            return np.array(self.eval(), dtype=dtype)
-        return np.array(self.held(), dtype=dtype)
+    def window(self) -> np.ndarray:
+        """The value without a copy, read-only; of a sparse variable with its zeros."""
+        return self.eval() if self.spec.sparse else self.peek()  # type: ignore[no-any-return]
 
     def value(self) -> Tensor:
         """A tensor that reads the variable."""
