@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 
 OK = 0
 FAILED = 1  # the user's code failed
@@ -41,9 +40,13 @@ def names_engine() -> bool:
     """
     named = os.environ.get("KERAS_BACKEND")
     if not named:
-        home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+        from kbench.engine import folders
+
+        home = folders.keras_home()
         try:
-            named = json.loads((home / "keras.json").read_text("utf-8")).get("backend")
+            folders.check_own(home)
+            data = folders.read_regular(home / "keras.json", 1 << 20, own=True)
+            named = json.loads(data).get("backend")
         except (OSError, ValueError, AttributeError, RecursionError):
             return False
     return named not in (None, "", "kbench", "numpy")

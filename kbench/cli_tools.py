@@ -21,7 +21,7 @@ def _parsed(text: str) -> Any:
     """A value from the command line: JSON where it is JSON, else the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

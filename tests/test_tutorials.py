@@ -258,6 +258,7 @@ def test_reset_forgets_one_lesson() -> None:
         '{"format": 1, "lessons": {"a": 3}}',
         '{"format": 1, "lessons": {"a": {"failures": {"b": "c"}}}}',
         "\x00\xff",
+        "[" * 100_000,
     ],
 )
 def test_broken_progress_is_put_aside(text: str, tmp_path: Path) -> None:
@@ -293,6 +294,10 @@ def test_unknown_lesson_lists_the_known() -> None:
         ("{", "", "01-x.ipynb or its sidecar is broken"),
         ('{"cells": 3}', "", "is broken"),
         ('{"cells": []}', "exercise = 3", "is broken"),
+        ("[" * 100_000, "", "is broken"),
+        ("{}", "a = " + "[" * 5000, "is broken"),
+        (b'{"cells": "\xff"}', "", "01-x.ipynb or its sidecar is not UTF-8"),
+        ("{}", b"a = '\xff'", "is not UTF-8"),
         ('{"cells": []}', "", "does not begin with a heading"),
         (
             '{"cells": [{"cell_type": "markdown", "source": "# T", "metadata": {"kbench": {}}}]}',
@@ -301,10 +306,12 @@ def test_unknown_lesson_lists_the_known() -> None:
         ),
     ],
 )
-def test_broken_lessons_say_so(notebook: str, sidecar: str, message: str, tmp_path: Path) -> None:
+def test_broken_lessons_say_so(
+    notebook: str | bytes, sidecar: str | bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "01-x.ipynb"
-    path.write_text(notebook, encoding="utf-8")
-    path.with_suffix(".toml").write_text(sidecar, encoding="utf-8")
+    for one, content in ((path, notebook), (path.with_suffix(".toml"), sidecar)):
+        one.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(LessonError, match=message):
         lessons.read(path)
 

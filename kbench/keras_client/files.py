@@ -35,6 +35,24 @@ def _encoded(value: Any) -> Any:
     return value
 
 
+# What Keras decodes as soon as it has read it.
+_TEXTS = "model_config training_config keras_version backend layer_names weight_names".split()
+
+
+def _decodable(value: Any, name: str) -> Any:
+    """An attribute as it is; ValueError where Keras would decode it and cannot."""
+    if name in _TEXTS:
+        for one in np.ravel(np.asarray(value, object)):
+            try:
+                one.decode() if isinstance(one, bytes) else None
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"the attribute {name!r} of this HDF5 file is damaged: it is not UTF-8 "
+                    f"({error.reason} {error.object[error.start]:#04x} at {error.start})"
+                ) from None
+    return value
+
+
 class _Attributes:
     """The attributes of a group, their text as bytes, whoever wrote the file."""
 
@@ -42,7 +60,7 @@ class _Attributes:
         self._own = own
 
     def __getitem__(self, name: str) -> Any:
-        return _encoded(self._own[name])
+        return _decodable(_encoded(self._own[name]), name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._own
@@ -103,7 +121,7 @@ def io_utils(module: ModuleType) -> None:
 
     def __getitem__(self: Any, name: Any) -> Any:
         if isinstance(self.data, h5py.Group) and name in self.data.attrs:
-            value = stored(self.data.attrs, name)
+            value = _decodable(stored(self.data.attrs, name), name)
             if isinstance(value, np.generic):
                 return value.item()
             return value.tolist() if _is_bytes(value) else value

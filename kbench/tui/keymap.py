@@ -47,7 +47,7 @@ def load(path: Path) -> Keymap:
         return Keymap()
     except OSError as error:
         return Keymap(problems=(f"{path}: {error}; the default keys are used",))
-    except ValueError as error:  # neither UTF-8 nor TOML
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
         return Keymap(problems=(f"{put_aside(path, error)}; the default keys are used",))
     problems = [f"{path}: there is no {one!r}" for one in table if one not in ("preset", "keys")]
     preset, own = table.get("preset", "default"), table.get("keys", {})

@@ -34,7 +34,7 @@ def load(folder: Path) -> tuple[Remembered, str]:
         return Remembered(), ""
     except OSError as error:
         return Remembered(), f"{path}: {error}"
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return Remembered(), put_aside(path, error)
 
 

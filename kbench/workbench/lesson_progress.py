@@ -128,7 +128,7 @@ class Progress:
             return {"format": FORMAT, "lessons": {}}
         except OSError:
             return self._memory or {"format": FORMAT, "lessons": {}}
-        except ValueError:
+        except (ValueError, RecursionError):
             self._put_aside()
             return {"format": FORMAT, "lessons": {}}
         return dict(state)

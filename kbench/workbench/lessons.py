@@ -155,13 +155,15 @@ def read(path: Path) -> Lesson:
 @cache
 def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
     """`read`, remembered for as long as neither file changes (`stamp`)."""
-    notebook_text, sidecar_text = _text(path), _text(sidecar)
     try:
+        notebook_text, sidecar_text = _text(path), _text(sidecar)
         cells = _ours(json.loads(notebook_text)["cells"])
         table = tomllib.loads(sidecar_text).get("exercise", {})
         exercises = {name: _exercise(name, entry) for name, entry in table.items()}
         steps = tuple(_step(cell, index) for index, cell in enumerate(cells))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UnicodeDecodeError as error:
+        raise LessonError(f"{path.name} or its sidecar is not UTF-8 ({error})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LessonError(f"{path.name} or its sidecar is broken: {error!r}") from error
     lesson = Lesson(
         name=path.stem,

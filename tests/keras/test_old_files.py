@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import layers
 from keras.layers import Dense
-from keras.models import Sequential
+from keras.models import Sequential, load_model
 
 RNG = np.random.default_rng
 
@@ -160,3 +160,19 @@ def test_weights_of_cudnn_layers(kind, tmp_path):
     bias = biases.sum(0) if kind == "LSTM" else biases
     for found, one in zip(layer.get_weights(), [kernel, recurrent, bias], strict=True):
         np.testing.assert_allclose(found, one, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["model_config", "training_config", "layer_names", "weight_names"])
+def test_an_attribute_that_is_no_text_is_named(name, tmp_path):
+    path = tmp_path / "model.h5"
+    model = Sequential([Dense(2, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    model.save(path)
+    with h5py.File(path, "a") as file:
+        weights = file["model_weights"]
+        first = weights[model.layers[0].name]
+        places = {"layer_names": weights.attrs, "weight_names": first.attrs}
+        damaged = np.bytes_(b"{\xff")
+        places.get(name, file.attrs)[name] = [damaged] if name in places else damaged
+    with pytest.raises(ValueError, match=f"{name!r} of this HDF5 file is damaged: .* 0xff at 1"):
+        load_model(path)

@@ -37,7 +37,7 @@ def test_mistakes_in_keys_are_named(text: str, words: str, tmp_path: Path) -> No
     assert any(words in one for one in keymap.load(path).problems), keymap.load(path).problems
 
 
-@pytest.mark.parametrize("content", [b"[keys", b"\xff\xfe", b"a = = 1"])
+@pytest.mark.parametrize("content", [b"[keys", b"\xff\xfe", b"a = = 1", b"a = " + b"[" * 5000])
 def test_a_keys_file_that_is_no_toml_is_put_aside(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     path.write_bytes(content)

@@ -158,6 +158,8 @@ def _fold(
     reads = [Track(0, backwards)] * len(sequences)
     if name is None:
         name = "foldr" if backwards else "foldl"
+    if not isinstance(name, str):
+        raise ArgumentError(f"name must be a string, got {shown(name)}")
     node = loop(body, reads, [], [*sequences, *found.first], f"{name}/loop")
     return nested.rebuild(form, results(node, *(name,) * len(first)))
 

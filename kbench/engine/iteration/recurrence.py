@@ -24,7 +24,7 @@ from kbench.engine.ops.joining import stack
 from kbench.engine.ops.layout import expand_dims, squeeze
 from kbench.engine.ops.several import results
 from kbench.engine.ops.shaping import sized
-from kbench.engine.spec import Spec, checked_flag, checked_function, is_float
+from kbench.engine.spec import Spec, checked_flag, checked_function, integer, is_float
 from kbench.engine.tensor import Tensor
 
 Step = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
@@ -152,12 +152,13 @@ class _Recurrence:
         """Take the number of steps from the argument where the inputs do not tell it."""
         if not isinstance(given, (int, np.integer)) or isinstance(given, bool):
             return
+        given = integer(given)
         known = self.sequences[0].spec.shape[self.axis]
         if known is not None and given != known:
             raise ArgumentError(
                 f"input_length is {given}, but inputs are {self.sequences[0].spec}, {known} steps"
             )
-        self.sequences = [sized(one, self.axis, int(given)) for one in self.sequences]
+        self.sequences = [sized(one, self.axis, given) for one in self.sequences]
 
     # -------------------------------------------------------------- one step
 

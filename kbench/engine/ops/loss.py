@@ -197,9 +197,9 @@ def sparse_categorical_crossentropy(
     if ignore_class is None:
         return _of_classes(classes, guess, logits, along)
     if isinstance(ignore_class, bool) or not isinstance(ignore_class, (int, np.integer)):
-        raise ArgumentError(f"ignore_class must be an integer or None, got {ignore_class!r}")
+        raise ArgumentError(f"ignore_class must be an integer or None, got {shown(ignore_class)}")
     if not -(1 << 63) <= ignore_class < 1 << 63:
-        raise ArgumentError(f"ignore_class must fit int64, got {ignore_class}")
+        raise ArgumentError(f"ignore_class must fit int64, got {shown(ignore_class)}")
     classes = _one_each(classes, guess, along)
     ignored = equal(classes, constant_node(np.array(ignore_class, np.int64)))
     # A row that is ignored may hold NaN, which would pass through 0 times its gradient.
