@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from programs.operations import OPERATIONS, Operation, Value
+from programs.larger import OPERATIONS
+from programs.operations import Operation, Value
 
 FEEDS = 3
 """Sets of arrays that a program is fed: what goes wrong with each of them is no accident."""
@@ -198,13 +199,16 @@ ROWS = (
 RARE = (
     "convolution depthwise recurrent smoothed mapped dense dot bias divide where masked branch"
 ).split() + ["strided convolution", "avg pool", "max pool", "batch norm", "normal by", "layer norm"]
+RARE += "separable local paths gated integers one-hot".split()
+RARE += ["convolution of sequences", "convolution of volumes", "transposed convolution"]
+RARE += ["pool of volumes", "any of", "mapped to the top"]
 """Operations that few operands fit, and so are tried more often."""
 
 
 def draw(seed: int, sizes: Sizes = SMALL, longest: int = 60) -> tuple[Program, list[np.ndarray]]:
     """The program of a seed, and in float64 what its values are for the first feed."""
     random = np.random.default_rng([seed, 11])
-    dtype = "float64" if random.random() < 0.25 else "float32"
+    dtype = str(random.choice(["float16", "float32", "float64"], p=[0.05, 0.7, 0.25]))
     drawing = _Drawing(seed, sizes, dtype)
     for _ in range(int(min(longest, 5 + random.exponential(10)))):
         drawing.grow()

@@ -112,7 +112,8 @@ class Judge:
         rounding explains, which shows when single steps run in float32.
         """
         unit = float(np.finfo(program.dtype).eps)
-        limits = [UNITS * unit * (float(np.abs(one).max(initial=0.0)) + FLOOR) for one in exact]
+        units = UNITS if unit < 1e-6 else 10.0  # float16 has little to spare
+        limits = [units * unit * (float(np.abs(one).max(initial=0.0)) + FLOOR) for one in exact]
         errors = [_apart(one, other) for one, other in zip(plain, exact, strict=True)]
         if all(4 * error < limit for error, limit in zip(errors, limits, strict=True)):
             return limits

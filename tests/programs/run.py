@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from programs.draw import FEEDS, Program, feeds, numpy_engine
-from programs.operations import OPERATIONS
+from programs.larger import OPERATIONS
 
 CALLS = 14
 """Calls of a replay: from the ninth on, neighbouring kernels are called as one."""
@@ -33,6 +33,17 @@ def stepwise(program: Program, values: Arrays) -> Arrays:
 
 def _updated(old: Any, value: Any) -> Any:
     return old * (1 - PART) + value * PART
+
+
+def _update(K: Any, way: int, variable: Any, value: Any) -> Any:
+    """The update of a variable to what `_updated` gives, in one of the ways that there are."""
+    if way % 4 == 1:
+        return K.update_add(variable, (value - variable) * PART)
+    if way % 4 == 2:
+        return K.update_sub(variable, (variable - value) * PART)
+    if way % 4 == 3:
+        return K.moving_average_update(variable, value, 1 - PART)
+    return K.update(variable, _updated(variable, value))
 
 
 def weights(shape: Sequence[int], dtype: Any, place: int) -> np.ndarray:
@@ -117,8 +128,8 @@ def build(program: Program, shapes: Sequence[Sequence[int]]) -> Built:
         values.append(OPERATIONS[step.name].build(K, *given, **step.attributes))
     outputs = [values[n] for n in program.outputs]
     updates = [
-        K.update(variables[place], _updated(variables[place], values[n]))
-        for place, n in program.updates
+        _update(K, way, variables[place], values[n])
+        for way, (place, n) in enumerate(program.updates)
     ]
     slopes = _slopes(K, program, values, shapes) if program.slopes else []
     return Built(program, inputs, variables, K.function(inputs, outputs + slopes, updates=updates))
