@@ -315,7 +315,7 @@ RULES: dict[str, Callable[[], bool]] = {
     ),
     "`np.from_dlpack(v)`, `torch.from_dlpack(v)`": exchanged,
     "`plt.plot(v)`, `plt.hist(v)`, `LinearRegression().fit(v, y)`": plotted,
-    "`float(v)`, `int(v)`, `f\"{v:.2f}\"`": counted,
+    '`float(v)`, `int(v)`, `f"{v:.2f}"`': counted,
     "`bool(v)`, `if v:`": lambda: (
         refuses(lambda: bool(K.variable(1.0))) and refuses(lambda: bool(scalar()))
     ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+import scan_checker
 import source_checker
-from source_checker import SourceError
+from abstract_machine import SourceError
 
-from kbench.engine.kernels import nest, rowwise_source
+from kbench.engine.kernels import nest, recurrent, rowwise_source
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
+from kbench.engine.kernels.recurrent import Access, Columns, Line, Phase, Product, Recurrence
 from kbench.engine.kernels.rowwise import Node, RowProgram
 
 F4 = "float32"
@@ -80,6 +82,42 @@ def test_a_right_source_passes(name: str, seed: int) -> None:
         source_checker.check(NESTS[name], nest.source(NESTS[name]), seed)
     else:
         source_checker.check(ROWS[name], rowwise_source.source(ROWS[name]), seed)
+
+
+LOOP = Recurrence(
+    accesses=(
+        Access("state", F4),
+        Access("moving", F4),
+        Access("fixed", F4),
+        Access("next", F4),
+        Access("moving", F4),
+    ),
+    phases=(
+        Phase(
+            (Product(0, 2),),
+            (Columns((), (2, 1), (Line("tanh(a2 + a1)", F4, False),), ((3, "t0"), (4, "t0"))),),
+        ),
+    ),
+    split=False,
+)
+LOOP_FAULTS = [
+    (r"then \* s3", "now * s3", "is"),
+    (r"t \* s4", "0 * s4", "stored twice"),
+    (r"columns0, packed0|packed0, columns0", "packed0, columns0 - 1", "read before"),
+    (r"min\(first \+ block, rows\)", "min(first + block, rows) + 1", "outside|stored twice"),
+    (r"k, t0\)", "k + 1, t0)", "outside|stored twice|None"),
+    (r"a2 \+ a1", "a2 - a1", "is #"),
+]
+
+
+@pytest.mark.parametrize(("what", "instead", "said"), LOOP_FAULTS)
+def test_a_fault_of_a_loop_is_found(what: str, instead: str, said: str) -> None:
+    text = recurrent.source(LOOP)
+    scan_checker.check(LOOP, text)
+    wrong = re.sub(what, instead, text)
+    assert wrong != text, text
+    with pytest.raises(SourceError, match=said):
+        scan_checker.check(LOOP, wrong)
 
 
 FAULTS = [  # a source, what is changed in it, and what the checker says
