@@ -20,6 +20,7 @@ from kbench.engine import beside, config, describe, trace
 from kbench.engine.errors import ArgumentError
 from kbench.engine.kernels.background import service
 from kbench.engine.temporary import temporarily
+from kbench.engine.tensor import serials
 
 Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
 COMPILING = 120.0  # seconds to wait for kernels at most
@@ -197,7 +198,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
     clock = time.perf_counter
     begun = clock()
     build = _build_tensorflow if result.backend == TENSORFLOW else _build_graph
-    call, labels, rebuild = build(backend, fn, arrays)
+    call, labels, rebuild, result.older = build(backend, fn, arrays)
     values = call()
     result.first = clock() - begun
     own = result.backend in engine_choice.OWN
@@ -208,7 +209,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
         values = call()
         result.times.append(clock() - begun)
     if own:  # built anew, so that seeded random numbers are the first ones on either engine
-        call, labels, rebuild = build(backend, fn, arrays)
+        call, labels, rebuild, _ = build(backend, fn, arrays)
         with trace.record() as runs:
             values = call()
         result.forms = _forms(runs)
@@ -234,11 +235,13 @@ def _forms(runs: Sequence[trace.RunRecord]) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------ building the expression
 
-Built = tuple[Callable[[], Any], list[str], Callable[[list[Any]], Any]]
+Older = list[tuple[str, str]]
+Built = tuple[Callable[[], Any], list[str], Callable[[list[Any]], Any], Older]
 
 
 def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
     """Placeholders, the function's result, and a call that computes it from the arrays."""
+    mark = next(serials)
     tensors = {name: _placeholder(K, array) for name, array in arrays.items()}
     made = _quietly(lambda: _apply(K, fn, tensors))
     flat, labels, rebuild = flatten(made)
@@ -250,9 +253,26 @@ def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Buil
         or K.backend() not in engine_choice.OWN
     ):
         compiled = K.function([*tensors.values(), *fed], flat)
-        return lambda: _quietly(lambda: compiled(values)), labels, rebuild
+        return lambda: _quietly(lambda: compiled(values)), labels, rebuild, _older(flat, mark)
     # Arrays already: the function calls what computes them, so it is that which is timed.
-    return lambda: _quietly(lambda: flatten(_apply(K, fn, tensors))[0]), labels, rebuild
+    return lambda: _quietly(lambda: flatten(_apply(K, fn, tensors))[0]), labels, rebuild, []
+
+
+def _older(flat: list[Any], mark: int) -> Older:
+    """Names and kinds of what the expression reads and has not built, the nearest first."""
+    found: Older = []
+    stack = [one for one in flat if describe.is_tensor(one)]
+    seen = {id(one) for one in stack}
+    for one in stack:  # grows while it is read
+        if one.serial < mark:
+            where = describe.place(one)
+            name = describe.printable(one.name.partition(":")[0])
+            found.append((f"{name} ({where})" if where else name, str(one.kind)))
+            continue
+        new = [source for source in one.inputs if id(source) not in seen]
+        seen.update(map(id, new))
+        stack += new
+    return found
 
 
 def _quietly(call: Callable[[], Any]) -> Any:
@@ -293,7 +313,7 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     except Exception:
         traced = run
         traced(tensors)
-    return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1]
+    return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1], []
 
 
 def _dense(tensorflow: Any, made: Any) -> Any:

@@ -19,6 +19,7 @@ DROPPED = ("first", "relative", "at")  # in this order, where there is no room
 NARROW = 50  # columns of the transcript beside the panes in a terminal of 120
 SLACK = 6  # characters that may be cut from the widest column before one goes
 WIDTH = 80
+BUILT = ("floatx", "epsilon", "image_data_format", "learning_phase")  # read while a graph is built
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Result:
 
     `first` is the seconds until the first values, the graph's building included (and compiling,
     where KBENCH_JIT=wait asks to wait for it); `times` are those of the repeats.
+    `older` is what the expression reads that was built before it was called.
     `forms` is what the steps ran as, where the engine tells. `error` is what kept it from a value.
     """
 
@@ -67,6 +69,7 @@ class Result:
     difference: Difference | None = None
     backend: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    older: list[tuple[str, str]] = field(default_factory=list)  # built before: name and kind
 
     @property
     def median(self) -> float:
@@ -156,6 +159,30 @@ class Comparison:
         compared = [(one.engine, one.difference) for one in self.results if one.difference]
         return failed + [(name, found.problem) for name, found in compared if found.problem]
 
+    def unfelt(self) -> str:
+        """Why settings that were tried made no difference; '' where they made one."""
+        tried = {name for one in self.results for name in one.settings}
+        built = [name for name in BUILT if name in tried]
+        good = [one for one in self.results if one.error is None]
+        found = [one.difference for one in good if one.difference is not None]
+        if not built or not found or any(one.absolute or one.problem for one in found):
+            return ""
+        if "floatx" in built and len({_dtypes(one) for one in good}) > 1:
+            built.remove("floatx")  # it made values of another dtype, which are the same
+        if not built:
+            return ""
+        words = " and ".join(built)
+        words += f", all are {_dtypes(good[0])}" if "floatx" in built and good[0].outputs else ""
+        held = [one for one, kind in good[0].older if kind == "tensor" or "floatx" in built]
+        if not held:
+            return f"no difference by {words}: nothing that the expression builds reads it"
+        names = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
+        was = "was" if len(held) == 1 else "were"
+        return (
+            f"no difference by {words}: {names} {was} built before, and a tensor keeps what it was "
+            "built with; build it within the expression to compare"
+        )
+
     def __repr__(self) -> str:
         return self.text(max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
 
@@ -167,12 +194,18 @@ class Comparison:
             lines += _table([self.heads, *rows], width)
         for name, said in self.notes():
             lines += textwrap.wrap(f"{name}: {said}", width, subsequent_indent="  ")
+        lines += textwrap.wrap(self.unfelt(), width, subsequent_indent="  ")
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **_unused: Any) -> dict[str, Any]:
         rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)
         terminal = sys.stdout is not None and sys.stdout.isatty()
         return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW)}
+
+
+def _dtypes(result: Result) -> str:
+    """`float32`, or of several outputs each dtype once."""
+    return ", ".join(dict.fromkeys(one.dtype.name for one in result.outputs.values()))
 
 
 def message(error: Exception | None) -> str:

@@ -136,6 +136,10 @@ def _limits() -> Facts:
     measured = limits.measure(again=True)
     return {
         "copy": f"{measured.copy_gb_per_s:.1f} GB/s",
+        "read": f"{measured.read_gb_per_s:.1f} GB/s",
+        "caches": ", ".join(
+            f"{rate:.0f} GB/s from {size >> 10} kB on" for size, rate in measured.cached
+        ),
         "GEMM float32": f"{measured.gemm_float32:.0f} GFLOP/s",
         "GEMM float64": f"{measured.gemm_float64:.0f} GFLOP/s",
     }

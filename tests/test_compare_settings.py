@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import kbench
 import kbench as K
 from kbench.engine import config, trace
 from kbench.engine.temporary import temporarily
+from kbench.notebook import comparing
 from kbench.workbench import versus
 from kbench.workbench.recorder import Recorder
 
@@ -59,6 +61,41 @@ def test_values_under_each_setting(fn: Any, settings: Any, absolute: float, plac
     name, values = next(iter(settings.items()))
     assert [one.engine for one in found.results] == [f"{name}={value}" for value in values]
     assert "2 variants" in found.title()
+
+
+def built_before() -> Any:
+    """A tensor, as of an earlier cell."""
+    return K.softmax(K.variable(np.ones((2, 3)), name="w"))
+
+
+FLOATS, EPSILONS = {"floatx": ["float32", "float64"]}, {"epsilon": [1e-7, 1e-3]}
+UNFELT: list[tuple[str, Any, Any, str]] = [
+    ("a tensor", lambda K, y: y, FLOATS, "by floatx, all are float32: softmax"),
+    ("one made of it", lambda K, y: y * 2.0 + 1.0, FLOATS, "all are float32: softmax"),
+    ("a variable", lambda K, y: K.sum(y.inputs[0]), FLOATS, " (test_compare_settings.py:"),
+    ("epsilon", lambda K, y: y, EPSILONS, "by epsilon: softmax"),
+    ("what reads no epsilon", lambda K, y: K.sum(K.ones(2)), EPSILONS, "builds reads it"),
+    ("a variable has no epsilon", lambda K, y: K.sum(y.inputs[0]), EPSILONS, "builds reads it"),
+    ("both", lambda K, y: y, {**FLOATS, **EPSILONS}, "by floatx and epsilon, all are float32"),
+    ("built within", lambda K, y: K.zeros(2), FLOATS, ""),
+    ("felt", lambda K, y: K.zeros(2) + K.epsilon(), EPSILONS, ""),
+    ("threads", lambda K, y: y, {"num_threads": [1, 2]}, ""),
+    ("one that fails", lambda K, y: y.nothing, FLOATS, ""),
+]
+
+
+@pytest.mark.parametrize(
+    "fn,settings,words", [one[1:] for one in UNFELT], ids=[one[0] for one in UNFELT]
+)
+def test_why_a_setting_made_no_difference(fn: Any, settings: Any, words: str) -> None:
+    y = built_before()
+    found = kbench.compare(lambda K: fn(K, y), settings=settings, repeats=0)
+    said = found.unfelt()
+    assert (words in said and said.startswith("no difference by ")) if words else said == ""
+    flat = " ".join(found.text(60).split())
+    for text in (flat, " ".join("\n".join(versus.lines(found, 60)).split())):
+        assert " ".join(said.split()) in text
+    assert html.escape(said, quote=False).replace("\n", " ")[:40] in comparing.comparison(found)
 
 
 def test_data_format_and_engines_multiply() -> None:

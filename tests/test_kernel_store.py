@@ -166,10 +166,11 @@ def test_measured_limits_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "SECONDS", 0.01)
     first = limits.measure()
     assert min(first.copy_gb_per_s, first.gemm_float32, first.gemm_float64) > 0
+    assert first.read_gb_per_s > 0 and all(rate > 0 for _, rate in first.cached)
     assert limits.measure() == first
     assert limits.measure(again=True).copy_gb_per_s >= first.copy_gb_per_s
     (path,) = tmp_path.glob("limits-*.json")
-    for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]"):
+    for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]", '{"cached": 3}'):
         path.write_text(broken)
         assert limits.measure().copy_gb_per_s > 0
 

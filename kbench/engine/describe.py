@@ -25,6 +25,7 @@ PARTS_LIMIT = 64  # of one step that runs many operations as one
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*%#"
 TEXT_LIMIT = 24
+WHOLE = 10**24  # an integer below is told in all its digits, whatever 64 bits hold among them
 
 
 # ------------------------------------------------------------------ small texts
@@ -41,14 +42,18 @@ def printable(text: object, limit: int = NAME_LIMIT) -> str:
 
 
 def number(value: Any) -> str:
-    """A number in at most about nine characters: 0.0123, 1.2e-05, NaN, -Inf, 12345."""
+    """A number in about nine characters: 0.0123, 1.2e-05, NaN, -Inf; an integer is exact.
+
+    >>> number(2**53 + 1), number(2.0**53), number(10**40)
+    ('9007199254740993', '9.01e+15', '1.000e+40')
+    """
     if value is None:
         return "-"
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, (int, np.integer)):
         whole = int(value)
-        if abs(whole) < 10**9:
+        if abs(whole) < WHOLE:
             return str(whole)
         bits = whole.bit_length()
         return f"{whole:.3e}" if bits < 1000 else f"{'-' if whole < 0 else ''}2**{bits - 1}…"

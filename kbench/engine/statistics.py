@@ -159,10 +159,15 @@ def _lost_precision(found: _Found) -> bool:
         return False
     differ = found.low != found.high
     if isinstance(found.low, int):
-        return bool(differ and max(abs(found.low), abs(found.high)) > 2**53)
+        return differ and _inexact(found)
     if not (math.isfinite(found.mean) and math.isfinite(found.moment)):
         return True
     return bool(differ and not found.moment > 0.0)
+
+
+def _inexact(found: _Found) -> bool:
+    """True for integers that a float64 does not hold; their differences may fit."""
+    return isinstance(found.low, int) and max(abs(found.low), abs(found.high)) > 2**53
 
 
 def _scan_again(sample: NDArray[Any], found: _Found) -> _Found:
@@ -175,10 +180,13 @@ def _scan_again(sample: NDArray[Any], found: _Found) -> _Found:
 def _found_row(found: _Found, array: NDArray[Any], sampled: bool) -> dict[str, Any]:
     known = found.finite > 0
     deviation = math.sqrt(found.moment / found.finite) * found.scale if known else None
+    mean = found.mean * found.scale + found.shift
+    if isinstance(found.low, int) and found.low == found.high:
+        mean = found.low  # which a float may not hold
     return {
         "min": found.low if known else None,
         "max": found.high if known else None,
-        "mean": found.mean * found.scale + found.shift if known else None,
+        "mean": mean if known else None,
         "std": deviation,
         "finite": found.finite,
         "zeros": found.zeros,
@@ -241,10 +249,12 @@ def _thin(array: NDArray[Any]) -> NDArray[Any]:
 
 def _count_bins(pieces: Any, found: _Found) -> list[int]:
     counts = np.zeros(BINS, np.int64)
-    half = max(abs(float(found.low)), abs(float(found.high))) or 1.0
-    low, high = float(found.low) / half, float(found.high) / half
+    shift = found.low if _inexact(found) and found.high - found.low < 2**63 else 0
+    low, high = float(found.low - shift), float(found.high - shift)
+    half = max(abs(low), abs(high)) or 1.0
+    low, high = low / half, high / half
     for piece in pieces:
-        values = piece.astype(np.float64)
+        values = (piece - piece.dtype.type(shift) if shift else piece).astype(np.float64)
         values = values[np.isfinite(values)] / half
         if high > low:
             bins = ((values - low) * (BINS / (high - low))).astype(np.int64)

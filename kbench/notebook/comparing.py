@@ -28,6 +28,8 @@ def comparison(value: Any) -> str:
         element("p", join([element("code", engine), escape(f": {said}", 400)]), class_="kb-bad")
         for engine, said in value.notes()
     ]
+    if unfelt := value.unfelt():
+        parts.append(element("p", escape(unfelt, 400), class_="kb-note"))
     shown = [_outputs(one) for one in value.results if one.outputs]
     if shown:
         parts.append(details("outputs", join(shown)))

@@ -59,7 +59,7 @@ class PlanTable(Part):
             tooltip="The step whose generated source is shown",
         )
         self.measure_button = button(
-            "measure", "Find what this machine can do at best, in half a second", self.measure
+            "measure", "Find what this machine can do at best, in less than a second", self.measure
         )
         self._source = widgets.HTML()
         self._heard(self.run, lambda _number: self.live.throttle.press())
@@ -216,7 +216,8 @@ def _limit_words(limits: Row | None) -> str:
     """Against what the steps are told."""
     if not limits:
         return "'measure' finds what this machine can do at best, for the column 'of limit'"
-    return f"of limit: of the memory's or the arithmetic's rate; {plan_words.machine(limits)}"
+    machine = plan_words.machine(limits)
+    return f"of limit: of the memory's, the caches' or the arithmetic's rate; {machine}"
 
 
 def _cut(shown: int, total: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+WHOLE = 10**24  # an integer below is told in all its digits
 KIND_WORDS = {
     "variable": "var",
     "placeholder": "plh",
@@ -39,10 +40,10 @@ SHORT_DTYPES = {"bool": "b1"} | {
 
 
 def number_text(value: Any, digits: int = 3) -> str:
-    """A number in at most about seven characters."""
+    """A number in at most about seven characters; an integer in all its digits."""
     if value is None:
         return "-"
-    if isinstance(value, (bool, int)) and abs(int(value)) < 10**6:
+    if isinstance(value, int) and abs(int(value)) < WHOLE:
         return str(value)
     real = float(value)
     if real != real:

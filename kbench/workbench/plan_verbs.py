@@ -38,7 +38,7 @@ class PlanVerbs:
         """A recorded run: the last, the last of a function, or the one of a number.
 
         With `step` only the source of that step. `record` turns recording on or off; `measure`
-        finds out what this machine can do at best, in half a second, while no cell runs.
+        finds out what this machine can do at best, in less than a second, while no cell runs.
         """
         if record is not None:
             self._recorder.start() if record else self._recorder.stop()

@@ -174,7 +174,6 @@ class VersusVerbs:
 def lines(comparison: Any, width: int) -> list[str]:
     """The table of variants, then values side by side: those that differ most, and the first."""
     said: list[str] = comparison.text(width).splitlines()
-    said += [*notes(comparison)]
     good = [one for one in comparison.results if one.error is None]
     if not good:
         return said
@@ -184,18 +183,6 @@ def lines(comparison: Any, width: int) -> list[str]:
             said += ["", *_output(name, good[0], same, width)]
     more = len(good[0].outputs) - 4
     return said + ([f"and {more} more outputs"] if more > 0 else [])
-
-
-def notes(comparison: Any) -> list[str]:
-    """What a reader may not expect of the settings that were tried."""
-    tried = {name for one in comparison.results for name in one.settings}
-    built = sorted(tried & {"epsilon", "floatx", "image_data_format", "learning_phase"})
-    good = [one for one in comparison.results if one.error is None]
-    same = all(one.difference is None or not one.difference.absolute for one in good)
-    if built and same and len(good) > 1:
-        words = ", ".join(built)
-        return [f"note: {words} counts for what the expression itself builds"]
-    return []
 
 
 def _fits(reference: Any, other: Any, name: str) -> bool:

@@ -22,6 +22,7 @@ from kbench.workbench.recorder import Recorder
 
 SCREENS = Path(__file__).with_name("screens")
 LIMITS = limits.Limits(20.0, 100.0, 50.0, 2)
+CACHES = limits.Limits(20.0, 100.0, 50.0, 2, 30.0, ((1 << 17, 200.0), (1 << 20, 100.0)), 32 << 20)
 SOURCE = '"""A loop."""\n\ndef run(params, start, stop):\n    return start + stop\n'
 STEPS = [
     StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32",
@@ -155,8 +156,14 @@ OF_LIMIT = [
     ({"gb_per_s": 10.0, "gflop_per_s": 5.0, "spec": "float32[2]"}, LIMITS, "50% mem"),
     ({"gb_per_s": 1.0, "gflop_per_s": 80.0, "spec": "float32[2]"}, LIMITS, "80% flop"),
     ({"gb_per_s": 1.0, "gflop_per_s": 40.0, "spec": "float64[2]"}, LIMITS, "80% flop"),
-    ({"gb_per_s": 50.0, "gflop_per_s": None, "spec": "int32[]"}, LIMITS, "250% mem"),
+    ({"gb_per_s": 50.0, "gflop_per_s": None, "spec": "int32[]"}, LIMITS, "100% mem"),
     ({"gb_per_s": 50.0, "gflop_per_s": 1.0, "form": "view"}, LIMITS, "-"),
+    ({"gb_per_s": 160.0, "gflop_per_s": None, "bytes": 200_000}, CACHES, "80% cache"),
+    ({"gb_per_s": 160.0, "gflop_per_s": None, "bytes": 2_000_000}, CACHES, "100% cache"),
+    ({"gb_per_s": 50.0, "gflop_per_s": None, "bytes": 2_000_000}, CACHES, "50% cache"),
+    ({"gb_per_s": 50.0, "gflop_per_s": None, "bytes": 1_000}, CACHES, "25% cache"),
+    ({"gb_per_s": 15.0, "gflop_per_s": None, "bytes": 90_000_000}, CACHES, "50% mem"),
+    ({"gb_per_s": 15.0, "gflop_per_s": None}, CACHES, "50% mem"),
     ({"gb_per_s": None, "gflop_per_s": None}, LIMITS, "-"),
     ({"gb_per_s": 10.0, "gflop_per_s": 5.0}, None, "-"),
 ]

@@ -196,7 +196,7 @@ class Sneaky(np.ndarray):
 
 ODD = [
     (10**5000, "scalar", "2**16609…"),
-    (-(10**12), "scalar", "-1.000e+12"),
+    (-(10**12), "scalar", "-1000000000000"),
     (float("nan"), "scalar", "NaN"),
     (complex(1, 2), "scalar", "(1+2j)"),
     (None, "scalar", "None"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+import kbench
+import kbench as K
 from kbench.engine import describe, statistics, windows
 from kbench.engine.errors import ArgumentError
-from kbench.workbench import summary
+from kbench.notebook import html, views
+from kbench.tui import rows
+from kbench.workbench import summary, versus, watches
+from kbench.workbench.namespace import View
 
 RANDOM = np.random.default_rng(7)
 NORMAL = RANDOM.normal(size=(12, 34))
@@ -258,3 +264,53 @@ def test_heat_marks_what_is_not_finite_and_takes_limits() -> None:
 )
 def test_size(count: int, wanted: str) -> None:
     assert describe.size(int(count)) == wanted
+
+
+@pytest.mark.parametrize("value", [2**31, 2**40, -(2**53) - 1, 2**53 + 1, 2**63 - 1, -(2**63)])
+def test_integers_are_told_in_all_their_digits(value: int) -> None:
+    low = value if value < 0 else value - 99
+    array = (np.arange(100, dtype=np.int64) + low).reshape(10, 10)
+    found = array.reshape(-1)[99 if value > 0 else 0]
+    assert int(found) == value
+    row = describe.array(array)
+    assert value in (row["min"], row["max"]) and row["max"] - row["min"] == 99
+    assert max(row["histogram"]) <= 7 and sum(row["histogram"]) == 100  # even, as the values are
+    assert describe.array(np.full(3, value))["mean"] == value
+    whole = K.constant([value, 1], dtype="int64")
+    seen = [
+        summary.line(array),
+        summary.text(array),
+        summary.line(value),
+        summary.line(np.array([value, 1])),
+        summary.line(K.variable([value], dtype="int64")),
+        summary.line(K.constant(value, dtype="int64")),
+        summary.text(K.constant(np.full((3, 2), value), dtype="int64")),
+        watches.value_text(value),
+        watches.value_text(found),
+        watches.value_text(array),
+        watches.value_text([value]),
+        str(windows.window(array, None, (0, 10), (0, 10))["cells"]),
+        rows.number_text(value),
+        html.show(array),
+        html.show(K.constant(value, dtype="int64")),
+        views.names_table(View({"a": array}).rows(None, True)[0]),
+        views.names_table(View({"a": value}).rows(None, True)[0]),
+        "\n".join(versus.lines(kbench.compare(lambda K: whole, repeats=0), 100)),
+    ]
+    assert [text for text in seen if str(value) not in text] == []
+
+
+@pytest.mark.parametrize(
+    "array, low, high",
+    [
+        (np.array([0, 2**64 - 1], np.uint64), 0, 2**64 - 1),
+        (np.arange(2**64 - 100, 2**64 - 1, dtype=np.uint64), 2**64 - 100, 2**64 - 2),
+        (np.array([-(2**63), 2**63 - 1]), -(2**63), 2**63 - 1),
+        (np.array([-128, 127], np.int8), -128, 127),
+        (np.array([True, False]), False, True),
+    ],
+)
+def test_ranges_of_integers_are_exact(array: Any, low: int, high: int) -> None:
+    row = describe.array(array)
+    assert (row["min"], row["max"]) == (low, high) and sum(row["histogram"]) == array.size
+    assert row["histogram"][0] and row["histogram"][-1]

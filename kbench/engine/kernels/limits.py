@@ -1,6 +1,8 @@
-"""What this machine can do at best: copy and matrix-product rates, measured once and kept.
+"""What this machine can do at best: memory, cache and matrix-product rates, measured once and kept.
 
-The plan view and `kbench doctor` show a step's rates against these.
+The plan view and `kbench doctor` show a step's rates against these. What a step moves and the
+caches hold comes from there, many times faster than memory gives it: so there is a rate for each of
+some sizes, the better of copying and of reading alone.
 """
 
 from __future__ import annotations
@@ -10,27 +12,36 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from kbench.engine import folders, threads
+from kbench.engine.kernels.caches import last_level
 from kbench.engine.kernels.program import Input, Program, Statement
 
 COPY_BYTES = 64 * 2**20
 GEMM_SIZE = 1024
-SECONDS = 0.15
+SECONDS = 0.12
+CACHED = (1 << 17, 1 << 20, 1 << 23)  # bytes moved, where the caches hold twice as many
+CACHED_SECONDS = 0.015
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Best rates seen, with `threads` threads: bytes read and written, and operations of GEMM."""
+    """Best rates seen, with `threads` threads: bytes read and written, and operations of GEMM.
+
+    `cached` are pairs of bytes and of the rate from there on, below the caches' size, `cache`.
+    """
 
     copy_gb_per_s: float
     gemm_float32: float
     gemm_float64: float
     threads: int
+    read_gb_per_s: float = 0.0
+    cached: tuple[tuple[int, float], ...] = ()
+    cache: int = 0
 
 
 def _best(run: Callable[[], object], seconds: float = SECONDS) -> float:
@@ -46,16 +57,38 @@ def _best(run: Callable[[], object], seconds: float = SECONDS) -> float:
             return shortest
 
 
-def _copy_seconds() -> float:
+def _copy_seconds(moved: int, seconds: float) -> float:
+    """Of copying so many bytes, half of them read and half written."""
     from kbench.engine.kernels.loops import request
 
-    source = np.ones(COPY_BYTES // 4, np.float32)
+    source = np.ones(moved // 8, np.float32)
     target = np.ones_like(source)
     program = Program((Input("float32", (True,)),), (Statement("a0", "float32"),), (0,))
     kernel = request(program)
     if kernel is None:
-        return _best(lambda: np.copyto(target, source))
-    return _best(lambda: kernel.run([target], [source], source.shape))
+        return _best(lambda: np.copyto(target, source), seconds)
+    return _best(lambda: kernel.run([target], [source], source.shape), seconds)
+
+
+def _read_seconds(moved: int, seconds: float) -> float:
+    """Of reading so many bytes."""
+    one, other = np.ones((2, moved // 8), np.float32)
+    return _best(lambda: np.dot(one, other), seconds)
+
+
+def _cached_rates() -> tuple[tuple[int, float], ...]:
+    """The rates where the caches hold what is moved, without what a call costs by itself."""
+    found = []
+    for size in CACHED:
+        if 2 * size > last_level():
+            break
+        rates = []
+        for run in (_copy_seconds, _read_seconds):
+            once, twice = run(size, CACHED_SECONDS), run(2 * size, CACHED_SECONDS)
+            more = max(twice - once, twice / 8)  # else it is the clock that is measured
+            rates.append(size / more / 1e9)
+        found.append((size, max(rates)))
+    return tuple(found)
 
 
 def _gemm_rate(dtype: str) -> float:
@@ -68,15 +101,18 @@ def _gemm_rate(dtype: str) -> float:
 def _file() -> Path:
     from kbench.engine.kernels import store
 
-    return folders.cache_dir() / f"limits-{store.machine()}-{threads.count()}.json"
+    return folders.cache_dir() / f"limits-2-{store.machine()}-{threads.count()}.json"
 
 
 def _read(path: Path) -> Limits | None:
     try:
-        found = Limits(**json.loads(path.read_text(encoding="utf-8")))
-        rates = (found.copy_gb_per_s, found.gemm_float32, found.gemm_float64)
+        given = json.loads(path.read_text(encoding="utf-8"))
+        given["cached"] = tuple((int(size), float(rate)) for size, rate in given["cached"])
+        found = Limits(**given)
+        rates = [found.copy_gb_per_s, found.gemm_float32, found.gemm_float64, found.read_gb_per_s]
+        rates += [rate for _, rate in found.cached]
         return found if all(0 < float(rate) < 1e7 for rate in rates) else None
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
@@ -97,7 +133,7 @@ def known() -> Limits | None:
 
 
 def measure(*, again: bool = False) -> Limits:
-    """This machine's limits: from the cache folder, or measured in about half a second.
+    """This machine's limits: from the cache folder, or measured in less than a second.
 
     `again` measures anew and keeps the better figures, as other work only ever lowers them.
     """
@@ -105,10 +141,21 @@ def measure(*, again: bool = False) -> Limits:
     known = _read(path)
     if known is not None and not again:
         return known
-    copied = 2 * COPY_BYTES / _copy_seconds() / 1e9
-    found = Limits(copied, _gemm_rate("float32"), _gemm_rate("float64"), threads.count())
+    moved = 2 * COPY_BYTES
+    found = Limits(
+        moved / _copy_seconds(moved, SECONDS) / 1e9,
+        _gemm_rate("float32"),
+        _gemm_rate("float64"),
+        threads.count(),
+        moved / _read_seconds(moved, SECONDS / 2) / 1e9,
+        _cached_rates(),
+        last_level(),
+    )
     if known is not None:
-        rates = {name: max(rate, getattr(known, name)) for name, rate in asdict(found).items()}
-        found = Limits(**rates)
+        before = dict(known.cached)
+        cached = tuple((size, max(rate, before.get(size, 0.0))) for size, rate in found.cached)
+        names = ("copy_gb_per_s", "gemm_float32", "gemm_float64", "read_gb_per_s")
+        best = {name: max(getattr(found, name), getattr(known, name)) for name in names}
+        found = replace(found, cached=cached, **best)
     _write(path, found)
     return found
