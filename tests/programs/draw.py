@@ -196,6 +196,9 @@ ROWS = (
 ).split() + ["layer norm", "normal rows", "cross-entropy", "cross-entropy of logits"]
 """What row programs are made of; a part of all programs has nothing else."""
 
+KNOWN = ("local", "transposed convolution", "one-hot")
+"""Operations that need sizes to be known before anything is fed."""
+
 RARE = (
     "convolution depthwise recurrent smoothed mapped dense dot bias divide where masked branch"
 ).split() + ["strided convolution", "avg pool", "max pool", "batch norm", "normal by", "layer norm"]
@@ -228,8 +231,10 @@ def draw(seed: int, sizes: Sizes = SMALL, longest: int = 60) -> tuple[Program, l
             slopes.append(n)
     smooth = all(OPERATIONS[one.name].smooth for one in drawing.steps)
     wanted = tuple(slopes) if smooth and random.random() < 0.5 else ()
-    steps = tuple(drawing.steps)
-    program = Program(seed, dtype, drawing.leaves, steps, outputs, tuple(updates), wanted)
+    steps, leaves = tuple(drawing.steps), drawing.leaves
+    if any(one.name in KNOWN for one in steps):
+        leaves = tuple(Leaf(one.kind, one.shape) for one in leaves)
+    program = Program(seed, dtype, leaves, steps, outputs, tuple(updates), wanted)
     return program, [one.array for one in drawing.values]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -83,12 +83,44 @@ class Judge:
             fault = self._compare(found, exact, limits, f"{tier} and single steps")
             if fault is not None:
                 return fault
+        if self._of_calls(given, without, exact, limits) is None:
+            return None
+        return self._of_calls(given, without, exact, limits, self._errors(program, shapes, count))
+
+    def _of_calls(
+        self,
+        given: list[Arrays],
+        without: list[Arrays],
+        exact: Arrays,
+        limits: list[float],
+        errors: list[list[float]] | None = None,
+    ) -> Fault | None:
+        """The first call in which kernels and NumPy differ; by more than `errors`, where known."""
         for number, (one, other) in enumerate(zip(given, without, strict=True)):
             own = [limit * _larger(a, b) for limit, a, b in zip(limits, other, exact, strict=True)]
+            if errors is not None:
+                own = [limit + error for limit, error in zip(own, errors[number], strict=True)]
             fault = self._compare(one, other, own, f"call {number} of kernels and NumPy")
             if fault is not None:
                 return fault
         return None
+
+    def _errors(
+        self, program: Program, shapes: list[tuple[int, ...]], count: int
+    ) -> list[list[float]]:
+        """What rounding does to each call: float32 against float64, on NumPy.
+
+        An operand that suits its operation in the first feed may be close to an edge in another.
+        """
+        runs = []
+        with mode("off", self.interpreter is not None):
+            for dtype in ("float32", "float64"):
+                runs.append(replay(build(replace(program, dtype=dtype), shapes), count))
+        unit = AMPLE * float(np.finfo(program.dtype).eps) / float(np.finfo("float32").eps)
+        return [
+            [unit * _apart(one, other) for one, other in zip(*call, strict=True)]
+            for call in zip(*runs, strict=True)
+        ]
 
     def _with_kernels(self, built: Built, count: int) -> list[Arrays]:
         found = replay(built, count)
