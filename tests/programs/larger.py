@@ -190,7 +190,7 @@ add(
 )
 add(
     "any of",
-    lambda K, x, y: K.cast(K.any(K.greater(x, 0.9), axis=-1, keepdims=True), K.dtype(y)) + y,
+    lambda K, x, y: K.cast(K.any(K.greater(x, 0.875), axis=-1, keepdims=True), K.dtype(y)) + y,
     lambda x, y: is_exact(x) and of_rank(2)(x) and y.floating and x.shape == y.shape,
     2,
 )
@@ -231,7 +231,7 @@ def _gated(K: Any, x: Any, y: Any, backwards: bool, masked: bool) -> Any:
         return hidden, [hidden, cell]
 
     start = [K.zeros_like(x[:, 0]), K.zeros_like(x[:, 0])]
-    mask = K.any(K.greater(x, 0.2), -1) if masked else None
+    mask = K.any(K.greater(x, 0.25), -1) if masked else None
     last, every, states = K.rnn(step, x, start, go_backwards=backwards, mask=mask)
     return every + K.expand_dims(last * states[1], 1)
 
@@ -279,7 +279,7 @@ add(
     "branch",
     lambda K, x, y, z: K.switch(K.sum(x) > 0.1, lambda: K.tanh(y) + z, lambda: y * z),
     lambda x, y, z: (
-        is_exact(x) and abs(x.array.sum() - 0.1) > 1e-2 and together(y, z) and y.shape == z.shape
+        is_exact(x) and abs(x.array.sum() - 0.1) > 0.5 and together(y, z) and y.shape == z.shape
     ),
     3,
 )

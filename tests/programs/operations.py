@@ -161,7 +161,7 @@ add(
 )
 add(
     "masked",
-    lambda K, x, y: K.cast(K.less(x, 0.2), K.dtype(y)) * y,
+    lambda K, x, y: K.cast(K.less(x, 0.25), K.dtype(y)) * y,
     lambda x, y: is_exact(x) and together(x, y) and x.shape == y.shape,
     2,
 )

@@ -156,10 +156,10 @@ def mode(jit: str, small: bool) -> Any:
 
 
 def laid_out(arrays: Arrays, number: int) -> Arrays:
-    """The same values, as call `number` of a replay has them: where they were, or elsewhere.
+    """What call `number` of a replay is fed: `arrays` where they are, or elsewhere.
 
-    Moved, read-only, every other element of a larger array, and two that share their memory where
-    their values are alike in it.
+    Moved, read-only, every other element of a larger array; or other values, in windows of one
+    array that overlap.
     """
     way = number % 5
     if way == 1:
@@ -171,12 +171,12 @@ def laid_out(arrays: Arrays, number: int) -> Arrays:
         for one in fixed:
             one.flags.writeable = False
         return fixed
-    if way == 4:
-        block = np.concatenate([one.ravel() for one in arrays]) if arrays else np.zeros(0)
-        ends = np.cumsum([0, *(one.size for one in arrays)])
+    if way == 4 and arrays:
+        block = np.concatenate([one.ravel() for one in arrays])
+        first = [min(3 * place, block.size - one.size) for place, one in enumerate(arrays)]
         return [
-            block[low:high].reshape(one.shape)
-            for one, low, high in zip(arrays, ends, ends[1:], strict=False)
+            block[low : low + one.size].reshape(one.shape)
+            for low, one in zip(first, arrays, strict=True)
         ]
     return arrays
 
