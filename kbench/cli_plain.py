@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from kbench.engine import forking
 
 _MOST = 8
 Prepare = Callable[[Any, Any], None]  # gets the shell and its ShellJournal
@@ -32,7 +33,7 @@ class Announcer:
         self._more = more
         self._names = names
         self._say = say
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._settings: list[str] = []
         self._known = self._state()
         self.stop = config.changed.subscribe(self._setting)

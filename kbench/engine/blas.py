@@ -9,15 +9,14 @@ compiler of ours, 100 megaflops took 23 ms on two threads in three of six runs, 
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import threads
+from kbench.engine import forking, threads
 
 SERIAL = 1 << 19  # floating-point operations up to which BLAS takes one thread by itself
+VECTORS = 1 << 14  # the same where one side is a vector
 ALONE = 1 << 24  # up to which it is told to
 BESIDE = 1 << 31  # up to which it is told to while a compiler keeps a core busy: some 20 ms
 
@@ -26,7 +25,7 @@ class _OneThread:
     """A context in which BLAS computes on one thread; several threads of Python may be in it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._inside = 0
         self._limited: list[tuple[Any, int]] = []
         self._pools: list[Any] | None = None
@@ -50,9 +49,11 @@ class _OneThread:
                     one.set_num_threads(count)
 
     def after_fork(self) -> None:
-        """A child may have been forked while another thread was inside."""
-        self._lock = threading.Lock()
-        self._inside = 0
+        """A child may have been forked while another thread was inside, which never leaves."""
+        if self._inside:
+            self._inside = 0
+            for one, count in self._limited:
+                one.set_num_threads(count)
 
 
 def _found() -> list[Any]:
@@ -64,15 +65,23 @@ def _found() -> list[Any]:
 
 
 one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=one_thread.after_fork)
+forking.in_child(one_thread.after_fork)
 
 
 def matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     """`out = x @ y`; of stacked matrices each product counts by itself."""
     work = 2 * x.shape[-1] * out.shape[-1] * (out.shape[-2] if out.ndim > 1 else 1)
-    if SERIAL < work <= (BESIDE if threads.compiling() else ALONE):
-        with one_thread:
+    if work <= VECTORS:
+        np.matmul(x, y, out=out)
+    elif SERIAL < work <= (BESIDE if threads.compiling() else ALONE):
+        with forking.whole, one_thread:  # also counts of threads must not change during a fork
             np.matmul(x, y, out=out)
     else:
-        np.matmul(x, y, out=out)
+        with forking.whole:
+            np.matmul(x, y, out=out)
+
+
+def square_sum(values: np.ndarray) -> float:
+    """The sum of the squares of a flat array, as BLAS adds them up."""
+    with forking.whole:
+        return float(np.vdot(values, values))

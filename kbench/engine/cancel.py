@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 
+from kbench.engine import forking
+
 _waiting = False  # whether anybody is asked to stop, so that looking costs one test
 _program = False
 _beside: set[int] = set()  # threads that evaluate beside the program
@@ -64,3 +66,14 @@ def end_beside() -> None:
     _beside.discard(here)
     _stops.discard(here)
     _waiting = _program or bool(_stops)
+
+
+def _after_fork() -> None:
+    """Forget other threads in a child, where one of its own may get the ident of one of them."""
+    global _waiting
+    _beside.intersection_update({threading.get_ident()})
+    _stops.intersection_update(_beside)
+    _waiting = _program or bool(_stops)
+
+
+forking.in_child(_after_fork)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import beside
+from kbench.engine import beside, forking
 from kbench.engine.environment import MOST_THREADS, chosen, env, flag, usual_threads, whole
 from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.refusal import numbers, refuse_masks
@@ -24,7 +24,7 @@ FORMATS = ("channels_last", "channels_first")
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
 
 changed = Signal("config.changed")
-_lock = threading.RLock()
+_lock = forking.lock()
 _epoch = 0
 _values: dict[str, Any] = {
     "epsilon": 1e-7,
@@ -251,13 +251,20 @@ def num_threads() -> int:
 
     Returns:
         What `set_num_threads` set, or KBENCH_NUM_THREADS, or else the number of cores, as they
-        were when first asked for.
+        were when first asked for. A forked child begins with 1.
     Source: kbench's own.
 
     >>> K.num_threads() >= 1
     True
     """
     return int(_values["num_threads"]) or usual_threads()
+
+
+def _one_thread() -> None:
+    _values["num_threads"] = 1
+
+
+forking.in_child(_one_thread)  # children are many, as a rule, and have the cores to share
 
 
 def set_num_threads(count: int) -> None:

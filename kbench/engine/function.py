@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import beside, cancel, session, tensor, trace
+from kbench.engine import beside, cancel, forking, session, tensor, trace
 from kbench.engine.errors import ArgumentError, DtypeError, FeedError, shown
 from kbench.engine.feeds import fed_array, listed, made, unfed
 from kbench.engine.operands import Constant, as_tensor, shared
@@ -62,7 +62,8 @@ class Function:
         self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
         # Of two calls with updates each sees the variables as the other left them.
         stores = bool(self._stores) or self._before is not None
-        self._lock = update_lock if stores else threading.RLock()
+        self._lock = update_lock if stores else forking.lock()
+        _functions.add(self)
 
     def __repr__(self) -> str:
         return (
@@ -202,6 +203,18 @@ class Function:
             for node, value in zip(self.outputs, results, strict=True)
         ]
 
+
+_functions: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Forget plans that another thread of the parent may have been running, or about to change."""
+    for one in list(_functions):
+        if forking.was_lost(one._lock):
+            one._plans = OrderedDict()
+
+
+forking.in_child(_after_fork)
 
 # ------------------------------------------------------------------ graphs behind a function
 

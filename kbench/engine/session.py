@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from kbench.engine import beside
+from kbench.engine import beside, forking
 from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.spec import checked_flag, checked_function
 
 Numbered = tuple[str, int]
 
 _ENDS_IN_NUMBER = re.compile(r"(.*)_([1-9][0-9]*)", re.DOTALL)
-_lock = threading.RLock()
+_lock = forking.lock()
 _uids: dict[str, int] = defaultdict(int)
 _numbers: dict[str, int] = {}  # the last one given to a name of that base
 _given: set[Numbered] = set()  # names that were asked for with their number

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from kbench.engine import forking
+
 _log = logging.getLogger("kbench")
+
+
+_signals: weakref.WeakSet[Signal] = weakref.WeakSet()
 
 
 class Signal:
@@ -15,8 +20,9 @@ class Signal:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._listeners: tuple[Callable[[Any], object], ...] = ()
+        _signals.add(self)
 
     def __bool__(self) -> bool:
         """True when anybody listens, so that emitters can skip preparing a payload."""
@@ -40,3 +46,12 @@ class Signal:
                 listener(payload)
             except Exception:
                 _log.exception("a listener of %s failed", self.name)
+
+
+def _after_fork() -> None:
+    """Forget listeners in a child: user interfaces and their threads stay with the parent."""
+    for one in list(_signals):
+        one._listeners = ()
+
+
+forking.in_child(_after_fork)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from kbench.engine import forking
 
 PARALLEL_FROM = 100_000
 """Elements below which waking the other threads costs more than it gives."""
@@ -31,27 +32,15 @@ def _set_environment() -> None:
 
 _set_environment()
 
-parallel_lock = threading.RLock()
+parallel_lock = forking.lock()
 """Held around every parallel call: the kernels' threads work for one caller at a time."""
 
-_forked = False
 _compilers = 0
 
 
-def _after_fork() -> None:
-    """A child has no copy of the pool's threads, so it computes on its one thread."""
-    global _forked, parallel_lock, _compilers
-    _forked, _compilers = True, 0
-    parallel_lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 def count() -> int:
-    """Threads that a parallel call may use now: the setting, or 1 in a forked child."""
-    return 1 if _forked else _setting()()
+    """Threads that a parallel call may use now: the setting, which is 1 in a forked child."""
+    return _setting()()
 
 
 @functools.cache
@@ -65,6 +54,14 @@ def count_compilers(change: int) -> None:
     """Tell of one more compiler at work, or of one less. The caller sees to it that one counts."""
     global _compilers
     _compilers += change
+
+
+def _no_compilers() -> None:
+    global _compilers
+    _compilers = 0
+
+
+forking.in_child(_no_compilers)
 
 
 def compiling() -> bool:

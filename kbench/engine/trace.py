@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.engine import beside
+from kbench.engine import beside, forking
 from kbench.engine.errors import Place
 from kbench.engine.signal import Signal
 
@@ -17,6 +17,9 @@ fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (t
 storing = Signal("trace.storing")  # a call that will store begins: (function, arrays)
 ended = Signal("trace.ended")  # a call has ended: (function, arrays, results)
 keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
+
+
+forking.in_child(keepers.clear)
 
 
 class _Local(threading.local):

@@ -93,8 +93,7 @@ def refusal(told: str) -> TypeError:
         instead = "use functions of K"
     head = f"np.{name} takes arrays" if name else "NumPy takes arrays"
     return TypeError(
-        f"{head}, but {told} is symbolic: {instead}, or give it the value, "
-        "which K.eval(x) computes"
+        f"{head}, but {told} is symbolic: {instead}, or give it the value, which K.eval(x) computes"
     )
 
 

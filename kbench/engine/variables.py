@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import beside, memory, sparse
+from kbench.engine import beside, forking, memory, sparse
 from kbench.engine.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.known import Known
 from kbench.engine.op import Op, no_infer, no_numpy, register
@@ -28,8 +27,8 @@ from kbench.engine.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.walk import walk
 
 changed = Signal("variables.changed")
-store_lock = threading.RLock()  # held while several variables are read or stored together
-update_lock = threading.RLock()  # held from the reading to the storing of a call with updates
+store_lock = forking.lock(awaited=True)  # held while several variables are read or stored together
+update_lock = forking.lock()  # held from the reading to the storing of a call with updates
 
 VARIABLE = register(Op("variable", "source", no_infer, no_numpy, None))
 PLACEHOLDER = register(Op("placeholder", "source", no_infer, no_numpy, None))

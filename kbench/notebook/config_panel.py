@@ -12,7 +12,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.engine import config
+from kbench.engine import config, forking
 from kbench.engine.errors import KbenchError
 from kbench.notebook import views
 from kbench.notebook.dropdown import Dropdown
@@ -31,7 +31,7 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
     """Shows and sets epsilon, floatx, image_data_format, learning_phase and num_threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._local = threading.local()  # .pulling: this thread is setting the controls
         self._unsubscribe: Callable[[], None] | None = None
         self.fields = _make_fields()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.engine import config, describe, variables
+from kbench.engine import config, describe, forking, variables
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import explore_view as view
 from kbench.notebook import views
@@ -37,7 +36,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def __init__(self, fn: Any = None, values: tuple[Any, ...] = (), **ranges: Any) -> None:
         super().__init__()
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._runner = Runner()
         self._ask = Throttle(self.refresh)
         self._stops: list[Callable[[], None]] = []

@@ -10,12 +10,11 @@ import itertools
 import linecache
 import math
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.engine import describe, entries
+from kbench.engine import describe, entries, forking
 from kbench.engine.errors import ArgumentError, KbenchError
 from kbench.engine.function import Function
 from kbench.notebook.explore_subject import Subject
@@ -57,7 +56,7 @@ class Runner:
 
     def __init__(self) -> None:
         self._aside = Aside()
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._file = f"<explore {next(_numbers)}>"
 
     def run(self, subject: Subject, values: Mapping[str, Any]) -> Outcome:

@@ -7,7 +7,6 @@ numbers at its scale with each picture.
 from __future__ import annotations
 
 import io
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
+from kbench.engine import forking
 from kbench.notebook.palette import BLUE, HEAT, RED, Pixels, inked, png
 
 PIXELS = 512
@@ -36,7 +36,7 @@ class Picture:
     """Draws heat maps, histograms and images; a slice with too many rows or columns is thinned."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._frame: Frame | None = None
         self._bars: Bars | None = None
 

@@ -6,9 +6,9 @@ then, or since `%load_ext kbench`, and evaluates only what a shown widget asks f
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
+from kbench.engine import forking
 from kbench.engine.signal import Signal
 from kbench.notebook import given, live, recording
 from kbench.workbench.inspector import Inspector
@@ -90,7 +90,7 @@ class Hub:
         self.inspector.close()
 
 
-_lock = threading.Lock()
+_lock = forking.lock()
 _hubs: dict[int, Hub] = {}
 
 

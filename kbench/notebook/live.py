@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kbench.engine import forking
 from kbench.engine.signal import Signal
 from kbench.workbench import errors
 from kbench.workbench.namespace import View
@@ -34,8 +35,8 @@ class Throttle:
     def __init__(self, action: Callable[[], None], interval: float = INTERVAL) -> None:
         self._action = action
         self._interval = interval
-        self._lock = threading.Lock()
-        self._running = threading.Lock()
+        self._lock = forking.lock()
+        self._running = forking.lock(single=True)
         self._due: threading.Timer | None = None
         self._last = -interval
         self._told = ""
@@ -104,7 +105,7 @@ class Live:
         also: Sequence[Callable[[], Undo]] = (),
     ) -> None:
         self.throttle = Throttle(refresh)
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._sources = tuple(sources)
         self._also = tuple(also)
         self._ends: list[Undo] = []

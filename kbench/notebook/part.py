@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.engine import describe
+from kbench.engine import describe, forking
 from kbench.engine.signal import Signal
 from kbench.notebook import given, hub, views
 from kbench.notebook.live import Live, Setting, Undo
@@ -41,7 +40,7 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         super().__init__()
         self.picked = Signal("widget.picked")
         self._hub: hub.Hub | None = hub.opened(namespace) if self.asks else None
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._setting = Setting()
         self._given: dict[str, Any] = {}  # what has no name of the user's
         self._body = widgets.HTML()

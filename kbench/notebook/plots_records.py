@@ -6,13 +6,12 @@ long. Loads no matplotlib.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import describe, variables
+from kbench.engine import describe, forking, variables
 from kbench.engine.errors import ArgumentError
 from kbench.engine.function import Function
 from kbench.engine.gradient import gradients
@@ -32,7 +31,7 @@ class _Thinning:
                 function=function,
             )
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._rows: list[dict[str, Any]] = []
         self.every = 1  # of so many steps one is kept
         self.steps = 0  # that there were

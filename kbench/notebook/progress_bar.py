@@ -11,12 +11,11 @@ kernels that are being compiled. Where Keras or tqdm draw bars of their own, the
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from kbench.engine import config, describe, trace
+from kbench.engine import config, describe, forking, trace
 from kbench.notebook import views
 from kbench.notebook.live import shell
 from kbench.notebook.markup import Html, element, escape, join
@@ -47,7 +46,7 @@ class Bars(pace.Pace):
     def __init__(self, show: Show) -> None:
         super().__init__(self._told)
         self._show = show
-        self._shown = threading.Lock()
+        self._shown = forking.lock()
         self._change: Callable[[Bundle], None] | None = None
         self._last: dict[str, Any] = {}
         self._depth = 0

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kbench.engine import trace
+from kbench.engine import forking, trace
 from kbench.notebook import live
 from kbench.workbench.recorder import KEPT, Recorder
 
@@ -23,7 +23,7 @@ class Recording:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._viewers = 0
         self._left = 0
         self._pause: Callable[[], None] | None = None  # what ends the recording, while there is one

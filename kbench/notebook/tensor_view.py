@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
 
-from kbench.engine import config, describe, variables
+from kbench.engine import config, describe, forking, variables
 from kbench.engine.errors import ArgumentError
 from kbench.engine.refusal import told
 from kbench.notebook import given, html, views
@@ -53,7 +52,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         except ArgumentError as error:
             self.close()
             raise error if error.function else ArgumentError(error.reason, function=NAME) from None
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._setting = Setting()
         self._picture: Any = None
         self._png = b""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import beside, cancel, session
+from kbench.engine import beside, cancel, forking, session
 
 GRACE = 0.03  # seconds that the engine's own way to stop gets before Python's
 PATIENCE = 0.25  # seconds after which what does not stop is left alone
@@ -36,7 +36,7 @@ class _Unheard:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._count = 0
         self._before = self._own = sys.unraisablehook
 
@@ -101,7 +101,7 @@ class _Job:
     def __init__(self, action: Callable[[], Any], randoms: _Randoms | None) -> None:
         self.outcome = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
-        self.lock = threading.Lock()
+        self.lock = forking.lock()
         self.over = False
         self.randoms = randoms
         self._action = action
@@ -162,8 +162,8 @@ class Aside:
 
     def __init__(self, puts_back: bool = True) -> None:
         self._puts_back = puts_back
-        self._lock = threading.Lock()
-        self._turn = threading.Lock()  # held by whoever runs something
+        self._lock = forking.lock()
+        self._turn = forking.lock()  # held by whoever runs something
         self._job: _Job | None = None
         self._held = False
         self._left: list[threading.Thread] = []

@@ -12,7 +12,6 @@ Copies take a hundredth of the time, or one is made in `CALLS` calls, and no mor
 from __future__ import annotations
 
 import math
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import beside, trace
+from kbench.engine import beside, forking, trace
 from kbench.engine.variables import Variable, store_lock, stores
 
 Array = NDArray[Any]
@@ -94,7 +93,7 @@ class FirstBad:
     """Listens to the calls of functions while anybody wants it to."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._chains: dict[int, Chain] = {}
         self._users = 0
         self._stops: list[Callable[[], None]] = []

@@ -6,7 +6,6 @@ cell begins. The gradients stay at hand for the value grid under addresses: `gra
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import describe
+from kbench.engine import blas, describe, forking
 from kbench.workbench import errors, keras_models, namespace
 from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.recorder import Recorder
@@ -131,7 +130,7 @@ class Gradients:
     def __init__(self, view: namespace.View, recorder: Recorder) -> None:
         self._view = view
         self._recorder = recorder
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._made: tuple[Any, tuple[int, ...], Any] | None = None
 
     def compute(self, name: str) -> Data:
@@ -231,7 +230,7 @@ def _row(target: Target, gradient: NDArray[Any]) -> Data:
             bad += int((~finite).sum())
             block = block[finite]
         if block.size:
-            square += float(np.dot(block, block))
+            square += blas.square_sum(block)
             low, high = min(low, float(block.min())), max(high, float(block.max()))
     norm = float(np.sqrt(square))
     size = _norm(np.asarray(target.variable.peek()))
@@ -265,7 +264,7 @@ def _norm(array: NDArray[Any]) -> float:
     flat, square = array.reshape(-1), 0.0
     for start in range(0, flat.size, _BLOCK):
         block = flat[start : start + _BLOCK].astype(np.float64)
-        square += float(np.dot(block, block))
+        square += blas.square_sum(block)
     return float(np.sqrt(square))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from pathlib import Path
 
-from kbench.engine import folders
+from kbench.engine import folders, forking
 
 KEPT = 20_000
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, at REAL, code TEXT NOT NULL)"
@@ -23,7 +22,7 @@ class History:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or folders.state_dir() / "history.sqlite"
         self.problem: str | None = None
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._base = self._open()
 
     def _open(self) -> sqlite3.Connection:

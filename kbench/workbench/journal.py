@@ -11,13 +11,12 @@ import contextlib
 import dataclasses
 import json
 import os
-import threading
 import time
 import uuid
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.engine import folders
+from kbench.engine import folders, forking
 from kbench.workbench.holding import hold
 
 KEPT = 200  # journals kept on disk; older ones are removed when a session starts
@@ -41,7 +40,7 @@ class Journal:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.problem: str | None = None
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._stream: IO[str] | None = None
         self._size = 0
         self.full = False  # what cells show is no longer written

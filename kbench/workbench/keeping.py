@@ -6,10 +6,10 @@ Beyond that the oldest cells' output leaves the memory; a note in its place says
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from kbench.engine import forking
 from kbench.workbench import events, terminal
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Keeper:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._held = 0
-        self._lock = threading.Lock()  # a session is brought back beside one that runs
+        self._lock = forking.lock()  # a session is brought back beside one that runs
 
     def take(self, cells: Collection[Cell], cell: Cell, event: Any) -> None:
         """Add what an event shows to its cell; the oldest of `cells` may have to let go."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from kbench.engine import cancel
+from kbench.engine import cancel, forking
 from kbench.engine import errors as engine_errors
 from kbench.workbench import errors, events, output, protocol
 from kbench.workbench.base import Completion, Reply, Session, completion, failed_reply
@@ -33,7 +33,7 @@ class LocalSession(Session):
     ) -> None:
         super().__init__(journal)
         self._given = namespace
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._output = Output(self._emit, self.journal.folder)
         self._shell: Any = None
         self._inspector: Inspector | None = None

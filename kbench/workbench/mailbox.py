@@ -6,9 +6,10 @@ import contextlib
 import queue
 import select
 import socket
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from kbench.engine import forking
 
 if TYPE_CHECKING:
     from kbench.workbench.wire import Wire
@@ -19,7 +20,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._open = True
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)

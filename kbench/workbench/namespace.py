@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-import threading
 import types
 import weakref
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import describe, entries
+from kbench.engine import describe, entries, forking
 from kbench.workbench import keras_models, protocol, row_facts, summary
 from kbench.workbench.protocol import ProtocolError
 
@@ -60,7 +59,7 @@ class View:
     def __init__(self, names: dict[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
         self._names = names
         self._hidden = hidden if hidden is not None else {}
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._known: dict[str, _Known] = {}
         self._gone: dict[str, int] = {}
         self._asked: set[str] = set()

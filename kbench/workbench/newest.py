@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from kbench.engine import forking
 from kbench.workbench.aside import Aside, Outcome
 
 
@@ -15,7 +16,7 @@ class Newest:
     def __init__(self, name: str) -> None:
         self.aside = Aside()
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._running: threading.Thread | None = None
         self._number = 0
 

@@ -9,9 +9,10 @@ IPython keeps all of it once more, for its magic `%notebook`, and forgets nothin
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from typing import Any
+
+from kbench.engine import forking
 
 PIECE = 1 << 17  # characters of one message
 BURST = 32 * PIECE  # characters that are never held up; a cell shows less than these
@@ -28,7 +29,7 @@ class Printing:
         self._write = stream.write
         self._gathered = 0  # several threads may count wrong, which only shifts a piece's end
         self._copied = 0
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._room = float(BURST)
         self._at = time.monotonic()
 

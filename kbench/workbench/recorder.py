@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.engine import forking
 from kbench.workbench import protocol
 from kbench.workbench.first_bad import FirstBad
 
@@ -49,7 +49,7 @@ class Recorder:
     """Listens to the engine's trace while it is on."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._runs: OrderedDict[str, Run] = OrderedDict()  # the last of each function
         self._history: deque[Run] = deque(maxlen=KEPT)
         self._number = 0

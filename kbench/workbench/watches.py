@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from kbench.engine import config, describe, entries
+from kbench.engine import config, describe, entries, forking
 from kbench.engine.errors import FeedError, KbenchError
 from kbench.workbench import errors, expressions, summary
 from kbench.workbench.aside import Aside, Outcome
@@ -87,7 +87,7 @@ class Watches:
         self._fed = fed
         self._tell = tell
         self.aside = aside or Aside()
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._known: OrderedDict[str, Watch] = OrderedDict()
         self._wanted: list[str] = []
         self._forced: list[str] = []

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench.engine import config, threads
+from kbench.engine import config, forking, threads
 from kbench.engine.kernels import compiler, loading, store
 from kbench.engine.kernels import driver as drivers
 
@@ -70,7 +70,7 @@ class Service:
     """The jobs, the queue of those to be compiled, and the threads that have it done."""
 
     def __init__(self) -> None:
-        self._wake = threading.Condition(threading.RLock())
+        self._wake = threading.Condition(forking.lock())
         self._queue: collections.deque[Job] = collections.deque()
         self._jobs: dict[str, Job] = {}
         self._threads: list[threading.Thread] = []
@@ -368,7 +368,7 @@ class Service:
         Forked while this process itself compiles, or loads its compiler, it can have none: locks
         of Numba's, or of modules half imported, are held for ever.
         """
-        self._wake = threading.Condition(threading.RLock())
+        self._wake = threading.Condition(forking.lock())
         self._threads = []
         at_work, self._compilers = self._compilers, []
         for one in at_work:
@@ -376,11 +376,14 @@ class Service:
         if self._inside_llvm:
             self._give_up("forked while a kernel was being compiled")
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
-        for job in self._queue:
-            job.done = threading.Event()
+        for job in list(self._jobs.values()):
+            done, job.done = job.done, threading.Event()
+            if done.is_set():
+                job.done.set()
+        if self.driver is not None:
+            self.driver.after_fork()
 
 
 service = Service()
 atexit.register(service.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=service.after_fork)
+forking.in_child(service.after_fork)

@@ -39,6 +39,14 @@ class Pool:
     """A run in parallel is one call of compiled code, too."""
 
     def __init__(self, module: Any) -> None:
+        self._attend = _function(module.attend, 1)
+        self._lead = _function(module.lead, 8)
+        self._repeat = _function(module.repeat, 5)
+        self._idle = _function(module.idle, 2)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with no threads, and a block that none of earlier ones knows."""
         library = ctypes.CDLL(None)
         self._block = loading.lasting_memory(8 * pool_source.WORDS)
         fields = (ctypes.c_ssize_t * pool_source.WORDS).from_address(self._block)
@@ -49,10 +57,6 @@ class Pool:
             area = ctypes.c_void_p(self._block + 8 * FIELDS[field])
             if getattr(library, f"pthread_{name}")(area, None):
                 raise OSError("no locks for threads")
-        self._attend = _function(module.attend, 1)
-        self._lead = _function(module.lead, 8)
-        self._repeat = _function(module.repeat, 5)
-        self._idle = _function(module.idle, 2)
         self._helpers = self._looks = 0
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
@@ -102,6 +106,10 @@ class Executors:
 
     def __init__(self, module: Any) -> None:
         self._serial = _function(module.serial, 4)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with no threads."""
         self._threads: Any = None
         self._most = 0
 
@@ -163,6 +171,10 @@ class Driver:
         assert isinstance(self._pool, Pool)
         with threads.parallel_lock:
             self._pool.repeat(native.address_of(rows), len(rows), count)
+
+    def after_fork(self) -> None:
+        """Begin anew in a child, which has no copies of the threads."""
+        self._pool.begin()
 
     def _by_ctypes(self, address: int, params: np.ndarray, start: int, stop: int) -> None:
         self._locked(address, native.slow_address(params), start, stop)

@@ -20,13 +20,12 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.engine import folders
+from kbench.engine import folders, forking
 
 KEEP_SECONDS = 30 * 24 * 3600
 """How long a file is kept that nobody has asked for."""
@@ -37,7 +36,7 @@ _START = len(_FORMAT) + _DIGEST
 _PROBE = 1 << 16
 _IMPORT = re.compile(r"^ *from kbench\.engine\.kernels(?:\.(\w+))? import (\([^)]*\)|.*)$", re.M)
 
-_lock = threading.Lock()
+_lock = forking.lock()
 _folders: dict[Path, Path] = {}
 _broken: set[Path] = set()
 
@@ -124,7 +123,7 @@ def folder() -> Path:
     """The folder of kernels; a temporary one when the cache cannot be written."""
     root = folders.cache_dir()
     known = _folders.get(root)
-    if known is not None:  # without the lock: a forked child may have got it locked
+    if known is not None:
         return known
     with _lock:
         if root not in _folders:
@@ -149,8 +148,13 @@ def _make(root: Path) -> Path:
             stacklevel=2,
         )
         temporary = tempfile.mkdtemp(prefix="kbench-kernels-")
-        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        atexit.register(_remove, temporary, os.getpid())
         return Path(temporary)
+
+
+def _remove(temporary: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not a forked child's
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def use(place: Path) -> None:

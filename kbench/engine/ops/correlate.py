@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from kbench.engine import cancel
+from kbench.engine import blas, cancel
 from kbench.engine.ops.linear import multiply_into
 from kbench.engine.ops.windows import Ints, reach
 
@@ -236,7 +236,7 @@ def is_finite(weights: np.ndarray) -> bool:
     if flat.dtype == np.float16:
         return bool(np.isfinite(flat).all())
     with np.errstate(all="ignore"):
-        return math.isfinite(float(np.vdot(flat, flat)))
+        return math.isfinite(blas.square_sum(flat))
 
 
 # ------------------------------------------------------------------ back to the input

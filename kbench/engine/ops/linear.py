@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
-from kbench.engine.blas import SERIAL, matmul
+from kbench.engine import cancel, forking
+from kbench.engine.blas import SERIAL, VECTORS, matmul
 from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import converted, tensors_of
@@ -162,8 +162,11 @@ def _contract_numpy(
 ) -> np.ndarray:
     first, second = axes
     if out is not None and x.ndim == y.ndim == 2 and axes == PLAIN:
-        if x.dtype.char in "fd" and 2 * out.size * x.shape[1] <= SERIAL:
-            return np.matmul(x, y, out=out)  # as `_product` would, but each question takes time
+        if x.dtype.char in "fd" and (work := 2 * out.size * x.shape[1]) <= SERIAL:
+            if work <= VECTORS:  # as `_product` would, but each question takes time
+                return np.matmul(x, y, out=out)
+            with forking.whole:
+                return np.matmul(x, y, out=out)
         return _product(out, x, y)
     x_kept, y_kept = kept(x.ndim, batch, first), kept(y.ndim, batch, second)
     lead = tuple(range(batch))

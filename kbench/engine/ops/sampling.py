@@ -7,13 +7,12 @@ of words at a time. `compiled` gives the kernels that draw the very same numbers
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import beside, cancel, config
+from kbench.engine import beside, cancel, config, forking
 from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.kernels import gaussian, philox, philox_fill
 from kbench.engine.op import Native
@@ -34,7 +33,7 @@ class Stream:
         self.number = STREAMS.index(kind)
         self._next = 0
         self._last = (0, 0)  # what was drawn last: the first run of words, and how many
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
 
     def __repr__(self) -> str:
         return f"seed {self.seed}"

@@ -7,12 +7,11 @@ the user still has, or a view of it, keeps its block.
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 
-from kbench.engine import cancel
+from kbench.engine import cancel, forking
 from kbench.engine.kernels import moving
 from kbench.engine.kernels.native import address_of
 from kbench.engine.sparse import copied, is_csr
@@ -60,7 +59,7 @@ class Pool:
     """Blocks by size class."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._blocks: dict[int, list[np.ndarray]] = {}
         self._bytes = 0
 
