@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from wrong import Wrong, v, x
 
 from kbench import backend as K
@@ -64,6 +65,13 @@ RANKS = [
 ]
 
 FORMS = [
+    Wrong("gradients", lambda: K.gradients(K.sum(v(2)), sparse.eye(2).tocoo()), ArgumentError),
+    Wrong("dropout", lambda: K.dropout(v(2), sparse.eye(2).tocoo()), ArgumentError, ("level",)),
+    Wrong("repeat", lambda: K.repeat(v(1, 2), np.timedelta64(3)), ArgumentError, ("got",)),
+    Wrong("one_hot", lambda: K.one_hot([1], np.timedelta64(3)), ArgumentError, ("got",)),
+    Wrong("foldl", lambda: K.foldl(lambda a, b: a + b, v(2), name=ENDLESS), ArgumentError, (TOLD,)),
+    Wrong("temporal_padding", lambda: K.eval(K.temporal_padding(v(0, 1, 1), 2**63)), ShapeError),
+    Wrong("one_hot", lambda: K.eval(K.one_hot(np.zeros((0,), "int32"), 2**63)), ShapeError),
     Wrong("function", lambda: K.function([], [], updates=np.ones(3)), TypeError, ("updates must",)),
     Wrong("function", lambda: K.function([], [], updates=v(3)), TypeError, ("updates must",)),
     Wrong(

@@ -18,7 +18,7 @@ from kbench.engine.environment import MOST_THREADS, chosen, env, flag, usual_thr
 from kbench.engine.errors import ArgumentError, shown
 from kbench.engine.refusal import numbers, refuse_masks
 from kbench.engine.signal import Signal
-from kbench.engine.spec import FLOATS
+from kbench.engine.spec import FLOATS, is_whole
 
 FORMATS = ("channels_last", "channels_first")
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
@@ -280,8 +280,7 @@ def set_num_threads(count: int) -> None:
     >>> K.num_threads()
     2
     """
-    known = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-    if not known or not 1 <= count <= MOST_THREADS:
+    if not is_whole(count) or not 1 <= count <= MOST_THREADS:
         allowed = f"an integer from 1 to {MOST_THREADS}"
         raise ArgumentError(f"count must be {allowed}, got {shown(count)}")
     _store("num_threads", int(count))

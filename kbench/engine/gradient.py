@@ -167,7 +167,10 @@ def _checked(loss: Any, variables: Any) -> list[Tensor]:
         raise ArgumentError(f"loss must be a tensor, got {shown(loss)}", function="gradients")
     single = isinstance(variables, Tensor) or not isinstance(variables, Iterable)
     single = single or getattr(variables, "ndim", 1) == 0
-    targets = [variables] if single else list(variables)
+    try:
+        targets = [variables] if single else list(variables)
+    except TypeError:  # a matrix of SciPy has entries, but no order of them
+        targets = [variables]
     for target in targets:
         if not isinstance(target, Tensor):
             reason = f"variables must be tensors, got {shown(target)}"

@@ -27,7 +27,10 @@ def masked_entries(value: Any) -> str | None:
     if kind is None or type(value) is np.ndarray:
         return None
     if _is_sequence(type(value)):
-        value = list(value)
+        try:
+            value = list(value)
+        except Exception:  # no sequence after all; the conversion that follows tells of it
+            return None
     if not isinstance(value, (list, tuple)):
         return _told(value, kind)
     return _path_and_words(value, kind) if _listed(value, kind) else None
@@ -86,8 +89,10 @@ def _listed(value: Iterable[Any], kind: Any) -> bool:
 def _path_and_words(value: Any, kind: Any, depth: int = 0) -> str | None:
     """The way to the first masked entry of nested lists, and the words for it."""
     for index, one in enumerate(value):
-        if isinstance(one, (list, tuple)) or _is_sequence(type(one)):
+        if isinstance(one, (list, tuple)):
             found = _path_and_words(one, kind, depth + 1) if depth < _DEEPEST else None
+        elif _is_sequence(type(one)):
+            found = masked_entries(one)
         else:
             found = _told(one, kind)
         if found is not None:

@@ -42,5 +42,11 @@ def require_array(shape: Iterable[int], itemsize: int, what: str) -> None:
     sizes = [int(size) for size in shape]
     nbytes = itemsize * math.prod(sizes)
     require(nbytes, what)
-    if not nbytes and itemsize * math.prod(size or 1 for size in sizes) > sys.maxsize:
+    if not nbytes:
+        require_possible(sizes, itemsize, what)
+
+
+def require_possible(shape: Iterable[int | None], itemsize: int, what: str) -> None:
+    """ShapeError for an array without entries that has other sizes that no array can have."""
+    if itemsize * math.prod(size or 1 for size in shape) > sys.maxsize:
         raise ShapeError(f"{what} has sizes that no array can have, not even an empty one")

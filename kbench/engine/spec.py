@@ -224,6 +224,13 @@ def check_rank(shape: Sequence[Any]) -> None:
         raise ShapeError(f"{len(shape)} axes are more than the {MOST_AXES} that an array can have")
 
 
+def is_whole(value: object) -> bool:
+    """Whether it is an integer of Python or NumPy; neither a truth value nor a span of time."""
+    if isinstance(value, (bool, np.timedelta64)):
+        return False
+    return isinstance(value, (int, np.integer))
+
+
 def integer(value: Any) -> int:
     """The integer that an argument is, by Python's protocol.
 
@@ -271,7 +278,7 @@ def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def checked_flag(value: object, name: str) -> bool:
     """An argument that is a yes or a no: a bool, 0 or 1."""
-    if isinstance(value, (bool, int, np.bool_, np.integer)) and value in (0, 1):
+    if (isinstance(value, (bool, np.bool_)) or is_whole(value)) and value in (0, 1):
         return bool(value)
     raise ArgumentError(f"{name} must be True or False, got {shown(value)}")
 

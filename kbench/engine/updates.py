@@ -150,7 +150,7 @@ def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
     array(1.5, dtype=float32)
     """
     target = needs_variable(x)
-    if isinstance(momentum, (list, tuple)):
+    if not isinstance(momentum, (int, float, np.generic, np.ndarray, Tensor)):
         momentum = as_tensor(momentum, like=target.spec.dtype)
     return update(
         target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)

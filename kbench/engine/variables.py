@@ -22,7 +22,16 @@ from kbench.engine.operands import (
 )
 from kbench.engine.signal import Signal
 from kbench.engine.sparse import sparse_dtype, sparse_shape
-from kbench.engine.spec import MOST_AXES, Shape, Spec, check_rank, checked_flag, integer, show
+from kbench.engine.spec import (
+    MOST_AXES,
+    Shape,
+    Spec,
+    check_rank,
+    checked_flag,
+    integer,
+    is_whole,
+    show,
+)
 from kbench.engine.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.walk import walk
 
@@ -338,7 +347,7 @@ def placeholder(
     >>> K.int_shape(K.placeholder((None, 3)))
     (None, 3)
     """
-    counted = isinstance(ndim, (int, np.integer)) and not isinstance(ndim, bool)
+    counted = is_whole(ndim)
     if ndim is not None and (not counted or not 0 <= ndim <= MOST_AXES):
         raise ArgumentError(f"ndim must be an integer from 0 to {MOST_AXES}, got {shown(ndim)}")
     if shape is None:

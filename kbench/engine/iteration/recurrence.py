@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from kbench.engine import nested
 from kbench.engine.errors import ArgumentError, ShapeError, shown
 from kbench.engine.iteration.body import Body, Emit, Track, captures, symbol, without
@@ -24,7 +22,7 @@ from kbench.engine.ops.joining import stack
 from kbench.engine.ops.layout import expand_dims, squeeze
 from kbench.engine.ops.several import results
 from kbench.engine.ops.shaping import sized
-from kbench.engine.spec import Spec, checked_flag, checked_function, integer, is_float
+from kbench.engine.spec import Spec, checked_flag, checked_function, integer, is_float, is_whole
 from kbench.engine.tensor import Tensor
 
 Step = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
@@ -150,7 +148,7 @@ class _Recurrence:
 
     def use_length(self, given: Any) -> None:
         """Take the number of steps from the argument where the inputs do not tell it."""
-        if not isinstance(given, (int, np.integer)) or isinstance(given, bool):
+        if not is_whole(given):
             return
         given = integer(given)
         known = self.sequences[0].spec.shape[self.axis]

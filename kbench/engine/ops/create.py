@@ -26,7 +26,7 @@ from kbench.engine.ops.compare import equal
 from kbench.engine.ops.layout import expand_dims
 from kbench.engine.ops.scan import cumsum
 from kbench.engine.ops.shaping import shape_operand, stopped
-from kbench.engine.spec import INTEGERS, LARGEST, Spec, integer, known_size
+from kbench.engine.spec import INTEGERS, LARGEST, Spec, integer, is_whole, known_size
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
 from kbench.engine.walk import walk
@@ -358,11 +358,7 @@ def one_hot(indices: Operand, num_classes: int | Tensor) -> Tensor:
             classes = arange(0, num_classes, dtype=tensor.spec.dtype)
             return cast(equal(expand_dims(tensor, -1), classes), config.floatx())
         num_classes = int(num_classes)
-    if (
-        isinstance(num_classes, bool)
-        or not isinstance(num_classes, (int, np.integer))
-        or num_classes < 0
-    ):
+    if not is_whole(num_classes) or num_classes < 0:
         given = shown(num_classes)
         raise ArgumentError(f"num_classes must be an integer of at least 0, got {given}")
     return apply(ONE_HOT, tensor, num_classes=integer(num_classes), dtype=config.floatx())

@@ -20,7 +20,17 @@ from kbench.engine.ops.layout import expand_dims, permute_dimensions, squeeze
 from kbench.engine.ops.linear_native import Axes, arranged, contract_native, kept, matmul_native
 from kbench.engine.ops.reduce import reduce_like
 from kbench.engine.ops.sparse import dot_sparse
-from kbench.engine.spec import Dim, Shape, Spec, broadcast, check_axis, known_size, promote, show
+from kbench.engine.spec import (
+    Dim,
+    Shape,
+    Spec,
+    broadcast,
+    check_axis,
+    is_whole,
+    known_size,
+    promote,
+    show,
+)
 from kbench.engine.tensor import Operand, Tensor, operator
 
 BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
@@ -288,7 +298,7 @@ def dot(x: Operand, y: Operand) -> Tensor:
 def _pair(axes: Any, x: Tensor, y: Tensor) -> tuple[int, int]:
     if axes is None:
         axes = (-1, -1) if y.ndim == 2 else (-1, -2)
-    if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
+    if is_whole(axes):
         axes = (axes, axes)
     if not isinstance(axes, (list, tuple)) or len(axes) != 2:
         raise ArgumentError(f"axes must be None, an integer or two integers, got {shown(axes)}")

@@ -24,6 +24,7 @@ from kbench.engine.spec import (
     check_axis,
     checked_flag,
     is_float,
+    is_whole,
     known_size,
     promote,
 )
@@ -196,7 +197,7 @@ def sparse_categorical_crossentropy(
     logits = checked_flag(from_logits, "from_logits")
     if ignore_class is None:
         return _of_classes(classes, guess, logits, along)
-    if isinstance(ignore_class, bool) or not isinstance(ignore_class, (int, np.integer)):
+    if not is_whole(ignore_class):
         raise ArgumentError(f"ignore_class must be an integer or None, got {shown(ignore_class)}")
     if not -(1 << 63) <= ignore_class < 1 << 63:
         raise ArgumentError(f"ignore_class must fit int64, got {shown(ignore_class)}")
@@ -377,7 +378,8 @@ def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
             f"predictions is {scores.spec} and targets is {classes.spec}: they must be "
             "[batch, classes] and [batch]"
         )
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer, Tensor)):
+    given: Any = k
+    if not isinstance(given, Tensor) and not is_whole(given):
         raise ArgumentError(f"k must be an integer, got {shown(k)}")
     chosen = apply(PICK, scores, classes, axis=1)
     ahead = total(cast(greater(scores, expand_dims(chosen, 1)), "int32"), 1)

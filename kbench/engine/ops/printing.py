@@ -16,6 +16,7 @@ from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor
 from kbench.engine.ops.shaping import runtime_value
 from kbench.engine.sparse import Csr, is_csr
+from kbench.engine.spec import is_whole
 from kbench.engine.tensor import Operand, Tensor
 
 AXES = 3  # of a large value only the first entry of the axes before these is printed
@@ -65,7 +66,7 @@ def print_tensor(x: Operand, message: str = "", summarize: int = 3) -> Tensor:
     """
     if not isinstance(message, str):
         raise ArgumentError(f"message must be text, got {errors.shown(message)}")
-    if isinstance(summarize, bool) or not isinstance(summarize, (int, np.integer)):
+    if not is_whole(summarize):
         raise ArgumentError(f"summarize must be an integer, got {errors.shown(summarize)}")
     if summarize < 1 and summarize != -1:
         raise ArgumentError(f"summarize must be at least 1, or -1 for everything, got {summarize}")

@@ -16,7 +16,7 @@ from kbench.engine.ops.reduce import accumulated
 from kbench.engine.ops.reduce import sum as total
 from kbench.engine.ops.shaping import shape as shape_of
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import Shape, Spec, check_axis, integer
+from kbench.engine.spec import Shape, Spec, check_axis, integer, is_whole
 from kbench.engine.tensor import Operand, Tensor
 
 LONG = 1024  # bytes of a row from which on it is copied as fast as any
@@ -75,7 +75,7 @@ def repeat_elements(x: Operand, rep: int, axis: int) -> Tensor:
     array([1., 1., 2., 2.], dtype=float32)
     """
     tensor = as_tensor(x)
-    if isinstance(rep, bool) or not isinstance(rep, (int, np.integer)) or rep < 1:
+    if not is_whole(rep) or rep < 1:
         raise ArgumentError(f"rep must be an integer of at least 1, got {shown(rep)}")
     return apply(REPEAT, tensor, rep=integer(rep), axis=check_axis(axis, tensor.ndim))
 

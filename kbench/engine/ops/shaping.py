@@ -18,7 +18,7 @@ from kbench.engine.operands import as_tensor, known_value
 from kbench.engine.ops.arithmetic import cast
 from kbench.engine.refusal import entries_of
 from kbench.engine.sparse import is_csr
-from kbench.engine.spec import INTEGERS, Spec, check_rank, integer, known_size, show
+from kbench.engine.spec import INTEGERS, Spec, check_rank, integer, is_whole, known_size, show
 from kbench.engine.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ identity
@@ -221,7 +221,7 @@ def shape_operand(
     """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
     if isinstance(shape, Tensor):
         return _vector(shape, name)
-    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
+    if is_whole(shape):
         shape = (shape,)
     shape = entries_of(shape, name)
     if not isinstance(shape, (list, tuple)):

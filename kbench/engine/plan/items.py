@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine import memory
 from kbench.engine.errors import FeedError, KbenchError, make_operand, op_symbol
 from kbench.engine.op import Op, operand_names
 from kbench.engine.operands import Constant
@@ -86,7 +87,10 @@ def missing_feed(node: Placeholder) -> FeedError:
 def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec:
     """The op's rule on concrete Specs; an error tells of the line where the node was made."""
     try:
-        return op.infer(*specs, **attrs)
+        spec = op.infer(*specs, **attrs)
+        if 0 in spec.shape:
+            memory.require_possible(spec.shape, 8, f"the result {spec}")
+        return spec
     except KbenchError as error:
         raise error.at(called(node, op), concrete_operands(node, specs), node.place) from None
 
@@ -151,7 +155,7 @@ def _computed(
     try:
         with np.errstate(all="ignore"):
             value = np.asarray(node.op.numpy(None, *arrays, **node.attrs), order="C")
-    except KbenchError:
+    except (KbenchError, ValueError, OverflowError, MemoryError):
         return None
     known = Spec(value.shape, spec.dtype, spec.value)
     return Item(slot, node.op, node.attrs, (), known, node, "value", value)
