@@ -173,6 +173,13 @@ add(
     smooth=False,
 )
 
+add(
+    "dropout",  # of a seed, the first call of any function drops the same elements
+    lambda K, x, seed: K.dropout(x, 0.4, seed=seed),
+    lambda x: is_number(x) and x.array.ndim > 0,
+    attributes=lambda random, x: {"seed": int(random.integers(100))},
+)
+
 # ------------------------------------------------------------------ folds and rows
 
 for _name, _build in {
