@@ -18,6 +18,8 @@ from kbench.engine.kernels.native import address_of as address_of
 from kbench.engine.kernels.program import Input, Program, field_names, is_direct, may_stream
 
 Array = np.ndarray[Any, Any]
+# NumPy 2 has moved it.
+_byte_bounds = getattr(np.lib, "array_utils", np).byte_bounds
 
 COLUMNS = 16_384
 """Columns of one item of a nest with rows."""
@@ -112,7 +114,7 @@ class Reader:
             begin = place_of = address_of(array)
             end = begin + array.nbytes
             if not array.flags.c_contiguous:
-                begin, end = np.lib.array_utils.byte_bounds(array)
+                begin, end = _byte_bounds(array)
             for low, size in spans:
                 apart = end <= low or low + size <= begin
                 if not (apart or self._in_place(outs, array, low, begin)):
