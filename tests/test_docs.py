@@ -9,7 +9,9 @@ import inspect
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases import CASES
@@ -33,6 +35,17 @@ def test_readme_code_prints_what_it_says(run_python):
     done = run_python("-c", code)
     assert done.returncode == 0, done.stderr
     assert f"It prints `{done.stdout.strip()}`" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_readme_code_learns():
+    """Every step lowers the loss, to next to nothing, and ends at the weights of the targets."""
+    (code,) = _blocks("README.md", "python")
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    losses = names["losses"]
+    assert losses[0] > 1 and losses[-1] < 1e-4 * losses[0]
+    assert all(after < before for before, after in pairwise(losses))
+    assert abs(K.get_value(names["w"]) - [[2], [-3]]).max() < 1e-2
 
 
 def test_readme_holds_the_two_commands():

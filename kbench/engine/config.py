@@ -254,8 +254,11 @@ def num_threads() -> int:
         were when first asked for. A forked child begins with 1.
     Source: kbench's own.
 
-    >>> K.num_threads() >= 1
-    True
+    >>> before = K.num_threads()
+    >>> K.set_num_threads(1)
+    >>> K.num_threads()
+    1
+    >>> K.set_num_threads(before)
     """
     return int(_values["num_threads"]) or usual_threads()
 
