@@ -118,7 +118,13 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('f').changes('w', lambda x, w: w + 9)", "is right (after one call of `f`, on"),
         ("expect('n').shape(1)", "is a number; it should be a tensor"),
         ("expect('n').equals(4)", "is not what comes out"),
-        ("expect('n').equals(3.0)", "is not what comes out"),
+        ("expect('n').equals((3,))", "`n` is a number; it should be a tuple"),
+        ("expect('yes').equals(1)", "`yes` is a truth value; it should be a number"),
+        ("expect('y').uses('v')", "values: `y` does not use `v`"),
+        ("expect('open').number", "kind: `open` is a tuple; it should be a number"),
+        ("expect('n').numbers(2)", "kind: `n` is a number; it should be a tuple"),
+        ("expect('open').numbers(2)", "`open` holds None; numbers are wanted"),
+        ("expect('pair').numbers(3)", "`pair` has 2 entries; it should have 3"),
         ("expect('w').holds([[1., 2.], [3., 5.]])", "is 4 at index (1, 1) where 5 is right"),
         ("expect('g').kind('function')", "kind: `g` is a Python function; it should be a function"),
         ("expect('y').gradient('w', lambda x, w: x @ w * 2)", "gradient: `y` is "),
@@ -131,7 +137,7 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('none').equals(3)", "`none` is not what comes out"),
         ("expect('none').holds(3.0)", "`none` is None, not numbers"),
         ("expect('b').holds([True, True])", "is False at index (1,) where True is right"),
-        ("expect('pair').equals((3, 4))", "`pair` is a list; it should be a tuple"),
+        ("expect('pair').equals((3, 5))", "`pair` is not what comes out"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
         ("expect('open').equals((3, 4))", "`open` is not what comes out"),
         ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
@@ -142,6 +148,7 @@ def test_first_unmet_demand(check: str, message: str) -> None:
     w = K.variable([[1.0, 2.0], [3.0, 4.0]])
     v, y = K.ones_like(w), K.dot(x, w)
     names = {"x": x, "w": w, "v": K.variable(K.eval(v)), "y": y, "n": 3, "g": lambda: None}
+    names |= {"yes": True}
     names |= {"none": None, "pair": [3, 4], "kinds": ("a", str), "open": (None, 4)}
     names["b"] = K.variable([True, False], dtype="bool")
     assert message in outcome(check, f=K.function([x], [y]), **names)

@@ -21,6 +21,8 @@ from kbench.engine.function import Function
 from kbench.engine.gradient import gradients
 from kbench.engine.tensor import Tensor
 from kbench.engine.variables import Variable
+from kbench.workbench import lesson_values
+from kbench.workbench.lesson_values import Made, article, kind, reads
 from kbench.workbench.lessons import BLANK, Exercise, LessonError, Verdict
 from kbench.workbench.untouched import untouched
 
@@ -92,8 +94,8 @@ class Expectation:
         "function" is what `K.function` makes; what `def` makes is a "Python function".
         """
         self._enter("kind")
-        actual = _kind(self._value)
-        self._need(actual == wanted, f"is {_article(actual)}; it should be {_article(wanted)}")
+        actual = kind(self._value)
+        self._need(actual == wanted, f"is {article(actual)}; it should be {article(wanted)}")
         return self
 
     def shape(self, *wanted: int | None) -> Expectation:
@@ -121,32 +123,61 @@ class Expectation:
         return self
 
     def equals(self, wanted: Any) -> Expectation:
-        """A plain Python value, such as a guess, a setting or a shape."""
+        """A number, a text or a tuple of these, such as a guess or a shape, however written."""
         self._enter("values")
-        self._alike(self._value, wanted, "")
-        same = type(self._value) is type(wanted) and self._value == wanted
-        self._need(same, "is not what comes out; look again at the cells above")
+        complaint = lesson_values.complaint(self._value, wanted)
+        self._need(not complaint, complaint)
         return self
 
-    def _alike(self, found: Any, wanted: Any, place: str) -> None:
-        """What is no number, text or tuple where one is wanted is named; sizes may be None."""
-        actual, right = _kind(found), _kind(wanted)
-        if {actual, right} != {"None", "number"}:
-            complaint = f"is {_article(actual)}{place}; it should be {_article(right)}"
-            self._need(actual == right, complaint)
-        if isinstance(wanted, tuple) and actual == right:
-            many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
-            complaint = f"has {many}{place}; it should have {len(wanted)}"
-            self._need(len(found) == len(wanted), complaint)
-            for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-                self._alike(one, other, f" at index {index}")
+    @property
+    def plain(self) -> Any:
+        """The value as a number, a text or a tuple of these; see `lesson_values.plain`."""
+        return lesson_values.plain(self._value)
+
+    @property
+    def number(self) -> float:
+        """The value as a number, for a guess that need not be exact."""
+        self._enter("kind")
+        found = self.plain
+        actual = kind(found)
+        self._need(actual == "number", f"is {article(actual)}; it should be a number")
+        return float(found)
+
+    def numbers(self, count: int) -> list[float]:
+        """The value as so many numbers, whatever holds them."""
+        self._enter("kind")
+        found = self.plain
+        self._need(isinstance(found, tuple), f"is {article(kind(found))}; it should be a tuple")
+        many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+        self._need(len(found) == count, f"has {many}; it should have {count}")
+        for one in found:
+            self._need(kind(one) == "number", f"holds {article(kind(one))}; numbers are wanted")
+        return [float(one) for one in found]
+
+    def reads(self, source: Tensor) -> bool:
+        """Whether the tensor is computed from another one."""
+        return reads(self._tensor(), source)
+
+    @property
+    def ops(self) -> list[Made]:
+        """The names of the operations that compute the tensor, each with its `attrs`."""
+        return lesson_values.operations(self._tensor())
+
+    def uses(self, *names: str) -> Expectation:
+        """The tensor is computed from these tensors of the learner's."""
+        self._enter("values")
+        for name in names:
+            source = _Expecter(self._namespace)(name)._value
+            if isinstance(source, Tensor):
+                self._need(reads(self._tensor(), source), f"does not use `{name}`")
+        return self
 
     def holds(self, wanted: Any) -> Expectation:
         """The values that a variable, an array or a tensor without feeds has right now."""
         self._enter("values")
         value = self._value
         actual = value.eval() if isinstance(value, Tensor) else np.asarray(value)
-        self._need(actual.dtype.kind in "biuf", f"is {_article(_kind(value))}, not numbers")
+        self._need(actual.dtype.kind in "biuf", f"is {article(kind(value))}, not numbers")
         self._compare(actual, np.asarray(wanted), "")
         return self
 
@@ -166,7 +197,7 @@ class Expectation:
         for draw in range(feeds):
             with self._fresh(reference, draw, low, high) as (arrays, placeholders):
                 wanted = reference(**arrays)
-                target = self._tensor()
+                target = self.uses(*arrays)._tensor()
                 fed = [arrays[name] for name in placeholders]
                 sources = [self._namespace[name] for name in placeholders]
                 actual = Function(sources, [target])(fed)[0]
@@ -241,7 +272,7 @@ class Expectation:
     def _tensor(self) -> Tensor:
         self._need(
             isinstance(self._value, Tensor),
-            f"is {_article(_kind(self._value))}; it should be a tensor",
+            f"is {article(kind(self._value))}; it should be a tensor",
         )
         tensor: Tensor = self._value
         return tensor
@@ -249,7 +280,7 @@ class Expectation:
     def _function(self) -> Function:
         self._need(
             isinstance(self._value, Function),
-            f"is {_article(_kind(self._value))}; it should be made by K.function",
+            f"is {article(kind(self._value))}; it should be made by K.function",
         )
         function: Function = self._value
         return function
@@ -349,28 +380,6 @@ def _draw(
     if dtype.kind == "b":
         return random.integers(0, 2, sizes).astype(dtype)
     return random.integers(int(low), int(high) + 1, sizes).astype(dtype)
-
-
-def _kind(value: Any) -> str:
-    """What the learner's value is, in the words of the lessons."""
-    if isinstance(value, Tensor):
-        return str(value.kind)
-    if isinstance(value, Function):
-        return "function"
-    if isinstance(value, np.ndarray):
-        return "array"
-    if isinstance(value, (bool, int, float, np.number)):
-        return "number"
-    if inspect.isfunction(value):
-        return "Python function"
-    names = {str: "text", type: "class", type(None): "None"}
-    return names.get(type(value), type(value).__name__)
-
-
-def _article(noun: str) -> str:
-    if noun in ("None", "text"):
-        return noun
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _number(value: Any) -> str:
