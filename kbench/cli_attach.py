@@ -169,6 +169,8 @@ class _Client:
         if reply.get("ok"):
             self._epoch = reply["data"]["epoch"]
             names = sorted(set(reply["data"]["names"]) & set(reply["data"]["all"]))
+            if reply["data"]["many"]:
+                print(f"{reply['data']['many']} names have changed; %vars shows them")
             if names:
                 self._vars(names)
 

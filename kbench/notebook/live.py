@@ -183,14 +183,39 @@ def names(namespace: dict[str, Any] | None = None) -> View:
     return View(*named(namespace))
 
 
-def rows(view: View, pattern: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a view's names with their statistics, page after page, `ROW_LIMIT` at most."""
+class Rows(list[dict[str, Any]]):
+    """Rows of names, and how many names there are in `total`, those included that have no row."""
+
+    total = 0
+
+
+def rows(
+    view: View, pattern: str | None = None, order: Callable[[dict[str, Any]], Any] | None = None
+) -> Rows:
+    """The rows of a view's names with their statistics: the first `ROW_LIMIT` in an order.
+
+    All names take part in the order; statistics, which cost more, are read of the first alone.
+    Arrays may have been written into since the last time.
+    """
+    view.turn += 1
+    found = _pages(view, None, False, pattern)
+    if order is not None:
+        found.sort(key=order)
+    chosen = [row["key"] for row in found[:ROW_LIMIT]]
+    shown = Rows(row for row in _pages(view, chosen, True) if row["kind"] != "gone")
+    shown.total = len(found) - len(chosen) + len(shown)
+    return shown
+
+
+def _pages(
+    view: View, chosen: list[str] | None, statistics: bool, pattern: str | None = None
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     start: int | None = 0
-    while start is not None and len(found) < ROW_LIMIT:
-        page, start = view.rows(None, True, pattern, start)
+    while start is not None:
+        page, start = view.rows(chosen, statistics, pattern, start)
         found += page
-    return found[:ROW_LIMIT]
+    return found
 
 
 def after_cells(action: Callable[[], None]) -> Undo:

@@ -78,6 +78,7 @@ class KbenchMagics(Magics):
         values = view.values()
         width = max((len(row["name"]) for row in found), default=0)
         texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in found]
+        texts += [f"and {found.total - len(found)} more"] if found.total > len(found) else []
         none = f"no name fits {line.strip()!r}" if line.strip() else "no names yet"
         return Shown("\n".join(texts) or none, views.names_table(found))
 

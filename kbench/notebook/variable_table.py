@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from kbench.engine import describe, variables
 from kbench.notebook import given, html, views
 from kbench.notebook.dropdown import Dropdown
-from kbench.notebook.live import names, rows
+from kbench.notebook.live import Rows, names, rows
 from kbench.notebook.part import NONE, Part, labelled
 from kbench.workbench.protocol import ProtocolError
 
@@ -92,13 +92,12 @@ class VariableTable(Part):
         except ProtocolError:  # deleted meanwhile
             self._details.value = ""
 
-    def _rows(self) -> list[dict[str, Any]]:
-        found = rows(self._view, self.filter.value.strip() or None)
-        return sorted(found, key=_SORTS[self.sort.value])
+    def _rows(self) -> Rows:
+        return rows(self._view, self.filter.value.strip() or None, _SORTS[self.sort.value])
 
     def _label(self) -> str:
         found = self._rows()
-        return f"{len(found)} names: {', '.join(row['name'] for row in found[:20])}"
+        return f"{found.total} names: {', '.join(row['name'] for row in found[:20])}"
 
     def _portrait(self) -> str:
         return views.names_table(self._rows())

@@ -94,12 +94,15 @@ def listing(
 
 
 def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
-    """Rows of `namespace.View` as a table; a long list is cut, and says so."""
+    """Rows of `namespace.View` as a table; a long list is cut, and says so.
+
+    Of `Rows` (live.py) it says how many names there are in all.
+    """
     if not rows:
         return page(_title(title), [element("p", "no names yet")])
     shown = rows[:ROW_LIMIT]
     while True:
-        text = _names_page(shown, len(rows), title)
+        text = _names_page(shown, getattr(rows, "total", len(rows)), title)
         if len(text.encode()) <= LIMIT or len(shown) == 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
@@ -112,7 +115,7 @@ def _names_page(shown: Sequence[Mapping[str, Any]], total: int, title: str) -> s
             row["kind"],
             spec_of(row),
             _last_shape(row),
-            describe.size(row.get("bytes")),
+            row.get("about", "") + describe.size(row.get("bytes")),
             _range(row),
             f"v{row['version']}" if "version" in row else "",
         )

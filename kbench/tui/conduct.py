@@ -256,7 +256,7 @@ class Conductor(Narrator):
 
     def _on_Changed(self, event: Any) -> None:
         self.take_settings(event.config)
-        self.screen.panes.changed(list(event.names))
+        self.screen.panes.changed(list(event.names), event.many)
         for name, reason in (event.refused or {}).items():
             self.screen.panes.refused(f"{name}: {reason}")
 

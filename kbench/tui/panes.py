@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 SYMBOLS = ("placeholder", "tensor", "update")
+ROWS_SECONDS = 60.0  # for all rows there are: ten thousand arrays are read within a few seconds
 
 
 class Panes:
@@ -75,9 +76,10 @@ class Panes:
             if pane is not None:
                 pane.forget()
 
-    def changed(self, names: list[str]) -> None:
-        """The kernel has pushed names whose rows are old."""
+    def changed(self, names: list[str], many: bool = False) -> None:
+        """The kernel has pushed names whose rows are old; any may be, where they are too many."""
         self._dirty.update(names)
+        self._all = self._all or many
         self.screen.watching.changed()
         self.screen.deriving.changed()
         self.screen.plans.changed()
@@ -127,20 +129,20 @@ class Panes:
         self._all, self._parts_dirty, self._dirty = False, False, set()
         if everything or names:
             try:
-                rows = await self._all_rows("summary", {} if everything else {"names": names})
+                wanted = {} if everything else {"names": names}
+                rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_SECONDS})
             except AskFailed as error:
                 self._dirty.update(names)
                 self._all = self._all or everything
                 words = f"Variables: {error}"
                 self.screen.on_title_changed(TitleChanged("variables", words))
                 return
-            if everything:
-                table.forget()
             found = model.rows_of({"rows": rows})
             present = {row.name for row in found}
-            table.update_rows(found, [name for name in names if name not in present])
+            gone = (set(table.known) if everything else set(names)) - present
+            table.update_rows(found, gone)
             table.outline.changed(present)
-            self._follow_value({row.name: row for row in found}, set(names) - present)
+            self._follow_value({row.name: row for row in found}, gone)
         await self._fetch_parts(table, names)
 
     async def _fetch_parts(self, table: VariablesTable, names: list[str]) -> None:

@@ -106,6 +106,7 @@ class Row:
     shape: tuple[int | None, ...] | None
     dtype: str
     nbytes: int | None = None
+    about: str = ""  # before the size: "~" where it is estimated, ">" where it is the least
     fed: tuple[int, ...] | None = None
     note: str = ""
     stats: Statistics | None = None
@@ -251,6 +252,7 @@ def row_of(row: Mapping[str, Any]) -> Row:
         shape=None if shape is None else tuple(shape),
         dtype=str(row.get("dtype") or ""),
         nbytes=row.get("bytes"),
+        about=str(row.get("about") or ""),
         fed=None if fed is None else tuple(fed),
         note=_note(row, last),
         stats=Statistics.of(row) if "histogram" in row else None,

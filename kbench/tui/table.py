@@ -11,6 +11,7 @@ from textual.message import Message
 
 from kbench.tui import keys
 from kbench.tui.lines import LineView
+from kbench.tui.messages import ShowPane
 from kbench.tui.text import one_line
 
 Cell = Content | str
@@ -228,6 +229,10 @@ class Table(LineView):
     def action_edge(self, end: int) -> None:
         """To the first or last row."""
         self.go(len(self._rows) - 1 if end else 0)
+
+    def action_leave(self) -> None:
+        """Back to the prompt."""
+        self.post_message(ShowPane("prompt"))
 
     def action_open(self) -> None:
         """Open the row under the cursor."""

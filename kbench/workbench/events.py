@@ -85,12 +85,22 @@ class CellDone:
 
 @dataclass(frozen=True)
 class Changed:
-    """Names whose row is no longer current, the settings, and the inspector's epoch."""
+    """Names whose row is no longer current, the settings, and the inspector's epoch.
+
+    `many`: more names than a message holds are no longer current, so any may be among them.
+    """
 
     names: list[str]
     config: dict[str, Any]
     epoch: int
     refused: dict[str, str] = field(default_factory=dict)
+    many: bool = False
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Changed:
+        """From what the inspector has told."""
+        refused, many = data.get("refused", {}), bool(data.get("many"))
+        return cls(data["names"], data["config"], data["epoch"], refused, many)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ from kbench.workbench.protocol import ProtocolError
 from kbench.workbench.wake import Wake
 
 PUSH_INTERVAL = 0.1
+PIECE_SECONDS = 0.02  # in which values are looked at before the program has the process again
+LOOK_SECONDS = 1.0  # likewise, where somebody waits for the answer
 _log = logging.getLogger("kbench")
 Data = dict[str, Any]
 
@@ -73,6 +75,7 @@ class Inspector:
         self._busy = False
         self._queued_config: dict[str, Any] = {}
         self._refused: dict[str, str] = {}
+        self._settings_new = False
         self._pushing = False
         self._wake = Wake()
         self._closed = False
@@ -125,8 +128,8 @@ class Inspector:
                 config.assign(name, value)
             except KbenchError as error:
                 self._refused[name] = error.reason
-        changed = self._view.refresh()  # also lets go of what the user has deleted
-        if self._pushing and (changed or self._refused):
+        self._view.refresh()  # also lets go of what the user has deleted
+        if self._pushing:  # what a list holds now is looked at there, beside the program
             self._wake.set()
 
     def close(self) -> None:
@@ -196,12 +199,19 @@ class Inspector:
         return {"on": self._pushing}
 
     def _serve_changes(self, since: int = 0) -> Data:
-        """Names whose row is not what it was at epoch `since`, and all names there are."""
+        """Names whose row is not what it was at epoch `since`, and all names there are.
+
+        Where they are more than a message holds, neither, and in `many` how many have changed.
+        """
         self._view.refresh()
+        self._view.look(LOOK_SECONDS)
+        changed, names = self._view.changed_since(since), self._view.names()
+        many = protocol.size({"names": [changed, names]}) > protocol.PAGE
         return {
             "epoch": self._view.epoch,
-            "names": self._view.changed_since(since),
-            "all": self._view.names(),
+            "names": [] if many else changed,
+            "all": [] if many else names,
+            "many": len(changed) if many else 0,
             "config": config.snapshot(),
         }
 
@@ -213,9 +223,7 @@ class Inspector:
         start: int = 0,
     ) -> Data:
         """Rows of the given names or of all, paged; `statistics` False leaves ranges out."""
-        if self._busy:  # the running cell may write into any array
-            self._view.turn += 1
-        rows, following = self._view.rows(names, statistics, pattern, start)
+        rows, following = self._view.rows(names, statistics, pattern, start, self._busy)
         data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
         return {**data, "next": following}
 
@@ -251,6 +259,7 @@ class Inspector:
     # ------------------------------------------------------------------ pushing
 
     def _on_config(self, _name: object) -> None:
+        self._settings_new = True
         self._wake.set()
 
     def _on_variable(self, _variable: object) -> None:
@@ -271,13 +280,15 @@ class Inspector:
     def _push_now(self) -> None:
         since = self._view.told
         self._view.refresh()
+        if not self._view.look(PIECE_SECONDS):
+            self._wake.set()
         refused, self._refused = self._refused, {}
-        data = {
-            "names": self._view.changed_since(since),
-            "config": config.snapshot(),
-            "epoch": self._view.epoch,
-            "refused": refused,
-        }
-        self._view.told = self._view.epoch
-        if self._publish is not None:
-            self._publish(protocol.push("changed", data))
+        new, self._settings_new = self._settings_new, False
+        epoch = self._view.epoch
+        names = self._view.changed_since(since)
+        self._view.told = epoch
+        if self._publish is None or not (names or refused or new):
+            return
+        many = protocol.size({"names": names}) > protocol.PAGE
+        data = {"names": [] if many else names, "many": many, "config": config.snapshot()}
+        self._publish(protocol.push("changed", {**data, "epoch": epoch, "refused": refused}))

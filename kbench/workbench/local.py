@@ -191,8 +191,7 @@ class LocalSession(Session):
         if message["push"] == "error":
             self._detail = data
         elif message["push"] == "changed":
-            refused = data.get("refused", {})
-            self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
+            self._emit(events.Changed.of(data))
         else:
             self._emit(events.Told(message["push"], data))
 

@@ -1,8 +1,9 @@
 """The user's names as rows: what each is, how large, in which range, and which changed since when.
 
 Rows hold facts, never values of user objects: a `repr`, `len` or `shape` of the user's could raise,
-print, or take a minute. Statistics are kept per version of a variable; arrays, which have none, are
-read again only when a front end asks for them.
+print, or take a minute. Statistics are kept per version of a variable. What has no version (lists,
+objects, arrays) is looked at once after each turn, in pieces of a few milliseconds and off the
+program's thread, and counts as changed when its row, or the bytes of a small array, are others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
+import time
 import types
 import weakref
 from collections.abc import Mapping
@@ -35,14 +37,18 @@ class _Known:
     ident: int
     version: int
     epoch: int
-    turn: int
     is_array: bool
+    serial: int  # counts the names in the order in which they were first seen
     statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     rows: dict[bool, tuple[int, Any, dict[str, Any], int]] = field(default_factory=dict)
     owner: Any = None
+    fixed: bool = False  # never another without being rebound, or known by its version
+    seen: Any = None  # what looking has told of it, and in which turn
+    looked: int = -1
 
     def __post_init__(self) -> None:
         """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
+        self.fixed = row_facts.fixed(self.owner)
         if describe.is_tensor(self.owner) or self.is_array:
             self.owner = weakref.ref(self.owner)
 
@@ -62,6 +68,7 @@ class View:
         self._lock = forking.lock()
         self._known: dict[str, _Known] = {}
         self._gone: dict[str, int] = {}
+        self._serial = 0
         self._asked: set[str] = set()
         self._weights: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, Any]]]
         self._weights = weakref.WeakKeyDictionary()
@@ -122,7 +129,7 @@ class View:
         raise ProtocolError("name", f"no name {describe.printable(name)}")
 
     def refresh(self) -> bool:
-        """Look which names were made, rebound, removed or stored to; True when any was."""
+        """Find which names were made, rebound, removed or stored to; True when any was."""
         with self._lock:
             values = self.values()
             epoch = self.epoch + 1
@@ -132,10 +139,12 @@ class View:
                 version = row_facts.version(value)
                 array = issubclass(type(value), np.ndarray)
                 if known is None or not known.same(value):
-                    made = _Known(id(value), version, epoch, self.turn, array, owner=value)
+                    self._serial += known is None
+                    serial = self._serial if known is None else known.serial
+                    made = _Known(id(value), version, epoch, array, serial, owner=value)
                     self._known[name] = made
-                elif known.version != version or self._maybe_written(name, known):
-                    known.version, known.epoch, known.turn = version, epoch, self.turn
+                elif known.version != version:
+                    known.version, known.epoch = version, epoch
                 else:
                     continue
                 changed = True
@@ -148,9 +157,38 @@ class View:
                 self.epoch = epoch
             return changed
 
-    def _maybe_written(self, name: str, known: _Known) -> bool:
-        """An array has no version; one that is being watched counts as changed by every turn."""
-        return known.is_array and known.turn != self.turn and name in self._asked
+    def look(self, seconds: float) -> bool:
+        """Find what has changed within its object since the last turn; False: not yet of all."""
+        turn, until = self.turn, time.monotonic() + seconds
+        with self._lock:
+            due = [
+                (known.looked, name)
+                for name, known in self._known.items()
+                if not known.fixed and known.looked != turn
+            ]
+        due.sort(key=lambda one: one[0])  # what was looked at longest ago comes first
+        for _, name in due:
+            self._look(name, self._names.get(name))
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def _look(self, name: str, value: Any) -> None:
+        """Compare a value that has no version with what it was; an array once in a turn."""
+        known, turn = self._known.get(name), self.turn
+        if known is None or known.fixed or not known.same(value):
+            return
+        if known.is_array and known.looked == turn:
+            return
+        if known.is_array:
+            seen = row_facts.contents(value) if name in self._asked else None
+        else:
+            seen = self._row(name, value, False)
+        with self._lock:
+            if known.seen is not None and seen != known.seen:
+                self.epoch += 1
+                known.epoch = self.epoch
+            known.seen, known.looked = seen, turn
 
     def changed_since(self, epoch: int) -> list[str]:
         """Names whose row differs from what it was at `epoch`, removed ones included."""
@@ -169,20 +207,21 @@ class View:
         statistics: bool,
         pattern: str | None = None,
         start: int = 0,
+        writing: bool = False,
     ) -> tuple[list[dict[str, Any]], int | None]:
         """Rows of the given names, or of all; a name that is gone has kind 'gone'.
 
-        As many rows from `start` on as one message holds, and where to go on, or None.
+        As many rows from `start` on as one message holds, and where to go on, or None. `writing`:
+        code is running that may be writing into arrays.
         """
         self.refresh()
         values = self.values()
-        wanted = list(values) if names is None else [one for one in names if type(one) is str]
-        if pattern:
-            wanted = [one for one in wanted if fnmatch.fnmatchcase(one, pattern)]
         rows: list[dict[str, Any]] = []
         room = protocol.PAGE
-        for place, name in enumerate(wanted[max(start, 0) :], max(start, 0)):
+        for place, name in self._wanted(names, pattern, start):
             if name in values:
+                if writing and (known := self._known.get(name)) is not None:
+                    known.looked = -1
                 row, length = self._kept_row(name, values[name], statistics)
             elif name in self.extra:
                 row = self._row(name, self.extra[name], statistics)
@@ -198,9 +237,32 @@ class View:
             rows.append(row)
         return rows, None
 
+    def _wanted(
+        self, names: list[str] | None, pattern: str | None, start: int
+    ) -> list[tuple[int, str]]:
+        """The names from `start` on, each with its place; of all names, a place that never shifts.
+
+        So no page leaves a name out because others were removed since the page before.
+        """
+        if names is None:
+            with self._lock:
+                places = [(known.serial, name) for name, known in self._known.items()]
+            places.sort()
+        else:
+            places = list(enumerate(one for one in names if type(one) is str))
+        return [
+            (place, name)
+            for place, name in places
+            if place >= start and (not pattern or fnmatch.fnmatchcase(name, pattern))
+        ]
+
     def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[dict[str, Any], int]:
         """A row and its size; of a tensor the same as before while version and last run are."""
         known = self._known.get(name)
+        if known is not None and not known.fixed and not known.is_array:
+            self._look(name, value)
+            if known.seen is not None:
+                return known.seen, protocol.size(known.seen)
         if known is None or not describe.is_tensor(value):
             row = self._row(name, value, statistics)
             return row, protocol.size(row)
@@ -216,12 +278,19 @@ class View:
         try:
             row.update(row_facts.facts(value))
             if row.pop("held", False) and statistics:
-                self._asked.add(name)
+                self._ask(name)
                 row.update(row_facts.range_of(self.statistics(name)))
         except Exception as error:  # whatever a user's object does, the other rows must come
             row.update(kind="object", type=summary.type_name(value))
             row["problem"] = summary.type_name(error)
         return row
+
+    def _ask(self, name: str) -> None:
+        """From now on an array is looked at, beginning with what it holds now."""
+        if name not in self._asked:
+            self._asked.add(name)
+            if (known := self._known.get(name)) is not None:
+                known.looked = -1
 
     def parts(
         self, names: list[str], statistics: bool, start: int = 0
@@ -301,6 +370,7 @@ class View:
 
     def statistics(self, name: str, exact: bool = False) -> dict[str, Any]:
         """Statistics of a name's array, from the cache while its version is the same."""
+        self._look(name, self._names.get(name))
         with self._lock:
             known = self._known.get(name)
             stamp = self._stamp(known)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import zlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbench.engine import describe, entries
-from kbench.workbench import keras_models, summary
+from kbench.workbench import keras_models, sizes, summary
 
 _NUMBERS = (bool, int, float, complex, type(None))
 _ITEMS = 8
+COMPARED = 64 * 1024  # bytes of an array that are compared with what they were
 
 
 def facts(value: Any) -> dict[str, Any]:
@@ -42,10 +44,30 @@ def facts(value: Any) -> dict[str, Any]:
     length = summary.safe_length(value)
     if length is not None:
         row = {"kind": "sequence", "type": summary.type_name(value), "length": length}
-        return {**row, **_items(value)}
+        return {**row, **_memory(value), **_items(value)}
     if keras_models.is_layer(value):
         return keras_models.facts(value)
-    return {"kind": "object", "type": summary.type_name(value), "bytes": _shallow(value)}
+    row = {"kind": "object", "type": summary.type_name(value)}
+    return {**row, **_frame_facts(value), **_memory(value)}
+
+
+def fixed(value: object) -> bool:
+    """Whether a value's row is the same until the name is bound anew, or its version another."""
+    if describe.is_tensor(value) or describe.is_function(value) or keras_models.is_layer(value):
+        return True
+    kind = type(value)
+    return kind in _NUMBERS or kind in (str, bytes, range) or issubclass(kind, np.generic)
+
+
+def contents(values: NDArray[Any]) -> object:
+    """What is another thing when an array holds other bytes; for a large array always another."""
+    try:
+        whole = np.asarray(values)
+        if whole.nbytes > COMPARED or whole.dtype.hasobject:
+            return object()
+        return whole.shape, whole.dtype.str, zlib.crc32(whole.tobytes())
+    except Exception:  # of a class derived from an array: it is read again
+        return object()
 
 
 def version(value: Any) -> int:
@@ -58,6 +80,8 @@ def version(value: Any) -> int:
 def _matrix_facts(matrix: Any) -> dict[str, Any]:
     row = entries.facts(matrix)
     known = {key: row[key] for key in ("shape", "dtype", "bytes")}
+    if known["bytes"] is None:
+        known |= _memory(matrix)
     return {**known, "text": f"sparse, {entries.count_text(row)}"}
 
 
@@ -84,9 +108,19 @@ def _spec(value: Any) -> str | None:
     return None if matrix is None else str(entries.facts(matrix)["spec"])
 
 
-def _shallow(value: Any) -> int | None:
-    """The size of the object itself by its class's layout, not by a method of the user's."""
-    return int(object.__sizeof__(value)) if sys.implementation.name == "cpython" else None
+def _memory(value: Any) -> dict[str, Any]:
+    """Bytes with all that is held, and in `about` how well they are known, unless exactly."""
+    count, mark = sizes.of(value)
+    return {"bytes": count, "about": mark} if mark else {"bytes": count}
+
+
+def _frame_facts(value: Any) -> dict[str, Any]:
+    """Shape and dtype of a table, a column or an index of pandas; nothing of anything else."""
+    if not sizes.is_frame(value):
+        return {}
+    dtype = "" if value.ndim > 1 else str(value.dtype)
+    shape = [int(one) for one in value.shape]
+    return {"shape": shape, "dtype": dtype, "text": summary.type_name(value)}
 
 
 def range_of(row: dict[str, Any]) -> dict[str, Any]:

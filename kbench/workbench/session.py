@@ -283,8 +283,7 @@ class KernelSession(Session):
 
     def on_push(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "changed":
-            refused = data.get("refused", {})
-            self._emit(events.Changed(data["names"], data["config"], data["epoch"], refused))
+            self._emit(events.Changed.of(data))
         elif kind == "error":
             self._detail = data
         else:

@@ -7,6 +7,7 @@ A summary never evaluates a symbolic tensor, never calls a user's `repr` and nev
 
 from __future__ import annotations
 
+import collections
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from kbench.engine import describe, entries, windows
-from kbench.workbench import keras_models
+from kbench.workbench import keras_models, sizes
 
 FEW = 8
 _SAFE = (bool, int, float, complex, type(None))
-_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, range)
+_SIZED: tuple[type, ...] = (
+    list, tuple, dict, set, frozenset, str, bytes, bytearray, range, collections.deque,
+    *sizes.DICT_VIEWS,
+)  # fmt: skip
 _EDGE = 4
 
 
@@ -93,7 +97,7 @@ def safe_length(value: object) -> int | None:
     """The length of a builtin collection, by its own class's rule, not by a subclass's."""
     for base in _SIZED:
         if issubclass(type(value), base):
-            return base.__len__(value)  # type: ignore[arg-type]
+            return int(base.__len__(value))  # type: ignore[attr-defined]
     return None
 
 

@@ -143,8 +143,7 @@ class FakeSession(Session):
     def _published(self, message: dict[str, Any]) -> None:
         data = message["data"]
         if message["push"] == "changed":
-            changed = events.Changed(data["names"], data["config"], data["epoch"], data["refused"])
-            self._emit(changed)
+            self._emit(events.Changed.of(data))
         else:
             self._emit(events.Told(message["push"], data))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import SIZES, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 
 from kbench.engine import config
 from kbench.tui import geometry
+from kbench.tui.widgets.variables import VariablesTable
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -106,9 +108,77 @@ async def test_a_shape_error_is_drawn_in_the_users_expression() -> None:
         source = next(line for line in lines if line.startswith("│   ") and "K.dot(w, x)" in line)
         assert drawn[0].index("└") == source.index("x)") and "'x', In [2]" in drawn[0]
         assert drawn[1].index("└") == source.index("w,") and "'w', In [1]" in drawn[1]
-        await pilot.press("escape", "e")
+        await pilot.press("escape", "alt+e")
         await settle(pilot)
         assert "Traceback" in text_of(app) and "try K.dot(x, w)" in text_of(app)
+
+
+def names_shown(app: Any) -> set[str]:
+    return set(app.screen.query_one(VariablesTable).known)
+
+
+def cell(change: Callable[[dict[str, Any]], object]) -> Callable[[FakeSession, Any], None]:
+    """What a cell does to the names."""
+
+    def act(session: FakeSession, one: Any) -> None:
+        change(session.names)
+        session.finish(one)
+
+    return act
+
+
+@pytest.mark.slow
+async def test_ten_thousand_names_are_all_there_and_go_again() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        many = {f"v{at:04d}": [at] for at in range(10_000)}
+        session.script["many"] = cell(lambda names: names.update(many))
+        session.script["%reset -f"] = cell(lambda names: names.clear())
+        session.script["grow"] = cell(lambda names: names["v0999"].append(1))
+        await submit(pilot, "define")
+        await submit(pilot, "many")
+        await until(app, pilot, "Variables (10002)")
+        assert names_shown(app) == set(session.names)
+        await pilot.press("f3", "slash", *"v0999", "enter")
+        await settle(pilot)
+        assert "Variables (1 of 10002)" in text_of(app) and "list of 1" in text_of(app)
+        await submit(pilot, "grow")
+        await until(app, pilot, "list of 2")
+        await submit(pilot, "%reset -f")
+        await until(app, pilot, "No variables yet")
+        assert names_shown(app) == set()
+
+
+async def test_what_is_deleted_or_lost_has_no_row() -> None:
+    async with bench((120, 40)) as (app, pilot, session):
+        session.script["del h"] = cell(lambda names: names.pop("h"))
+        await submit(pilot, "define")
+        await submit(pilot, "del h")
+        assert names_shown(app) == {"lr"}
+        session.restart(replay=False)
+        await settle(pilot)
+        assert names_shown(app) == set()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_filter_is_left_by_escape_and_by_a_restart(size: tuple[int, int]) -> None:
+    async with bench(size) as (app, pilot, session):
+        table = app.screen.query_one(VariablesTable)
+        await submit(pilot, "define")
+        await pilot.press("f3", "slash", *"nothing", "enter")
+        await settle(pilot)
+        assert "no name contains 'nothing'" in text_of(app) and table.keys() == []
+        await pilot.press("escape")
+        await settle(pilot)
+        assert table.keys() == ["h", "lr"] and app.screen.focused_pane() == "variables"
+        await pilot.press("escape")
+        assert app.screen.focused_pane() == "prompt"
+        await pilot.press("f3", "slash", *"h", "enter")
+        await settle(pilot)
+        assert table.keys() == ["h"]
+        session.restart(replay=False)
+        await submit(pilot, "define")
+        await settle(pilot)
+        assert table.keys() == ["h", "lr"] and table.filter_text == ""
 
 
 async def test_filter_sort_and_follow() -> None:
@@ -262,7 +332,7 @@ async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None
         await pilot.click("#transcript", offset=(12, 1), times=2)
         await settle(pilot)
         assert app.screen.focused_pane() == "transcript"
-        await pilot.press("r")
+        await pilot.press("alt+w")
         await settle(pilot)
         assert prompt.text == "[1, 2, 3]"
 
@@ -295,7 +365,7 @@ async def test_cells_are_walked_folded_and_copied() -> None:
         await pilot.press("enter")
         await settle(pilot)
         assert "1999 more rows" in text_of(app)
-        await pilot.press("G", "y")
+        await pilot.press("end", "alt+y")
         await settle(pilot)
         assert app.clipboard.strip().endswith("'second'")
 

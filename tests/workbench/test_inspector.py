@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import json
+import time
+import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from inspector_helpers import Loud, ask, refused, rows
 
 import kbench as K
 from kbench.engine import statistics
+from kbench.workbench import row_facts
 from kbench.workbench.inspector import Inspector
 
 
@@ -113,6 +119,106 @@ def test_arrays_changed_in_place_are_read_again_after_a_cell(
     names["data"][0, 0] = np.nan
     inspector.ended()
     assert rows(inspector, names=["data"])["data"]["nan"] == 1
+
+
+CHANGES: list[tuple[str, str]] = [  # a value, and a cell that changes it in place
+    ("[]", "it.append(1)"),
+    ("[[], 1]", "it[0].append(1)"),
+    ("[1, 2]", "it[0] = np.zeros(9)"),
+    ("{}", "it['a'] = 1"),
+    ("{'a': {'b': []}}", "it['a']['b'].append('text')"),
+    ("set()", "it.add(1)"),
+    ("bytearray()", "it.extend(bytes(99))"),
+    ("collections.deque()", "it.append(1)"),
+    ("collections.defaultdict(list)", "it['a']"),
+    ("types.SimpleNamespace(a=[])", "it.a.append(1)"),
+    ("types.SimpleNamespace()", "it.new = np.zeros(9)"),
+    ("kept.keys()", "kept['new'] = 1"),
+    ("([],)", "it[0].append(1)"),
+    ("np.zeros(3)", "it[0] = 1"),
+    ("np.zeros((200, 200))", "it[0] = 1"),
+    ("np.array([None, None])", "it[0] = 'text'"),
+    ("scipy.sparse.dok_matrix((3, 3))", "it[0, 0] = 1"),
+]
+
+
+@pytest.mark.parametrize("value, cell", CHANGES)
+def test_what_a_cell_changes_in_place_is_told(value: str, cell: str) -> None:
+    """By the push after the cell, by `changes`, and by the row; one cell later it is old news."""
+    names: dict[str, Any] = {"np": np, "collections": collections, "types": types, "scipy": scipy}
+    exec(f"kept = {{}}; it = {value}; other = [1, 2]; text = 'a'; number = 3", names)
+    heard: list[set[str]] = []
+    inspector = Inspector(names, lambda message: heard.append(set(message["data"]["names"])))
+    ask(inspector, "push", on=True)
+    before = rows(inspector)["it"]
+    epoch = ask(inspector, "changes")["epoch"]
+    inspector.began()
+    exec(cell, names)
+    inspector.ended()
+    wait_for(lambda: any("it" in one for one in heard))
+    assert set(ask(inspector, "changes", since=epoch)["names"]) <= {"it", "kept"}
+    assert "it" in ask(inspector, "changes", since=epoch)["names"]
+    assert rows(inspector)["it"] != before or value.startswith("np.array")
+    epoch = ask(inspector, "changes")["epoch"]
+    inspector.began()
+    inspector.ended()
+    again = ask(inspector, "changes", since=epoch)["names"]
+    assert again == [] or "200" in value or "None" in value  # too large to compare, or objects
+    inspector.close()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_function_that_fills_a_list_is_told(names: dict[str, Any]) -> None:
+    exec("hist = []\ndef record(value): hist.append(value)", names)
+    inspector = Inspector(names)
+    for count in range(3):
+        epoch = ask(inspector, "changes")["epoch"]
+        assert rows(inspector)["hist"]["length"] == count
+        inspector.began()
+        exec("record(0.5)", names)
+        inspector.ended()
+        assert "hist" in ask(inspector, "changes", since=epoch)["names"]
+
+
+def test_many_names_are_looked_at_in_pieces() -> None:
+    """No pass takes long, and after some of them the last of ten thousand lists has been seen."""
+    names: dict[str, Any] = {f"v{at:05d}": [at] for at in range(10_000)}
+    view = Inspector(names).view
+    view.refresh()
+    while not view.look(0.01):
+        pass
+    epoch = view.epoch
+    view.turn += 1
+    names["v00000"].append(1)
+    names["v09999"].append(1)
+    passes, longest, done = 0, 0.0, False
+    while not done:
+        began = time.perf_counter()
+        done = view.look(0.005)
+        passes, longest = passes + 1, max(longest, time.perf_counter() - began)
+    assert passes > 1 and longest < 0.5
+    assert set(view.changed_since(epoch)) == {"v00000", "v09999"}
+
+
+def test_an_array_of_which_nobody_asks_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(row_facts, "contents", lambda values: read.append(1))
+    names: dict[str, Any] = {"a": np.zeros(3)}
+    view = Inspector(names).view
+    for _ in range(3):
+        view.turn += 1
+        view.refresh()
+        assert view.look(1.0)
+    assert not read
+    view.rows(["a"], True)
+    view.look(1.0)
+    assert len(read) == 1
 
 
 def test_windows_of_variables_and_arrays(inspector: Inspector) -> None:

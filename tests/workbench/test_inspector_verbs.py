@@ -256,6 +256,52 @@ def test_more_names_are_had_page_by_page(names: dict[str, Any]) -> None:
     assert len(found) == len(set(found)) == 611
 
 
+def test_no_page_leaves_a_name_out_that_stays() -> None:
+    """Names are removed and made between the pages; those that stay all have a row, once."""
+    names: dict[str, Any] = {f"v{at:04d}": at for at in range(3000)}
+    inspector = Inspector(names)
+    found: list[str] = []
+    start: int | None = 0
+    while start is not None:
+        data = ask(inspector, "summary", start=start)
+        found += [row["key"] for row in data["rows"]]
+        start = data["next"]
+        for name in found[-200:-100]:
+            names.pop(name, None)
+        names[f"new{len(found)}"] = 1
+    inspector.close()
+    shown = [name for name in found if name in names]
+    assert len(found) == len(set(found))
+    assert set(shown) >= {name for name in names if name.startswith("v")}
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_more_changes_than_a_message_holds_are_told_as_many(made: bool) -> None:
+    """Ten thousand names made, or removed, by one cell: none is dropped without a word."""
+    names: dict[str, Any] = {}
+    many = {f"v{at:04d}": at for at in range(10_000)}
+    if not made:
+        names.update(many)
+    heard: list[dict[str, Any]] = []
+    inspector = Inspector(names, lambda message: heard.append(message["data"]))
+    ask(inspector, "push", on=True)
+    epoch = ask(inspector, "changes")["epoch"]
+    inspector._view.told = epoch
+    inspector.began()
+    if made:
+        names.update(many)
+    else:
+        names.clear()
+    inspector.ended()
+    deadline = time.monotonic() + 20
+    while not heard and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (heard[0]["names"], heard[0]["many"]) == ([], True) and "truncated" not in heard[0]
+    changes = ask(inspector, "changes", since=epoch)
+    assert (changes["names"], changes["many"]) == ([], 10_000) and "truncated" not in changes
+    inspector.close()
+
+
 def test_export_writes_where_it_is_told(inspector: Inspector, tmp_path: Any) -> None:
     found = ask(inspector, "export", name="w", path=str(tmp_path / "w.npy"))
     assert np.load(found["path"]).shape == (4, 3)

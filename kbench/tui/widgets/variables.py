@@ -140,6 +140,7 @@ class VariablesTable(Table):
         self.outline = Outline()
         self._known: dict[str, Row] = {}
         self._changes: dict[str, int] = {}
+        self._cells_of: dict[str, tuple[Row, tuple[object, ...], list[Content]]] = {}
         self._tick = 0
         self._filter = ""
         self._sort = "name"
@@ -155,9 +156,10 @@ class VariablesTable(Table):
         return self._known.get(name) or self.outline.find(name)
 
     def forget(self) -> None:
-        """The kernel is another one: nothing is known."""
+        """The kernel is another one: nothing is known, and nothing is filtered."""
         self._known = {}
-        self._changes = {}
+        self._changes, self._cells_of = {}, {}
+        self._filter = ""
         self.outline = Outline()
         self._show()
 
@@ -175,6 +177,7 @@ class VariablesTable(Table):
         for name in gone:
             self._known.pop(name, None)
             self._changes.pop(name, None)
+            self._cells_of.pop(name, None)
         self.outline.forget(gone)
         self._show()
         if changed:
@@ -216,6 +219,13 @@ class VariablesTable(Table):
         self._filter = text
         self._show()
 
+    def action_leave(self) -> None:
+        """Show all names again; where they are all shown, back to the prompt."""
+        if self._filter:
+            self.set_filter("")
+        else:
+            super().action_leave()
+
     def _order(self, row: Row) -> tuple[object, ...]:
         if self._sort == "kind":
             return (row.kind, row.name.lower())
@@ -246,12 +256,24 @@ class VariablesTable(Table):
         self.empty_rows = self._empty()
         lines = self.outline.lines(rows)
         self._fit_range(weights=any(depth and row.stats is not None for depth, row in lines))
-        self.fill([(row.name, self._cells(row, depth)) for depth, row in lines])
+        how = self.narrow, self.glyphs
+        self.fill([(row.name, self._drawn(row, depth, how)) for depth, row in lines])
         count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
         extra = f"  /{self._filter}" if wanted else ""
         extra += f"  by {self._sort}" if self._sort != "name" else ""
         names = f"{count} name{'s' * (count != '1')}{extra}"
         self.post_message(TitleChanged("variables", f"Variables ({count}){extra}", names))
+
+    def _drawn(self, row: Row, depth: int, how: tuple[bool, Glyphs]) -> list[Content]:
+        """The cells of a row, drawn again only when they are others: there may be thousands."""
+        key = depth, row.name in self.outline.unfolded, *how
+        kept = self._cells_of.get(row.name)
+        if kept is None or kept[0] is not row or kept[1] != key:
+            cells = [
+                Content(one) if isinstance(one, str) else one for one in self._cells(row, depth)
+            ]
+            kept = self._cells_of[row.name] = row, key, cells
+        return kept[2]
 
     def _cells(self, row: Row, depth: int = 0) -> list[Content | str]:
         narrow = self.narrow
@@ -265,7 +287,7 @@ class VariablesTable(Table):
             KIND_WORDS.get(row.kind, row.kind[:3]),
             shape_text(row.shape),
             (SHORT_DTYPES.get(row.dtype, row.dtype) if narrow else row.dtype) or "-",
-            human_bytes(row.nbytes).replace(" ", "" if narrow else " "),
+            row.about + human_bytes(row.nbytes).replace(" ", "" if narrow else " "),
             note_words(row, self.glyphs, narrow),
         ]
 
