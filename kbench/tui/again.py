@@ -123,7 +123,7 @@ class Again:
             ("n", "nothing now; r on a cell brings it to the prompt"),
         ]
         question = f"The cells of {past.when} are back. Their variables are not."
-        self.screen.app.push_screen(Choice(question, answers), act)
+        self.screen.app.push_screen(Choice(question, answers, unasked=True), act)
 
     # ------------------------------------------------------------------ running
 

@@ -233,7 +233,9 @@ class WorkbenchApp(App[int]):
         names = []
         for key in text.split(","):
             *modifiers, last = key.split("+")
-            if last in KEY_NAMES:
+            if last == keys.UNBOUND:
+                last = ""
+            elif last in KEY_NAMES:
                 last = KEY_NAMES[last]
             elif last.startswith("f") and last[1:].isdigit():
                 last = last.upper()

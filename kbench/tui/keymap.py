@@ -99,6 +99,8 @@ def conflicts(changes: Mapping[str, str]) -> list[str]:
         seen: dict[str, keys.Key] = {}
         for key in (one for place in places for one in keys.of(place)):
             for name in changes.get(key.id, key.keys).split(","):
+                if name == keys.UNBOUND:
+                    continue
                 other = seen.setdefault(name, key)
                 if other is not key and (other.id in changes or key.id in changes):
                     where = "everywhere" if key.where == "main" else f"in {key.where}"

@@ -1,4 +1,9 @@
-"""Every key of the workbench in one table: id, keys, action, words. `keymap.py` reads keys.toml."""
+"""Every key of the workbench in one table: id, keys, action, words. `keymap.py` reads keys.toml.
+
+Where people read what they have typed or are about to answer, in the transcript and in a lesson, a
+letter is typing and goes to the prompt, so no letter is bound there. In the other panes letters
+look, sort and ask; none of them runs, deletes or overwrites anything without a question.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from kbench.tui.geometry import SIDE_PANES, TITLES
 
 KILL = "delete_to_end_of_line_or_delete_line"
 BAR_LEAST = ("interrupt", "settings", "zoom", "side", "history", "value", "plan", "variables")
+UNBOUND = "unbound"  # the key of what has none until the user gives it one
 FAR = 10**12  # more pictures than there are
 PLACES = {  # of each pane: whose rows of the table its keys are
     "prompt": ("prompt",),
@@ -31,8 +37,8 @@ DIALOGS = (
 HINTS: dict[str, dict[str, str]] = {  # of each place: what the line below the prompt tells of it
     "prompt": {"complete": "complete", "search": "search"},
     "transcript": {
-        "cell_edit": "to prompt", "cell_fold": "fold", "cell_explain": "explain error",
-        "cell_trace": "trace NaN", "cell_copy": "copy",
+        "cell_leave": "prompt", "cell_fold": "fold", "cell_edit": "to prompt",
+        "explain": "explain error", "trace_newest": "trace NaN", "cell_copy": "copy",
     },
     "variables": {
         "row_open": "value", "derive": "gradients", "graph": "graph", "watch_name": "watch",
@@ -63,8 +69,8 @@ HINTS: dict[str, dict[str, str]] = {  # of each place: what the line below the p
     },
     "settings": {"setting_edit": "change", "setting_less": "less", "setting_more": "more"},
     "lesson": {
-        "step_next": "on", "step_back": "back", "step_check": "check", "step_hint": "hint",
-        "step_skip": "skip", "step_list": "steps",
+        "step_next": "on", "step_back": "back", "lesson_check": "check", "lesson_hint": "hint",
+        "lesson_fold": "fold", "step_leave_text": "prompt",
     },
 }  # fmt: skip
 # By what stands in a pane in place of its usual part.
@@ -151,15 +157,16 @@ TABLE: tuple[Key, ...] = (
     Key("prompt", "undo", "ctrl+z", "undo", "undo"),
     Key("prompt", "redo", "ctrl+y", "redo", "do again"),
     Key("prompt", "select_all", "alt+a", "select_all", "select all"),
-    Key("transcript", "cell_up", "up,k", "move(-1)", "cell above"),
-    Key("transcript", "cell_down", "down,j", "move(1)", "cell below"),
-    Key("transcript", "cell_first", "g,home", "edge(0)", "first cell"),
-    Key("transcript", "cell_last", "G,end", "edge(1)", "last cell"),
-    Key("transcript", "cell_fold", "enter,space", "fold", "fold or unfold the cell"),
-    Key("transcript", "cell_explain", "e", "explain", "explain the error of the cell"),
-    Key("transcript", "cell_edit", "r", "edit", "bring the cell back to the prompt"),
-    Key("transcript", "cell_copy", "y", "copy", "copy the output of the cell"),
-    Key("transcript", "cell_goto", "c", "origin", "go to the cell that made the faulty operand"),
+    Key("transcript", "cell_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
+    Key("transcript", "cell_up", "up", "move(-1)", "cell above"),
+    Key("transcript", "cell_down", "down", "move(1)", "cell below"),
+    Key("transcript", "cell_first", "home", "edge(0)", "first cell"),
+    Key("transcript", "cell_last", "end", "edge(1)", "last cell"),
+    Key("transcript", "cell_fold", "enter", "fold", "fold or unfold the cell"),
+    Key("transcript", "cell_explain", UNBOUND, "explain", "explain the error of the cell"),
+    Key("transcript", "cell_edit", "alt+w", "edit", "bring the cell back to the prompt"),
+    Key("transcript", "cell_copy", "alt+y", "copy", "copy the output of the cell"),
+    Key("transcript", "cell_goto", "alt+g", "origin", "go to the cell of the faulty operand"),
     Key("table", "row_up", "up,k", "move(-1)", "row above"),
     Key("table", "row_down", "down,j", "move(1)", "row below"),
     Key("table", "row_page_up", "pageup", "move_page(-1)", "a page up"),
@@ -167,6 +174,7 @@ TABLE: tuple[Key, ...] = (
     Key("table", "row_first", "g,home", "edge(0)", "first row"),
     Key("table", "row_last", "G,end", "edge(1)", "last row"),
     Key("table", "row_open", "enter", "open", "open the row"),
+    Key("table", "row_leave", "escape", "leave", "all rows again, or back to the prompt"),
     Key("variables", "filter", "slash", "filter", "filter by name"),
     Key("variables", "sort", "s", "sort", "sort by name, kind, size or last change"),
     Key("variables", "unfold", "right,l", "unfold", "unfold a model, then its layers"),
@@ -194,7 +202,7 @@ TABLE: tuple[Key, ...] = (
     Key("grid", "image", "i", "ask('picture')", "show it as a picture"),
     Key("grid", "find", "f", "ask('find')", "find a value, or what is > 0.5, == 3, nan ..."),
     Key("grid", "find_again", "F", "ask('find_again')", "find the next one"),
-    Key("grid", "stop_find", "escape", "ask('stop')", "give a search or an export up"),
+    Key("grid", "stop_find", "escape", "ask('stop')", "give a search up, or back to the prompt"),
     Key("grid", "next_nan", "n", "ask('next_nan')", "next NaN or infinity"),
     Key("grid", "full", "space", "ask('full')", "the value in full precision"),
     Key("grid", "shade", "s", "shade", "heat shading on or off"),
@@ -203,6 +211,7 @@ TABLE: tuple[Key, ...] = (
     Key("grid", "copy_more", "Y", "ask('copy_more')", "copy the row, the window or the index"),
     Key("grid", "exact_value", "x", "ask('exact')", "exact statistics of a large array"),
     Key("grid", "export", "e", "ask('export')", "write the array, or the slice, to a file"),
+    Key("picture", "picture_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
     Key("picture", "picture_cells", "i", "ask('picture')", "show the numbers of the picture"),
     Key("picture", "picture_before", "left_square_bracket", "ask('slice',-1)", "previous one"),
     Key("picture", "picture_after", "right_square_bracket", "ask('slice',1)", "next one"),
@@ -220,19 +229,19 @@ TABLE: tuple[Key, ...] = (
     Key("picture", "picture_axes", "a", "ask('axes')", "choose the axes shown"),
     Key("picture", "picture_index", "colon", "ask('index')", "go to a picture by its index"),
     Key("picture", "picture_export", "e", "ask('export')", "write the array, or the picture"),
-    Key("gradient", "gradient_now", "r", "compute", "compute now, however long it takes"),
+    Key("gradient", "gradient_now", "ctrl+r", "compute", "compute now, however long it takes"),
     Key("gradient", "gradient_loss", "l", "choose", "choose the loss"),
     Key("gradient", "gradient_stop", "c", "stop", "compute no longer"),
     Key("gradient", "gradient_copy", "y", "copy", "copy the row"),
     Key("variables", "trace_name", "t", "trace", "what made the first NaN or infinity in it"),
     Key("variables", "compare_name", "c", "compare", "compare it on engines or under settings"),
     Key("plan", "trace_run", "t", "trace", "what made the first NaN or infinity in the run"),
-    Key("transcript", "cell_trace", "t", "trace", "what made the first NaN or infinity shown"),
+    Key("transcript", "cell_trace", UNBOUND, "trace", "what made the first NaN shown"),
     Key("watch", "watch_add", "a", "add", "watch one more expression"),
     Key("watch", "watch_edit", "e", "edit", "change the expression"),
-    Key("watch", "watch_now", "r", "evaluate", "evaluate it now, however long it takes"),
+    Key("watch", "watch_now", "ctrl+r", "evaluate", "evaluate it now, however long it takes"),
     Key("watch", "watch_full", "space", "full", "all of a value that does not fit the line"),
-    Key("watch", "watch_remove", "d,delete", "remove", "watch it no longer"),
+    Key("watch", "watch_remove", "delete", "remove", "watch it no longer"),
     Key("watch", "watch_copy", "y", "copy", "copy the expression and its value"),
     Key("plan", "plan_sort", "s", "sort", "in the order of the run, or the slowest first"),
     Key("plan", "plan_unfold", "right,l", "unfold", "show what a step runs as one"),
@@ -243,6 +252,7 @@ TABLE: tuple[Key, ...] = (
     Key("plan", "plan_details", "i,space", "details", "all about the run: kernels, limits"),
     Key("plan", "plan_measure", "m", "measure", "measure what this machine can do at best"),
     Key("plan", "plan_copy", "y", "copy", "copy the run as a table"),
+    Key("graph", "node_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
     Key("graph", "node_up", "up,k", "move(-1)", "node above"),
     Key("graph", "node_down", "down,j", "move(1)", "node below"),
     Key("graph", "node_page_up", "pageup", "move_page(-1)", "a page up"),
@@ -259,28 +269,30 @@ TABLE: tuple[Key, ...] = (
     Key("graph", "node_next", "n", "search_again(1)", "find the next one"),
     Key("graph", "node_previous", "N", "search_again(-1)", "find the one before"),
     Key("graph", "node_copy", "y", "copy", "copy what is known of the node"),
+    Key("settings", "setting_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
     Key("settings", "setting_up", "up,k", "move(-1)", "setting above"),
     Key("settings", "setting_down", "down,j", "move(1)", "setting below"),
-    Key("settings", "setting_less", "left,h", "turn(-1)", "choice to the left"),
-    Key("settings", "setting_more", "right,l", "turn(1)", "choice to the right"),
+    Key("settings", "setting_less", "left", "turn(-1)", "choice to the left"),
+    Key("settings", "setting_more", "right", "turn(1)", "choice to the right"),
     Key("settings", "setting_edit", "enter", "edit", "type a value, or next choice"),
-    Key("lesson", "step_next", "n,enter", "screen.learn('next')", "go on"),
-    Key("lesson", "step_back", "b", "screen.learn('back')", "the step before"),
-    Key("lesson", "step_check", "c", "screen.learn('check')", "check the exercise"),
-    Key("lesson", "step_hint", "h", "screen.learn('hint')", "the next hint"),
-    Key("lesson", "step_solution", "o", "screen.learn('solution')", "the solution"),
-    Key("lesson", "step_skip", "s", "screen.learn('skip')", "enter the answer"),
-    Key("lesson", "step_again", "r", "screen.learn('again')", "the code, back into the prompt"),
-    Key("lesson", "step_play", "p", "screen.learn('play')", "free play, until you go on"),
-    Key("lesson", "step_list", "l", "screen.learn('list')", "all steps, to go to one"),
-    Key("lesson", "step_reset", "R", "screen.learn('reset')", "begin the lesson anew"),
-    Key("lesson", "step_leave", "q", "screen.learn('leave')", "close the lesson"),
-    Key("lesson", "step_up", "up,k", "scroll_up", "line up"),
-    Key("lesson", "step_down", "down,j", "scroll_down", "line down"),
+    Key("lesson", "step_leave_text", "escape", "screen.pane('prompt')", "back to the prompt"),
+    Key("lesson", "step_next", "enter,right", "screen.learn('next')", "go on"),
+    Key("lesson", "step_back", "left", "screen.learn('back')", "the step before"),
+    Key("lesson", "step_check", UNBOUND, "screen.learn('check')", "check the exercise"),
+    Key("lesson", "step_hint", UNBOUND, "screen.learn('hint')", "the next hint"),
+    Key("lesson", "step_solution", UNBOUND, "screen.learn('solution')", "the solution"),
+    Key("lesson", "step_skip", UNBOUND, "screen.learn('skip')", "enter the answer"),
+    Key("lesson", "step_again", UNBOUND, "screen.learn('again')", "the code, back in the prompt"),
+    Key("lesson", "step_play", UNBOUND, "screen.learn('play')", "free play, until you go on"),
+    Key("lesson", "step_list", UNBOUND, "screen.learn('list')", "all steps, to go to one"),
+    Key("lesson", "step_reset", UNBOUND, "screen.learn('reset')", "begin the lesson anew"),
+    Key("lesson", "step_leave", UNBOUND, "screen.learn('leave')", "close the lesson"),
+    Key("lesson", "step_up", "up", "scroll_up", "line up"),
+    Key("lesson", "step_down", "down", "scroll_down", "line down"),
     Key("lesson", "step_page_up", "pageup", "page_up", "a page up"),
-    Key("lesson", "step_page", "space,pagedown", "page_down", "a page down"),
-    Key("lesson", "step_first", "home,g", "scroll_home", "the beginning"),
-    Key("lesson", "step_last", "end,G", "scroll_end", "the end"),
+    Key("lesson", "step_page", "pagedown", "page_down", "a page down"),
+    Key("lesson", "step_first", "home", "scroll_home", "the beginning"),
+    Key("lesson", "step_last", "end", "scroll_end", "the end"),
     Key("text", "text_close", "escape,q,f1,f12", "dismiss", "close a text"),
     Key("text", "text_copy", "y", "copy", "copy the text"),
     Key("lines", "text_up", "up,k", "scroll_up", "line up in a text"),
@@ -292,7 +304,7 @@ TABLE: tuple[Key, ...] = (
     Key("list", "list_close", "escape,q", "dismiss", "close a list"),
     Key("list", "list_up", "k", "move(-1)", "line up in a list"),
     Key("list", "list_down", "j", "move(1)", "line down"),
-    Key("list", "list_drop", "d", "drop", "offer a session no more"),
+    Key("list", "list_drop", "delete", "drop", "offer a session no more"),
     Key("search", "search_close", "escape,f8", "dismiss", "close the history"),
     Key("search", "search_up", "up,ctrl+p", "move(-1)", "line up in the history"),
     Key("search", "search_down", "down,ctrl+n,ctrl+r", "move(1)", "line down"),
@@ -315,7 +327,7 @@ TABLE: tuple[Key, ...] = (
 
 def hints(places: Sequence[str]) -> list[tuple[Key, str]]:
     """The keys that are told while a pane has the focus, the most needed first, and their words."""
-    known = {key.id: key for place in places for key in of(place)}
+    known = {key.id: key for place in ("main", *places) for key in of(place)}
     return [(known[ident], word) for ident, word in HINTS[places[-1]].items()]
 
 

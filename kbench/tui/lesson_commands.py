@@ -222,6 +222,7 @@ class LessonCommands(LessonState):
             self.say([Content("there is no exercise on this step; :next goes on")])
             return
         code = self.coach.skip(name)
+        self.prompt.keep()
         self.prompt.put("")
         self.prompt.remember(code)
         self._skipping = (self.run(code), name)

@@ -105,6 +105,8 @@ class Narrator:
             down, up, fold = map(bench.key_word, ("turn_down", "turn_up", "lesson_fold"))
             parts += [f"{down} {up} read the lesson", f"{fold} fold it"]
         for key, word in keys.hints(screen.places(pane)):
+            if not bench.key_word(key.id):
+                continue
             piece = f"{bench.key_word(key.id)} {word}"
             if len("  ".join([" ", *parts, piece, ending])) <= width:
                 parts.append(piece)

@@ -21,7 +21,13 @@ class Seeker:
     def __init__(self, screen: MainScreen) -> None:
         self._screen = screen
         self._number = 0  # of the newest search; an older one ends when it sees another
+        self._under_way = 0  # searches that have not ended
         self.condition = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is one to give up."""
+        return self._under_way > 0
 
     def find(self, pane: ValuePane, condition: str, missing: str = "") -> None:
         """Go to the next element that meets a condition; `missing` is said when there is none."""
@@ -35,11 +41,14 @@ class Seeker:
 
     async def _run(self, pane: ValuePane, condition: str, missing: str, number: int) -> None:
         name = pane.shown
+        self._under_way += 1
         try:
             data = await self._search(pane, name, condition, number)
         except AskFailed as error:
             self._screen.notify(safe(str(error)), severity="warning", markup=False)
             data = None
+        finally:
+            self._under_way -= 1
         pane.tell("")
         if data is None:
             return

@@ -128,7 +128,8 @@ class Watching:
         if expression in self.expressions:
             self.screen.notify(f"{expression} is watched already", timeout=2, markup=False)
         elif len(self.expressions) >= MOST:
-            words = f"there are {MOST} watches, which is the most; d removes one"
+            key = self.screen.bench.key_word("watch_remove")
+            words = f"there are {MOST} watches, which is the most; {key} removes one"
             self.screen.notify(words, severity="warning", markup=False)
         else:
             self._set([*self.expressions, expression])

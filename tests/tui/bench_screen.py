@@ -15,12 +15,13 @@ import kbench as K
 from kbench.tui import assist
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.link import Opened
-from kbench.tui.screens import overlays
+from kbench.tui.screens import dialogs, overlays
 from kbench.workbench import inspector
 
 inspector.PUSH_INTERVAL = 0.01  # tests need not wait for what people do not notice
 assist.PAUSE = 0.01
 overlays.ENDING = 0.01
+dialogs.PAUSE = 0.0
 SIZES = ((80, 24), (120, 40), (200, 50))
 
 

@@ -25,7 +25,7 @@ KEYS = {
     "home": "\x1b[H", "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
     "f1": "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~",
     "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~",
-    "f12": "\x1b[24~",
+    "f12": "\x1b[24~", "delete": "\x1b[3~",
 }  # fmt: skip
 
 

@@ -27,17 +27,17 @@ def test_a_watch_shows_old_and_new_value(tmp_path: Path) -> None:
         terminal.until("watch an expression")
         terminal.type("rate * 100\r")
         terminal.until("Watch (1)", gone="watch an expression")
-        terminal.press("r")  # however slow this machine is just now
+        terminal.press("ctrl+r")  # however slow this machine is just now
         terminal.until("rate * 100 50")
         terminal.press("f2")
         terminal.run("rate = 0.125")
         terminal.until("In [3]", "0.125", gone="busy")
-        terminal.press("alt+3", "r")
+        terminal.press("alt+3", "ctrl+r")
         terminal.until("50 -> 12.5")
         terminal.press("f2")
         terminal.run("del rate")
         terminal.until("NameError: name 'rate' is not defined")
-        terminal.press("alt+3", "d")
+        terminal.press("alt+3", "delete")
         terminal.until("No watches yet")
         assert terminal.quit() == 0
 
@@ -80,7 +80,7 @@ def test_gradients_of_the_last_feeds_are_shown(tmp_path: Path) -> None:
         terminal.press("f2")
         terminal.run("import numpy as np\nlast = step([np.eye(3, dtype='float32')])[0]")
         terminal.until("last ", "v1", gone="busy")
-        terminal.press("alt+4", "r")
+        terminal.press("alt+4", "ctrl+r")
         terminal.until("Grad: d loss", "(3, 2)")
         terminal.press("enter")
         screen = terminal.until("Value: gradient/w d loss / d w", "NaN 0")

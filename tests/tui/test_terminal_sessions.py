@@ -18,6 +18,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from terminal import PATIENCE, Terminal, gone
 
 from kbench.tui.app import HANGUP
+from kbench.tui.screens import dialogs
 from kbench.workbench import recall
 
 pytestmark = pytest.mark.slow
@@ -133,6 +134,7 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
     assert past.draft == "half_typed" and len(past.cells) == 4
     with Terminal(tmp_path, "--resume") as terminal:
         terminal.until("are back. Their variables are not.", "3 cells, without the 1")
+        time.sleep(2 * dialogs.PAUSE)  # a letter right behind it could have been typed for a cell
         terminal.press("a")
         terminal.until("Out[3]: 'typed ahead'", "earlier session", "half_typed", gone="busy")
         terminal.press("ctrl+c")

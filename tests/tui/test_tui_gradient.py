@@ -111,7 +111,7 @@ async def test_without_a_loss_it_says_what_to_do() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await pilot.press(GRADIENT)
         await until(app, pilot, "press g on a tensor")
-        await pilot.press("l", "r", "c", "y", "enter")
+        await pilot.press("l", "ctrl+r", "c", "y", "enter")
         await settle(pilot)
         assert "press g on a tensor" in text_of(app)
 
@@ -133,5 +133,5 @@ async def test_a_slow_one_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> No
         await submit(pilot, "train")
         await until(app, pilot, "slow: r computes it")
         hangs["on"] = False
-        await pilot.press(GRADIENT, "r")
+        await pilot.press(GRADIENT, "ctrl+r")
         await until(app, pilot, "dead !")

@@ -115,7 +115,7 @@ async def test_of_several_sessions_one_is_picked_and_others_dropped(
         await pilot.press("alt+u")
         await settle(pilot)
         assert "Sessions that did not end" in text_of(app) and text_of(app).count("last: end") == 3
-        await pilot.press("down", "d")
+        await pilot.press("down", "delete")
         await settle(pilot)
         assert text_of(app).count("last: end") == 2
         await pilot.press("up", "enter")

@@ -58,7 +58,7 @@ async def test_a_cell_that_shows_it_tells_who_made_it() -> None:
         await submit(pilot, "f([a])")
         await until(app, pilot, "! an infinity made by log")
         await until(app, pilot, "alt+N traces")
-        await pilot.press("escape", "t")
+        await pilot.press("escape", "alt+n")
         await until(app, pilot, "log of 0 is -Inf")
 
 
@@ -110,7 +110,7 @@ async def test_what_cannot_be_traced_says_why() -> None:
         await until(app, pilot, "a tensor, a K.function or a Keras model is needed")
         await pilot.press("escape")
         await submit(pilot, "1 + 1")
-        await pilot.press("escape", "t")
+        await pilot.press("escape", "alt+n")
         await until(app, pilot, "shows no tensor and no call")
 
 

@@ -69,7 +69,7 @@ async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
         assert app.clipboard == "len(items) + 40  42"
         await pilot.press("space")
         assert "value   42" in await until(app, pilot, "took")
-        await pilot.press("escape", "d", "d")
+        await pilot.press("escape", "delete", "delete")
         assert "No watches yet" in await until(app, pilot, "No watches yet")
         assert session.names["items"] == [1, 2]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App, ComposeResult
@@ -19,6 +20,8 @@ from kbench.tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
+
+PAUSE = 0.7  # seconds without a key after which a letter is meant for a question
 
 
 def told(app: App[Any], before: str = "", **words: str) -> Content:
@@ -91,12 +94,19 @@ class Pager(Modal[None]):
 
 
 class Choice(Modal[str | None]):
-    """A question with one letter per answer; Esc is None."""
+    """A question with one letter per answer; Esc is None.
+
+    To one that comes `unasked`, maybe while its user types at the prompt, letters are no answer
+    until nothing has been typed for a moment.
+    """
 
     BINDINGS = keys.bindings("choice")
 
-    def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, question: str, answers: Sequence[tuple[str, str]], unasked: bool = False
+    ) -> None:
         super().__init__()
+        self._quiet_since = monotonic() if unasked else 0.0
         self._question = question
         self._answers = list(answers)
 
@@ -116,6 +126,10 @@ class Choice(Modal[str | None]):
     def on_key(self, event: object) -> None:
         """A letter answers."""
         key = getattr(event, "character", None) or ""
+        now = monotonic()
+        if self._quiet_since and now < self._quiet_since + PAUSE:
+            self._quiet_since = now
+            return
         if any(key.lower() == letter for letter, _ in self._answers):
             self.dismiss(key.lower())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 
@@ -49,6 +50,9 @@ from kbench.tui.widgets.transcript import Transcript
 from kbench.tui.widgets.value import ValuePane
 from kbench.tui.widgets.variables import SNIPPETS, VariablesTable
 from kbench.tui.widgets.watch import WatchTable
+
+if TYPE_CHECKING:
+    from kbench.tui.blocks import Block
 
 
 class MainScreen(LessonScreen):
@@ -134,10 +138,18 @@ class MainScreen(LessonScreen):
         """Text from a pane goes to the prompt."""
         prompt = self.query_one(Prompt)
         if event.replace:
-            prompt.put(event.text)
+            self.bring(event.text)
         else:
             prompt.insert(event.text)
         self.action_pane("prompt")
+
+    def bring(self, text: str) -> None:
+        """Put other code into the prompt; what stood there is kept among the inputs."""
+        prompt = self.query_one(Prompt)
+        if prompt.keep():
+            key = self.bench.key_word("undo")
+            self.notify(f"{key} brings back what stood in the prompt", timeout=4, markup=False)
+        prompt.put(text)
 
     def action_snippet(self, index: int) -> None:
         """A clicked example goes to the prompt."""
@@ -331,17 +343,28 @@ class MainScreen(LessonScreen):
         overlays.show_jump(self)
 
     def action_explain(self, cell: str = "") -> None:
-        """Explain the error of a cell, or the newest."""
+        """Explain the error of a cell, of the marked one, or the newest."""
         transcript = self.query_one(Transcript)
-        block = transcript.find(cell) if cell else transcript.newest_error()
+        block = transcript.find(cell) if cell else self._marked()
+        if block is None or block.error is None:
+            block = transcript.newest_error()
         if block is None:
             self.notify("no error in this session", timeout=2, markup=False)
         else:
             overlays.explain(self, block)
 
     def action_trace_newest(self) -> None:
-        """What made the newest NaN or infinity that a cell shows."""
-        self.tracing.trace_newest()
+        """What made the NaN or infinity that the marked cell shows, or the newest of all."""
+        block = self._marked()
+        if block is not None and block.code:
+            self.tracing.trace(code=block.code)
+        else:
+            self.tracing.trace_newest()
+
+    def _marked(self) -> Block | None:
+        """The cell that the mark in the transcript stands at, while the focus is there."""
+        transcript = self.query_one(Transcript)
+        return transcript.current if transcript.has_focus else None
 
     def action_compare(self) -> None:
         """Compare what stands in the prompt."""

@@ -100,7 +100,7 @@ def show_history(screen: MainScreen) -> None:
 
     def take(code: str | None) -> None:
         if code is not None:
-            prompt.put(code)
+            screen.bring(code)
             screen.action_pane("prompt")
 
     screen.app.push_screen(HistoryScreen(search, prompt.text.strip().split("\n")[0]), take)
@@ -299,7 +299,7 @@ def show_examples(screen: MainScreen) -> None:
 
     def take(at: int | None) -> None:
         if at is not None:
-            screen.query_one(Prompt).put(EXAMPLES[at][1])
+            screen.bring(EXAMPLES[at][1])
             screen.action_pane("prompt")
 
     rows = [words for words, _ in EXAMPLES]

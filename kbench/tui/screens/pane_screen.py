@@ -10,11 +10,12 @@ from textual.content import Content
 from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
 from kbench.tui import geometry, keys
 from kbench.tui.link import Work
-from kbench.tui.messages import ShowPane, TitleChanged
+from kbench.tui.messages import HintChanged, ShowPane, TitleChanged
 from kbench.tui.widgets.bars import KeyLine, TabLine
 from kbench.tui.widgets.prompt import Prompt
 
@@ -29,6 +30,7 @@ INNER = {
     "lesson": ("lesson-text",),
 }  # fmt: skip
 SESSION = ("prompt", "transcript")
+TYPED_ON = ("transcript", geometry.LESSON)  # where no letter is a command
 PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
 
 
@@ -184,6 +186,33 @@ class PaneScreen(Screen[None]):
         if self._dragging:
             self._dragging = ""
             self.release_mouse()
+
+    # ------------------------------------------------------------------ typing
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed is input: a letter that the focused pane has no use for is not lost.
+
+        In the transcript and in a lesson it goes to the prompt, elsewhere the way back is told.
+        """
+        written = event.is_printable and not event.key.startswith("alt+")
+        if not written or event.key in self.active_bindings:
+            return
+        event.stop()
+        if self.focused_pane() in TYPED_ON:
+            self._to_prompt(events.Key(event.key, event.character))
+        else:
+            key = self.bench.key_word("prompt")
+            self.post_message(HintChanged(f"{key} or Esc goes to the prompt; F1 tells the keys"))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is for the prompt, wherever the focus is."""
+        if not isinstance(self.focused, (Input, TextArea)):
+            event.stop()
+            self._to_prompt(events.Paste(event.text))
+
+    def _to_prompt(self, event: events.Event) -> None:
+        self.action_pane("prompt")
+        self.query_one(Prompt).post_message(event)
 
     # ------------------------------------------------------------------ focus
 

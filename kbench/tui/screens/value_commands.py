@@ -25,6 +25,8 @@ def act(screen: MainScreen, what: str) -> None:
     """Do what the key asks for."""
     pane = screen.query_one(ValuePane)
     if what == "stop":
+        if not (screen.panes.seeker.running or screen.panes.writer.running):
+            screen.action_pane("prompt")
         screen.panes.seeker.stop()
         screen.panes.writer.stop()
     elif pane.target is None:

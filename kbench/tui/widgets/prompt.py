@@ -182,6 +182,13 @@ class Prompt(TextArea):
         self.replace(text, (0, 0), self.document.end)
         self.move_cursor(self.document.end)
 
+    def keep(self) -> bool:
+        """Let Up bring back what was typed and not run; False where there is nothing such."""
+        if not self.text.strip() or self.as_given or self.text in self.inputs:
+            return False
+        self.remember(self.text)
+        return True
+
     def give(self, text: str, starter: str = "") -> None:
         """Put code of a lesson here, its first blank, or what `starter` has there, selected.
 
