@@ -237,6 +237,34 @@ def test_filter_and_order(pattern: str, order: str, names: list[str]) -> None:
     assert [row["name"] for row in table._rows()] == names
 
 
+def test_of_many_names_the_number_is_told_and_all_are_ordered() -> None:
+    """The table shows the first few; the largest of a thousand is the first by size."""
+    values: dict[str, Any] = {f"v{at:04d}": [at] for at in range(1000)}
+    values["z"] = np.ones(1000)
+    table = VariableTable(values)
+    table.refresh()
+    assert "of 1001 names" in table.html and table._label().startswith("1001 names")
+    table.sort.value = "size"
+    table.refresh()
+    assert table._rows()[0]["name"] == "z" and "of 1001 names" in table.html
+    table.filter.value = "v00*"
+    table.refresh()
+    assert "100 names" in table.html and table._rows().total == 100
+
+
+def test_what_was_changed_in_place_is_shown() -> None:
+    values: dict[str, Any] = {"a": np.zeros(3), "hist": [], "kept": {}}
+    table = VariableTable(values)
+    table.refresh()
+    assert "list of 0" in table.html
+    values["a"][0] = 7.5
+    values["hist"].append(1)
+    values["kept"]["x"] = np.zeros(1000)
+    table.refresh()
+    rows = {row["name"]: row for row in table._rows()}
+    assert "list of 1" in table.html and rows["a"]["max"] == 7.5 and rows["kept"]["bytes"] > 8000
+
+
 def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> None:
     from kbench.engine import describe
 

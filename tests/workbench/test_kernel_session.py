@@ -53,6 +53,37 @@ def test_cells_typed_while_the_kernel_starts_run_in_order(tmp_path: Path) -> Non
     assert printed == [f"{number}\n" for number in range(5)]
 
 
+@pytest.mark.slow
+def test_names_are_told_as_they_are_after_each_cell(fresh: Watched) -> None:
+    """Changed in place, deleted in every way that IPython has, and in their thousands."""
+    assert fresh.session.ask("push", on=True)["ok"]
+
+    def told(code: str) -> set[str]:
+        before = len(fresh.of(events.Changed))
+        fresh.run(code)
+        fresh.until(lambda: fresh.of(events.Changed)[before:])
+        news = fresh.of(events.Changed)[before:]
+        return {"many"} if any(one.many for one in news) else {n for one in news for n in one.names}
+
+    def names() -> set[str]:
+        return {row["key"] for row in fresh.session.ask("summary", timeout=WAIT)["data"]["rows"]}
+
+    assert told("hist, kept, other = [], {}, (1, [2])") == {"hist", "kept", "other"}
+    assert told("def note(x): hist.append(x); kept[x] = [x]\nnote(1)") == {"hist", "kept"}
+    assert told("other[1].append(3)") == {"other"}
+    assert told("del kept") == {"kept"} and names() == {"hist", "other"}
+    assert told("%xdel other") == {"other"} and names() == {"hist"}
+    assert told("%reset_selective -f hist") == {"hist"} and names() == set()
+    many = "for at in range(10_000): globals()[f'v{at:04d}'] = [at]"
+    assert told(many) == {"many"} and len(names()) == 10_001
+    assert told("v0999.append(1)") == {"v0999"}
+    assert told("%reset -f") == {"many"} and names() == set()
+    fresh.run("left = 1")
+    fresh.session.restart(replay=False)
+    fresh.until(lambda: len(fresh.of(events.Started)) == 2)
+    assert names() == set()
+
+
 def test_the_inspector_answers_while_a_cell_runs(kernel: Watched) -> None:
     kernel.run("import time\nv = K.variable([1.0, 2.0], name='v')")
     cell = kernel.session.execute("for step in range(400):\n    time.sleep(0.01)")
