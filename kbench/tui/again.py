@@ -117,10 +117,11 @@ class Again:
 
         rest = len(cells) - len(whole)
         beside = f", without the {rest} that did not end" if rest else ""
+        key = self.screen.bench.key_word("cell_edit")
         answers = [
             ("a", f"run all again ({counted(len(whole), 'cell')}{beside})"),
             ("o", "one by one"),
-            ("n", "nothing now; r on a cell brings it to the prompt"),
+            ("n", f"nothing now; {key} on a cell brings it to the prompt"),
         ]
         question = f"The cells of {past.when} are back. Their variables are not."
         self.screen.app.push_screen(Choice(question, answers, unasked=True), act)
