@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ABOUT = {
     "prompt": "Type Python. Enter runs it once it is complete; K is the backend.",
-    "transcript": "All cells of this session. Up and down choose one; what you type goes to the prompt.",
+    "transcript": "The cells of this session. Up and down choose one; letters go to the prompt.",
     "variables": "Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
     "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
     "watch": "Expressions, evaluated again when something has changed: old and new value.",
