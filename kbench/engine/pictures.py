@@ -1,8 +1,8 @@
 """An array looked at as pictures: which axes are rows, columns and channels, and one as pixels.
 
 `image_data_format` says where the channels of an array of rank 4 or more are; with rank 3 their
-number does. A picture is made no larger than asked, from at most a few elements per pixel, so
-that its cost does not grow with the array. Beside `windows`; knows no UI.
+number does. A picture is made no larger than asked, and leaves out no element: see `blocks`.
+Beside `windows`; knows no UI.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine import statistics, windows
+from kbench.engine import blocks, statistics, windows
 from kbench.engine.errors import ArgumentError
 
 COLOURS = (3, 4)  # numbers of channels that are shown together: RGB, and RGB with opacity
 BYTE_LIMIT = 42_000  # of pixels; a third more as text
 TOP = 254  # the brightest level
 BAD = 255  # what is not finite, in every channel
-_SAMPLES = 4  # elements along each axis that a pixel is the mean of, at most
 _SMALL = 8  # pixels of a side that the proportions of a picture may not take away
 
 
@@ -109,7 +108,7 @@ def picture(
         raise ArgumentError(f"shape {list(whole.shape)} holds no picture")
     key = [slice(None) if axis in shown else one for axis, one in enumerate(fixed)]
     part = whole[tuple(key)].transpose([sorted(shown).index(axis) for axis in shown])
-    numbers = _sampled(part, size)
+    numbers = _reduced(part, size)
     limits = _limits(whole, numbers, limits)
     pixels = _levels(numbers, limits)
     return {
@@ -125,18 +124,22 @@ def picture(
     }
 
 
-def _sampled(part: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
-    """Means of the elements that fall on a pixel, of some of them where they are many."""
+def _reduced(part: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
+    """The slice as numbers[rows, cols, channels] of pixels, NaN where any of a pixel is bad.
+
+    Where an element is no pixel of its own: of an image the means, of other numbers the least and
+    the greatest of each block, one below or beside the other.
+    """
     height, width = part.shape[:2]
     channels = part.shape[2] if part.ndim == 3 else 1
     rows, cols = _fit(height, width, size, BYTE_LIMIT // min(channels, 3))
-    row_places, col_places = _places(height, rows), _places(width, cols)
-    picked = part[row_places[:, None], col_places].astype(np.float64)
-    each_row, each_col = len(row_places) // rows, len(col_places) // cols
-    picked = picked.reshape(rows, each_row, cols, each_col, channels)
-    with np.errstate(invalid="ignore"):  # infinities of both signs
-        means: NDArray[np.float64] = (picked / (each_row * each_col)).sum(axis=(1, 3))
-    return means
+    image = part.ndim == 3 or part.dtype.kind == "b" or part.dtype == np.uint8
+    if image and (rows, cols) != (height, width):
+        return blocks.means(part.reshape(height, width, channels), rows, cols)
+    if image:
+        return part.reshape(height, width, channels).astype(np.float64)
+    numbers, bad, _ = blocks.paired(part, (rows, cols))
+    return np.where(bad, np.nan, numbers)[..., None]
 
 
 def _fit(height: int, width: int, size: tuple[int, int], most: int) -> tuple[int, int]:
@@ -150,12 +153,6 @@ def _fit(height: int, width: int, size: tuple[int, int], most: int) -> tuple[int
         if rows * cols <= most:
             return rows, cols
         scale *= 1.02
-
-
-def _places(length: int, pixels: int) -> NDArray[np.int64]:
-    """Evenly spread indices, the same number for each pixel."""
-    count = pixels * min(-(-length // pixels), _SAMPLES)
-    return ((np.arange(count) + 0.5) * (length / count)).astype(np.int64)
 
 
 def _limits(

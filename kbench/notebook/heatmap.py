@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from kbench.engine import forking
-from kbench.notebook.palette import BLUE, HEAT, RED, Pixels, inked, png
+from kbench.engine import blocks, forking
+from kbench.notebook.palette import BLUE, HEAT, RED, SOLID, Pixels, inked, png
 
 PIXELS = 512
-_COLOURS = 256  # of an image, which bounds its bytes
 _SIDE = 384  # pixels of an image's longer side, which small ones are enlarged to
 _BINS = 40
 _MOST = 4e307  # so that the range of a scale can be told
@@ -29,11 +28,14 @@ _PLACE = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
 _SCALE = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
 _POWER = 5.3  # where the power of ten of the scale ends, in widths of the scale
 _SMALL, _PLAIN = 8.5, (-3, 4)  # type and powers of ten of numbers that there is room for
+_LEGIBLE = 8  # pixels of a cell from which on crosses are seen
+_FEW = 200  # of so many cells one at most may be marked larger than it is
+_COUNTED = 1 << 20  # elements of a histogram
 _CROSSED = 255  # stands for what is no finite number, among numbers of colours
 
 
 class Picture:
-    """Draws heat maps, histograms and images; a slice with too many rows or columns is thinned."""
+    """Draws heat maps, histograms and images; of a large slice each pixel stands for a block."""
 
     def __init__(self) -> None:
         self._lock = forking.lock()
@@ -41,18 +43,21 @@ class Picture:
         self._bars: Bars | None = None
 
     def heat(self, part: NDArray[Any], labels: tuple[str, str]) -> bytes:
-        """A colour map with its scale; NaN and infinities are left blank and crossed."""
+        """A colour map with its scale; NaN and infinities are left blank and crossed, or red.
+
+        Of a slice that is larger than the picture each block gives its least and greatest number.
+        """
         with self._lock:
             self._frame = self._frame or Frame()
             room = self._frame.room
-            thin, _ = thinned(part, room)
-            raw = np.asarray(thin, np.float64)
-            finite = np.isfinite(raw)
-            kept = raw[finite].clip(-_MOST, _MOST)
+            raw, bad, each = blocks.paired(part, room)
+            known = np.isfinite(raw)
+            kept = raw[known].clip(-_MOST, _MOST)
             low, high = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
             levels = np.full(raw.shape, _CROSSED, np.uint8)
-            levels[finite] = np.round((kept - low) * ((HEAT - 1) / ((high - low) or 1.0)))
-            texts = (labels[0], labels[1], thinning(part, room))
+            levels[known] = np.round((kept - low) * ((HEAT - 1) / ((high - low) or 1.0)))
+            levels[bad] = _CROSSED
+            texts = (labels[0], labels[1], blocks.words(each))
             return self._frame.drawn(levels, (low, high), part.shape, texts)
 
     def image(self, part: NDArray[Any]) -> bytes:
@@ -60,27 +65,37 @@ class Picture:
 
         Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched.
         """
-        thin, _ = thinned(part)
+        thin = thinned(part)
         pixels = np.round(unit_range(thin) * 255.0).astype(np.uint8)
+        finite = np.isfinite(thin).all(axis=-1)
+        if not finite.all():
+            pixels = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels[..., :3]
+            few = np.count_nonzero(~finite) * _FEW <= finite.size
+            pixels[grown(~finite, few and max(finite.shape) > _SIDE // 3)] = RED
         shown = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
         if shown.mode == "RGBA":
             shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
         larger = max(_SIDE // max(shown.size), 1)
         size = (shown.width * larger, shown.height * larger)
-        if shown.mode != "L":  # a palette takes less than half of the bytes, and looks the same
-            shown = shown.convert("RGB").quantize(_COLOURS, method=Image.Quantize.MEDIANCUT)
+        if shown.mode != "L":
+            shown = shown.convert("RGB")
         stream = io.BytesIO()
         shown.resize(size, Image.Resampling.NEAREST).save(stream, "png", compress_level=4)
         return stream.getvalue()
 
     def histogram(self, part: NDArray[Any], label: str) -> bytes:
-        """How often which value occurs; of a large slice in every so many rows and columns."""
-        thin, _ = thinned(part)
-        values = np.asarray(thin, np.float64).reshape(-1)
+        """How often which value occurs; of a large slice in some of its elements, at random."""
+        values, note = sampled(part)
+        low, high, _ = blocks.extremes(part, 1, 1) if part.size else (0.0, 0.0, None)
         with self._lock:
             if self._bars is None:
                 self._bars = Bars()
-            return self._bars.drawn(values[np.isfinite(values)], label, thinning(part))
+            finite = values[np.isfinite(values)]
+            if note and finite.size:  # the range is that of all
+                finite = np.concatenate([finite, np.ravel(low), np.ravel(high)])
+            whole = part.dtype.kind in "iu" and part.size > 0
+            ends = (int(part.min()), int(part.max())) if whole else None
+            return self._bars.drawn(finite, label, note, ends)
 
 
 def _figure() -> tuple[Any, Any]:
@@ -156,7 +171,12 @@ class Frame:
         numbers = self._kept.copy()
         self._draw_scale(numbers, limits)
         heat = levels[np.ix_(*map(_spread, levels.shape, self.room))]
-        numbers[self._at] = np.where(heat == _CROSSED, self._crosses, heat)
+        crossed = heat == _CROSSED
+        small = min(size / count for size, count in zip(self.room, levels.shape, strict=True))
+        numbers[self._at] = np.where(crossed, self._crosses, heat)
+        if small < _LEGIBLE:  # crosses would be lost between the lines
+            few = int(np.count_nonzero(levels == _CROSSED)) * _FEW <= levels.size
+            numbers[self._at][grown(crossed, few)] = SOLID
         return png(numbers)
 
     def _draw_frame(self, shape: tuple[int, ...], texts: tuple[str, str, str]) -> None:
@@ -193,14 +213,23 @@ class Bars:
         self._bars = self._axes.stairs([0], [0, 1], fill=True, color=_colour(BLUE))
         self._words = self._axes.text(0.5, 0.5, "", ha="center", transform=self._axes.transAxes)
 
-    def drawn(self, values: NDArray[np.float64], label: str, title: str) -> bytes:
-        """A picture of how often which of the finite `values` occurs."""
+    def drawn(
+        self,
+        values: NDArray[np.float64],
+        label: str,
+        title: str,
+        whole: tuple[int, int] | None = None,
+    ) -> bytes:
+        """A picture of how often which of the finite `values` occurs; `whole`: exact ends."""
         words, counts, edges = "", np.zeros(1), np.array([0.0, 1.0])
         if values.size:
             low, high = float(values.min()), float(values.max())
             scale = max(abs(low), abs(high)) or 1.0
             if high - low <= 1e-9 * scale or not np.isfinite(high - low):
-                words = f"all {low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+                ends = (
+                    [f"{one:.6g}" for one in (low, high)] if whole is None else [*map(str, whole)]
+                )
+                words = f"all {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
             else:
                 counts, edges = np.histogram(values, _BINS, (low, high))
         self._bars.set_data(counts, edges)
@@ -216,18 +245,45 @@ def _spread(count: int, pixels: int) -> NDArray[np.intp]:
     return (2 * np.arange(pixels, dtype=np.intp) + 1) * count // (2 * pixels)
 
 
-def thinning(part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)) -> str:
-    """What a picture leaves out of a slice, '' when it is nothing."""
-    steps = zip(("row", "column"), thinned(part, room)[1], strict=True)
-    return " and ".join(f"one {word} in {step}" for word, step in steps if step > 1)
+def grown(marks: NDArray[np.bool_], wanted: bool = True) -> NDArray[np.bool_]:
+    """Marks with their neighbours, where `wanted`: a single pixel is not seen."""
+    if not wanted:
+        return marks
+    found = marks.copy()
+    found[1:] |= marks[:-1]
+    found[:-1] |= marks[1:]
+    beside = found.copy()
+    found[:, 1:] |= beside[:, :-1]
+    found[:, :-1] |= beside[:, 1:]
+    return found
 
 
-def thinned(
-    part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)
-) -> tuple[NDArray[Any], tuple[int, int]]:
-    """Every so many rows and columns, so that there is room for those that are left."""
-    step = (-(-part.shape[0] // room[0]) or 1, -(-part.shape[1] // room[1]) or 1)
-    return part[:: step[0], :: step[1]], step
+def sampled(part: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
+    """The elements of a slice, of a large one some at random; and words for that."""
+    if part.size <= _COUNTED:
+        return np.asarray(part, np.float64).reshape(-1), ""
+    places = np.random.RandomState(0).randint(0, part.size, _COUNTED)
+    rows, columns = np.unravel_index(places, part.shape)
+    return part[rows, columns].astype(np.float64), f"{_COUNTED:,} of {part.size:,} elements"
+
+
+def thinning(part: NDArray[Any]) -> str:
+    """What a picture makes of a large image, '' when it is as it is."""
+    steps = [-(-size // PIXELS) for size in part.shape[:2]]
+    if max(steps) <= 1:
+        return ""
+    return f"mean of each {steps[0]} x {steps[1]} pixels"
+
+
+def thinned(part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)) -> NDArray[Any]:
+    """An image of at most so many pixels; a large one's are the means of blocks."""
+    rows, cols = min(part.shape[0], room[0]), min(part.shape[1], room[1])
+    if (rows, cols) == part.shape[:2] or not part.size:
+        return part
+    found = blocks.means(part, rows, cols)
+    if part.dtype.kind in "biu":  # whole numbers are taken as such
+        return np.round(found).astype(part.dtype if part.dtype.kind != "b" else np.uint8)
+    return found
 
 
 def unit_range(values: NDArray[Any]) -> NDArray[np.float64]:

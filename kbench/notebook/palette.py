@@ -16,6 +16,7 @@ from PIL import Image
 HEAT = 200  # colours of the map from low to high; they come first
 RED, BLUE = (168, 7, 26), (44, 114, 142)  # of what is no number, and of bars
 _GREYS, _SHADES = 32, 8
+SOLID = HEAT + _GREYS  # the number of `RED` itself
 Pixels = NDArray[np.uint8]
 
 

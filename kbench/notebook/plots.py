@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from kbench.engine import config, describe
+from kbench.engine import blocks, config, describe
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import plots_base as base
-from kbench.notebook.heatmap import thinned, unit_range
+from kbench.notebook.heatmap import PIXELS, thinned, unit_range
 from kbench.notebook.plots_records import GradientNorms, History
 from kbench.notebook.plots_time import gradient_norms, history, timeline
 from kbench.notebook.slicing import Slice, parse
@@ -32,6 +32,7 @@ __all__ = [
 
 MOST_PICTURES = 16
 _LARGE = 1e100
+_CROSSABLE = 60  # cells of a side that are large enough to be crossed
 
 
 def heatmap(
@@ -60,8 +61,8 @@ def heatmap(
     shown = base.spatial(array.shape) if index is None else parse(index, array.shape)
     axes = base.axes_of(ax, "heatmap")
     part = shown.of(array)
-    thin, step = thinned(part)
-    values = np.ma.masked_invalid(np.asarray(thin, np.float64))
+    numbers, bad, each = blocks.paired(part, (PIXELS, PIXELS))
+    values = np.ma.masked_array(numbers, bad | ~np.isfinite(numbers))
     low, high = (float(values.min()), float(values.max())) if values.count() else (0.0, 0.0)
     unit = 1.0
     if max(-low, high) > _LARGE:  # arithmetic with the ends of the scale must not overflow
@@ -81,7 +82,12 @@ def heatmap(
     )
     axes.set_ylabel(_axis(shown.row_axis, "rows"))
     axes.set_xlabel(_axis(shown.col_axis, "columns"))
-    axes.set_title(_title(x, name, array, shown, step), fontsize="medium")
+    axes.set_title(_title(x, name, array, shown, each), fontsize="medium")
+    if max(numbers.shape) > _CROSSABLE:  # a crossed cell would be lost
+        rows, columns = np.nonzero(bad)
+        scale = [size / count for size, count in zip(part.shape, numbers.shape, strict=True)]
+        places = [(at + 0.5) * one - 0.5 for at, one in zip((rows, columns), scale, strict=True)]
+        axes.plot(places[1], places[0], "x", color="#a8071a", markersize=5, markeredgewidth=1.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     units = "" if unit == 1.0 else f" in units of {unit:.0e}"
@@ -94,13 +100,12 @@ def _axis(axis: int | None, word: str) -> str:
 
 
 def _title(
-    x: Any, name: str | None, array: Any, shown: Slice, step: tuple[int, int] = (1, 1)
+    x: Any, name: str | None, array: Any, shown: Slice, each: tuple[int, int] = (1, 1)
 ) -> str:
     row = describe.array(array)
     words = [f"{base.name_of(x, name)}{shown if array.ndim else ''}"]
     words.append(describe.spec_text(array.shape, str(array.dtype)))
-    if step != (1, 1):
-        words.append(f"every {step[0]}. row and {step[1]}. column")
+    words.append(blocks.words(each))
     words += [f"{row[one]} {word}" for one, word in (("nan", "NaN"), ("inf", "Inf")) if row[one]]
     return ", ".join(one for one in words if one)
 
@@ -140,7 +145,7 @@ def image_grid(
     for place in places:
         place.set_axis_off()
     for place, (label, pixels) in zip(places, pictures, strict=False):
-        shown = unit_range(thinned(pixels)[0])
+        shown = unit_range(thinned(pixels))
         if shown.shape[-1] == 1:
             place.imshow(shown[..., 0], cmap="gray", vmin=0.0, vmax=1.0)
         else:

@@ -55,6 +55,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         self._lock = forking.lock()
         self._setting = Setting()
         self._picture: Any = None
+        self._undrawn = False  # whether the message says why there is no picture
         self._png = b""
         self._body = widgets.HTML()
         self._message = widgets.HTML()
@@ -229,7 +230,11 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             self._png = self._draw(mode)
         except ArgumentError as error:
             self._say(error.reason)
+            self._undrawn = True
             return ""
+        if self._undrawn:  # what could not be drawn before is drawn now
+            self._say("")
+            self._undrawn = False
         picture = views.picture(self._png, f"{mode} of {self._name}{self._index()}")
         notes = views.alerts(describe.array(self._array))
         if mode == "image" and (words := thinning(self._pixels())):

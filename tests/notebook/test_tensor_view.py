@@ -14,7 +14,7 @@ from waiting import wait_for
 from kbench import backend as K
 from kbench.engine.errors import ArgumentError
 from kbench.notebook import TensorView, hub, live
-from kbench.notebook.heatmap import PIXELS, Picture, thinned, unit_range
+from kbench.notebook.heatmap import PIXELS, Picture, sampled, thinned, unit_range
 from kbench.notebook.slicing import Slice, first, parse
 
 
@@ -162,11 +162,88 @@ def test_heat_map_of_anything(values: np.ndarray) -> None:
     assert TensorView(values, mode="heat map").picture.startswith(b"\x89PNG")
 
 
-def test_large_slices_are_thinned() -> None:
-    thin, step = thinned(np.zeros((5000, 100)))
-    assert thin.shape[0] <= PIXELS and step == (10, 1)
+def test_of_large_slices_nothing_is_left_out() -> None:
+    thin = thinned(np.full((5000, 100, 3), 0.5))
+    assert thin.shape == (PIXELS, 100, 3) and np.allclose(thin, 0.5)
     view = TensorView(np.zeros((3000, 3000), np.float32), mode="heat map")
     assert len(view.picture) < 100_000
+
+
+LOW, HIGH, RED = (68, 1, 84), (253, 231, 37), (168, 7, 26)  # the ends of the map, and no number
+
+
+def count(picture: Picture, png: bytes, colour: tuple[int, int, int]) -> int:
+    """How many pixels within a heat map are of about this colour."""
+    assert picture._frame is not None
+    inside = colours(png)[picture._frame._at]
+    return int((np.abs(inside - colour).max(-1) <= 3).sum())
+
+
+@pytest.mark.parametrize("shape", [(5000, 3000), (5000, 20), (20, 5000), (285, 341), (600, 100)])
+def test_what_is_rare_in_a_large_slice_is_seen(shape: tuple[int, int]) -> None:
+    picture = Picture()
+    for turned in (False, True):
+        striped = np.zeros(shape, np.float32)
+        striped[1::8] = 1.0
+        striped = striped.T if turned else striped
+        png = picture.heat(striped, ("a", "b"))
+        assert min(count(picture, png, LOW), count(picture, png, HIGH)) > 1000
+        single = np.zeros(striped.shape, np.float32)
+        single[-3, 7] = 1.0
+        png = picture.heat(single, ("a", "b"))
+        assert count(picture, png, HIGH) >= 1 and count(picture, png, RED) == 0
+        for bad in (np.nan, np.inf, -np.inf):
+            single[5, -2] = bad
+            png = picture.heat(single, ("a", "b"))
+            assert 4 <= count(picture, png, RED) <= 2000 and count(picture, png, HIGH) >= 1
+
+
+def test_images_are_in_true_colour_and_small() -> None:
+    y, x = np.mgrid[0:384, 0:384] / 384
+    smooth = np.stack([y, x, (x + y) / 2], -1)
+    png = Picture().image(smooth)
+    assert np.abs(colours(png) - np.round(smooth * 255)).max() <= 1
+    plain = io.BytesIO()
+    Image.fromarray(np.round(smooth * 255).astype(np.uint8)).save(plain, "png", compress_level=4)
+    assert len(png) <= plain.getbuffer().nbytes
+    noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    assert (colours(Picture().image(noise))[::12, ::12] == noise).all()
+    smooth[100, 200] = np.nan
+    assert (np.abs(colours(Picture().image(smooth)) - RED).max(-1) <= 1).sum() == 9
+
+
+def test_large_images_are_means_with_a_mark_for_nan() -> None:
+    image = np.zeros((2048, 2048, 1), np.uint8)
+    image[::2] = 200
+    assert (np.abs(colours(Picture().image(image)) - 100) <= 1).all()
+    floats = image / 255.0
+    floats[77, 1234] = np.nan
+    seen = colours(Picture().image(floats))
+    assert (np.abs(seen - RED).max(-1) <= 1).sum() >= 4
+
+
+def test_histograms_of_large_slices_are_not_of_every_so_many_rows() -> None:
+    striped = np.zeros((4096, 1024), np.float32)
+    striped[1::8] = 1.0
+    values, note = sampled(striped)
+    assert 0.12 < values.mean() < 0.13 and note == "1,048,576 of 4,194,304 elements"
+    assert sampled(striped[:100])[1] == ""
+    striped[...] = 0.0
+    striped[3, 3] = 7.0
+    assert Picture().histogram(striped, "x") != Picture().histogram(striped * 0, "x")
+
+
+def test_an_error_goes_when_a_picture_can_be_drawn() -> None:
+    K.set_image_data_format("channels_last")
+    view = TensorView(np.zeros((2, 3, 8, 6)), mode="image")
+    assert "these images have 6 channels" in view._message.value and not view.picture
+    view._repr_mimebundle_()
+    K.set_image_data_format("channels_first")
+    wait_for(lambda: bool(view.picture))
+    assert view._message.value == ""
+    K.set_image_data_format("channels_last")
+    wait_for(lambda: "these images have 6 channels" in view._message.value)
+    view.close()
 
 
 def colours(png: bytes) -> np.ndarray:

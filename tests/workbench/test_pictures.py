@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from inspector_helpers import ask, refused
 
-from kbench.engine import config, pictures
+from kbench.engine import blocks, config, pictures
 from kbench.engine.errors import ArgumentError
 from kbench.workbench import export
 from kbench.workbench.inspector import Inspector
@@ -125,9 +125,58 @@ def test_a_large_picture_becomes_means_in_proportion() -> None:
     found = pictures.picture(values, (20, 300), LAST)
     assert found["size"] == [20, 30]
     np.testing.assert_array_equal(pixels(found)[::10, ::10, 0], levels(values[::200, ::200], 0, 5))
-    grid = np.indices((64, 64)).sum(axis=0) % 2  # a chess board is grey from afar
-    afar = pixels(pictures.picture(grid, (16, 16), LAST, limits=(0.0, 1.0)))
+    grid = (np.indices((64, 64)).sum(axis=0) % 2).astype(np.uint8) * 255
+    afar = pixels(pictures.picture(grid, (16, 16), LAST))  # a chess board is grey from afar
     assert afar.shape == (16, 16, 1) and (afar == pictures.TOP // 2).all()
+
+
+@pytest.mark.parametrize("shape", [(4000, 3000), (4000, 30), (30, 4000), (70, 81)])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_what_is_rare_in_a_large_array_is_seen(shape: tuple[int, int], dtype: str) -> None:
+    for turned in (False, True):
+        striped = np.zeros(shape, dtype)
+        striped[1::8] = 1
+        striped = striped.T if turned else striped
+        found = pictures.picture(striped, (48, 80), LAST)
+        shown = pixels(found)
+        assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, pictures.TOP}
+        single = np.zeros(striped.shape, dtype)
+        single[-3, 7] = 5
+        found = pictures.picture(single, (48, 80), LAST)
+        assert found["limits"] == [0.0, 5.0] and (pixels(found) == pictures.TOP).sum() == 1
+        if dtype == "float32":
+            single[5, 11] = np.nan
+            assert (pixels(pictures.picture(single, (48, 80), LAST)) == pictures.BAD).any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
+@pytest.mark.parametrize("form", ["as it is", "turned", "backwards", "in columns", "in part"])
+def test_blocks_leave_nothing_out(dtype: str, form: str) -> None:
+    draw = np.random.default_rng(5)
+    array: Any = (draw.normal(size=(37, 2 * 53)) * 50).astype(dtype)
+    if array.dtype.kind == "f":
+        array[draw.random(array.shape) < 0.02] = np.nan
+        array[draw.random(array.shape) < 0.01] = np.inf
+        array[10:20] = np.nan
+    array = {"as it is": array[:, :53].copy(), "turned": array.T, "backwards": array[::-1, ::-1],
+             "in columns": np.asfortranarray(array), "in part": array[:, ::2]}[form]  # fmt: skip
+    rows, cols = 9, 7
+    downs = np.arange(rows + 1) * array.shape[0] // rows
+    across = np.arange(cols + 1) * array.shape[1] // cols
+    low, high, bad = blocks.extremes(array, rows, cols)
+    means = blocks.means(array[..., None], rows, cols)
+    for row in range(rows):
+        for col in range(cols):
+            block = array[downs[row] : downs[row + 1], across[col] : across[col + 1]]
+            block = block.astype(np.float64)
+            kept = block[np.isfinite(block)]
+            assert bad[row, col] == (kept.size < block.size)
+            if kept.size:
+                assert (low[row, col], high[row, col]) == (kept.min(), kept.max())
+            else:
+                assert np.isnan(low[row, col]) and np.isnan(high[row, col])
+            wanted = block.mean() if kept.size == block.size else np.nan
+            np.testing.assert_allclose(means[row, col, 0], wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_a_narrow_picture_keeps_its_columns() -> None:
