@@ -42,6 +42,7 @@ NUMBERS = [
     Wrong("clip", lambda: K.clip(v(2), -ENDLESS, 1), ArgumentError, ("does not fit",)),
     Wrong("x[...]", lambda: v(2)[ENDLESS], ArgumentError, (TOLD,)),
     Wrong("random_uniform", lambda: K.random_uniform((2,), 0, ENDLESS), ArgumentError, (TOLD,)),
+    Wrong("random_normal", lambda: K.random_normal((2,), -ENDLESS), ArgumentError, (TOLD,)),
     Wrong("set_learning_phase", lambda: K.set_learning_phase(ENDLESS), ArgumentError, (TOLD,)),
     Wrong("set_epsilon", lambda: K.set_epsilon(10**400), ArgumentError, ("finite number",)),
     Wrong("set_num_threads", lambda: K.set_num_threads(99999999999), ArgumentError, ("1024",)),

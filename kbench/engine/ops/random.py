@@ -27,7 +27,7 @@ from kbench.engine.ops.sampling import (
     native_fill,
 )
 from kbench.engine.ops.shaping import shape_operand
-from kbench.engine.spec import INTEGERS, LARGEST, Spec, dtype_name, is_float
+from kbench.engine.spec import INTEGERS, Spec, dtype_name, is_float
 from kbench.engine.tensor import Operand, Tensor
 from kbench.engine.variables import Variable
 
@@ -91,8 +91,8 @@ def finite_number(value: Any, name: str) -> float | Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, int):
-        if abs(value) > LARGEST:
-            raise ArgumentError(f"{name} must be within 2**63, got {shown(value)}")
+        if value.bit_length() > 1000:  # beyond all floats, or nearly so
+            raise ArgumentError(f"{name} must be finite, got {shown(value)}")
         return value
     array = plain_array(value)
     if array is None or array.dtype.kind not in "biuf":
