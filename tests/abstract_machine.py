@@ -121,8 +121,15 @@ def mixed(name: str, *values: object) -> int:
     return found
 
 
+_LIMITS = {-(2 ** (bits - 1)): -math.inf for bits in (8, 16, 32, 64)}
+_LIMITS |= {2 ** (bits - signed) - 1: math.inf for bits in (8, 16, 32, 64) for signed in (0, 1)}
+
+
 def converted(value: Any) -> Any:
-    """A value as any dtype: the field has but one. Infinities stay, as folds begin with them."""
+    """A value as any dtype: the field has but one. Infinities stay, as folds begin with them, and
+    the least and greatest integers are such."""
+    if type(value) is int and value in _LIMITS:
+        return _LIMITS[value]
     if isinstance(value, float) and math.isinf(value):
         return value
     return value if isinstance(value, Number) else Number(plain(value))

@@ -32,6 +32,12 @@ NESTS = {
     "largest of the middle": Program(
         (Input(F4, (True, True, True)),), (Statement("a0 / 3", F4),), (0,), Fold("max", 1, 2)
     ),
+    "largest integer": Program(
+        (Input("int32", BOTH),), (Statement("a0", "int32"),), (), Fold("max", 1, 2)
+    ),
+    "smallest integer": Program(
+        (Input("uint8", BOTH),), (Statement("a0 + a0", "uint8"),), (), Fold("min", 0, 1)
+    ),
     "bool and float16": Program(
         (Input("float16", BOTH), Input("int8", COLUMN)),
         (Statement("a0 > a1", "bool"), Statement("where(t0, a0, cast(a1, 'float16'))", "float16")),
