@@ -42,12 +42,15 @@ class Announcer:
         with self._lock:
             self._settings.append(name)
 
-    def _state(self) -> dict[str, tuple[int, int]]:
-        """Identity and version of every tensor, array and model that has a public name."""
+    def _state(self) -> dict[str, tuple[int, int, object]]:
+        """Identity and version of every tensor, array and model that has a public name.
+
+        An array has no version, so its bytes stand for one, of a large one a sample of them.
+        """
         from kbench.workbench import row_facts
 
         return {
-            name: (id(value), row_facts.version(value))
+            name: (id(value), row_facts.version(value), row_facts.mark(value))
             for name, value in list(self._names.items())
             if not name.startswith("_") and _announced(value)
         }

@@ -289,7 +289,8 @@ def _on_terminal(*arguments: str, typed: str, environment: dict[str, str]) -> tu
 def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments):
     code, shown = _on_terminal(
         *arguments,
-        typed="w = K.variable([1., 2.])\nK.set_epsilon(.001)\nw*8\nK.set_value(w, [3., 4.])\nexit",
+        typed="w = K.variable([1., 2.])\nK.set_epsilon(.001)\nw*8\nK.set_value(w, [3., 4.])\n"
+        "import numpy as np; a = np.zeros(2)\na[1] = 7\nexit",
         environment={"PYTHONPATH": str(root)},
     )
     assert code == 0 and ESCAPE not in shown
@@ -298,6 +299,7 @@ def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments
     assert re.search(r"w: variable .*\[1, 2\]", shown) and re.search(
         r"w: variable .*\[3, 4\]", shown
     )
+    assert shown.count("\na: float64[2]") == 2 and re.search(r"\na: .*\[0, 7\]", shown)
 
 
 @pytest.mark.slow

@@ -70,6 +70,21 @@ def contents(values: NDArray[Any]) -> object:
         return object()
 
 
+def mark(value: object) -> object:
+    """What is another thing when an array holds other numbers, of a large one as far as a sample
+    tells; None of what is no array."""
+    if not issubclass(type(value), np.ndarray):
+        return None
+    try:
+        whole = np.asarray(value)
+        if whole.dtype.hasobject:
+            return None
+        step = max(whole.size // COMPARED, 1)
+        return whole.shape, whole.dtype.str, zlib.crc32(whole.flat[::step].tobytes())
+    except Exception:  # of a class derived from an array
+        return None
+
+
 def version(value: Any) -> int:
     """What is another number after each change of a value; always 0 where only looking tells."""
     if describe.is_variable(value):

@@ -324,8 +324,8 @@ def random_binomial(
     Gradient: none.
     Source: Keras 2.3 `backend.random_binomial`: one trial, despite the name.
 
-    >>> K.eval(K.random_binomial((2,), p=1.0))
-    array([1., 1.], dtype=float32)
+    >>> K.eval(K.random_binomial((8,), p=0.5, seed=1))
+    array([0., 0., 0., 0., 0., 1., 1., 1.], dtype=float32)
     """
     wanted, chance = dtype_or_floatx(dtype), finite_number(p, "p")
     if isinstance(chance, Tensor):
@@ -353,7 +353,7 @@ def random_bernoulli(
     Gradient: none.
     Source: `tf_keras.backend.random_bernoulli`.
 
-    >>> K.eval(K.random_bernoulli((2,)))
-    array([0., 0.], dtype=float32)
+    >>> K.eval(K.random_bernoulli((8,), p=0.25, seed=2))
+    array([0., 1., 0., 0., 0., 1., 0., 1.], dtype=float32)
     """
     return random_binomial(shape, p, dtype, seed)
