@@ -104,7 +104,8 @@ class Chance:
         """Some keys of a pane, pressed there."""
         pane = self.source.choice([*keys.PLACES, "value"])
         places = [*keys.PLACES[pane], *(["picture", "graph"] if pane == "value" else [])]
-        known = [one.id for place in places for one in keys.of(place)]
+        rows = [one for place in places for one in keys.of(place) if one.keys != keys.UNBOUND]
+        known = [one.id for one in rows]
         ways = {"transcript": "f6", "prompt": "prompt"}
         begin = ways.get(pane) or next(
             one.id for one in keys.TABLE if one.action == f"pane('{pane}')"
