@@ -98,6 +98,12 @@ def _float_floordiv(x: Any, y: Any) -> Any:
     return x / y if y == 0 else np.floor_divide(x, y)
 
 
+def _lost(total: Any, x: Any, joint: Any) -> Any:
+    """What rounding took from a sum."""
+    rest = joint - total
+    return (total - (joint - rest)) + (x - rest)
+
+
 def _sign_float(x: Any) -> Any:
     return np.sign(x)
 
@@ -109,6 +115,9 @@ def _names() -> dict[str, Any]:
         "times": lambda total, x: total * x,
         "square": lambda x: x * x,
         "cube": lambda x: x * x * x,
+        "lost": _lost,
+        "settled": lambda total, lost: total + lost if lost == lost else total,
+        "exact_kernel": lambda function: function,
         "select": lambda condition, x, y: x if condition else y,
         "rounded_to_float16": lambda x: np.float32(np.float16(x)),
         "absolute_float": np.abs,
