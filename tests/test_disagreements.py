@@ -175,7 +175,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
     "`is_keras_tensor` of an array": lambda: refuses(ValueError, lambda: K.is_keras_tensor(ONE)),
     "`is_keras_tensor` of a variable": lambda: not K.is_keras_tensor(K.variable(1.0)),
     "`is_keras_tensor` of a placeholder": lambda: not K.is_keras_tensor(K.placeholder((2,))),
-    "`placeholder()` without shape": lambda: refuses(K.ArgumentError, K.placeholder),
+    "`placeholder()` without shape": lambda: K.int_shape(K.placeholder()) == (None,),
     "`eye`": lambda: K.is_variable(K.eye(2)) and K.is_tensor(K.eye(2)),
     "`zeros_like` without dtype": lambda: K.dtype(K.zeros_like(np.ones(2, "int16"))) == "int16",
     "`get_session`": lambda: K.get_session() is K.get_session(),
