@@ -92,7 +92,8 @@ def picture(
     Returns:
         `pixels` (base64; a byte, or three, per pixel; from 0 to `TOP`, `BAD` where a number is not
         finite), their `size`, what they are of (`axes`: rows, columns, channels; `index`, `shape`,
-        `dtype`, `data_format`), whether in `colours`, and `limits`.
+        `dtype`, `data_format`), whether in `colours`, `limits`, and in words what the pixels of a
+        large array are of its `blocks`.
     Raises:
         ArgumentError: no picture, or an index or axis that the array does not have.
     """
@@ -108,7 +109,7 @@ def picture(
         raise ArgumentError(f"shape {list(whole.shape)} holds no picture")
     key = [slice(None) if axis in shown else one for axis, one in enumerate(fixed)]
     part = whole[tuple(key)].transpose([sorted(shown).index(axis) for axis in shown])
-    numbers = _reduced(part, size)
+    numbers, words = _reduced(part, size)
     limits = _limits(whole, numbers, limits)
     pixels = _levels(numbers, limits)
     return {
@@ -120,12 +121,13 @@ def picture(
         "colours": together,
         "limits": list(limits),
         "size": list(pixels.shape[:2]),
+        "blocks": words,
         "pixels": base64.b64encode(pixels.tobytes()).decode("ascii"),
     }
 
 
-def _reduced(part: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
-    """The slice as numbers[rows, cols, channels] of pixels, NaN where any of a pixel is bad.
+def _reduced(part: NDArray[Any], size: tuple[int, int]) -> tuple[NDArray[np.float64], str]:
+    """The slice as numbers[rows, cols, channels] of pixels, NaN where any of a pixel is bad; words.
 
     Where an element is no pixel of its own: of an image the means, of other numbers the least and
     the greatest of each block, one below or beside the other.
@@ -135,11 +137,13 @@ def _reduced(part: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
     rows, cols = _fit(height, width, size, BYTE_LIMIT // min(channels, 3))
     image = part.ndim == 3 or part.dtype.kind == "b" or part.dtype == np.uint8
     if image and (rows, cols) != (height, width):
-        return blocks.means(part.reshape(height, width, channels), rows, cols)
+        each = (-(-height // rows), -(-width // cols))
+        found = blocks.means(part.reshape(height, width, channels), rows, cols)
+        return found, f"mean of each {each[0]} x {each[1]} pixels"
     if image:
-        return part.reshape(height, width, channels).astype(np.float64)
-    numbers, bad, _ = blocks.paired(part, (rows, cols))
-    return np.where(bad, np.nan, numbers)[..., None]
+        return part.reshape(height, width, channels).astype(np.float64), ""
+    numbers, bad, each = blocks.paired(part, (rows, cols))
+    return np.where(bad, np.nan, numbers)[..., None], blocks.words(each)
 
 
 def _fit(height: int, width: int, size: tuple[int, int], most: int) -> tuple[int, int]:

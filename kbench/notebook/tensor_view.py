@@ -87,7 +87,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
                 raise ArgumentError(error.reason) from None
         elif not own and (describe.is_tensor(value) or describe.is_function(value)):
             own = str(value.name)
-        found = given.insides(value, own or "item")
+        found = given.insides(value, own)
         if found is None:
             return value, own or "array"
         if not found:

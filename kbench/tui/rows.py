@@ -181,6 +181,7 @@ class Picture:
     limits: tuple[float, float]
     size: tuple[int, int]
     pixels: bytes
+    blocks: str = ""  # what the pixels of a large array are
     top: int = 254  # the brightest level; one above it marks what is not finite
 
     @classmethod
@@ -196,6 +197,7 @@ class Picture:
             limits=(low, high),
             size=(int(reply["size"][0]), int(reply["size"][1])),
             pixels=b64decode(reply["pixels"]),
+            blocks=str(reply.get("blocks") or ""),
         )
 
     @property

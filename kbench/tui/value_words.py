@@ -98,6 +98,8 @@ def picture(shown: Picture, width: int, cursor: str = "") -> str:
         pieces.append(("[ ] next", 4))
     low, high = (number_text(one) for one in shown.limits)
     pieces.append((f"{low} black {high} white", 3))
+    if shown.blocks:
+        pieces.append((shown.blocks, 6))
     return _fitting(pieces, width)
 
 

@@ -140,6 +140,7 @@ def test_what_is_rare_in_a_large_array_is_seen(shape: tuple[int, int], dtype: st
         found = pictures.picture(striped, (48, 80), LAST)
         shown = pixels(found)
         assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, pictures.TOP}
+        assert found["blocks"].startswith("least and greatest of each ")
         single = np.zeros(striped.shape, dtype)
         single[-3, 7] = 5
         found = pictures.picture(single, (48, 80), LAST)
