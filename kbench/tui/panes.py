@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 SYMBOLS = ("placeholder", "tensor", "update")
+BATCH = 1_000  # names whose statistics are asked for at once, where there are thousands
 ROWS_SECONDS = 60.0  # for all rows there are: ten thousand arrays are read within a few seconds
 
 
@@ -34,6 +35,7 @@ class Panes:
         self.screen = screen
         self._dirty: set[str] = set()
         self._all = True  # every name must be asked for: first time, or another kernel
+        self._many = False  # they are thousands: shown first, read one batch after the other
         self._parts_dirty = False
         self._requests = {name: Latest(self._work) for name in ("variables", "value")}
         self._pixel = Latest(self._work)
@@ -79,7 +81,7 @@ class Panes:
     def changed(self, names: list[str], many: bool = False) -> None:
         """The kernel has pushed names whose rows are old; any may be, where they are too many."""
         self._dirty.update(names)
-        self._all = self._all or many
+        self._all, self._many = self._all or many, self._many or many
         self.screen.watching.changed()
         self.screen.deriving.changed()
         self.screen.plans.changed()
@@ -125,15 +127,15 @@ class Panes:
         table = self._find(VariablesTable)
         if table is None:
             return
-        everything, names = self._all, sorted(self._dirty)
-        self._all, self._parts_dirty, self._dirty = False, False, set()
+        everything, many, names = self._all, self._many, sorted(self._dirty)
+        self._all, self._many, self._parts_dirty, self._dirty = False, False, False, set()
         if everything or names:
             try:
-                wanted = {} if everything else {"names": names}
+                wanted = {"statistics": not many} if everything else {"names": names}
                 rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_SECONDS})
             except AskFailed as error:
                 self._dirty.update(names)
-                self._all = self._all or everything
+                self._all, self._many = self._all or everything, self._many or many
                 words = f"Variables: {error}"
                 self.screen.on_title_changed(TitleChanged("variables", words))
                 return
@@ -143,7 +145,28 @@ class Panes:
             table.update_rows(found, gone)
             table.outline.changed(present)
             self._follow_value({row.name: row for row in found}, gone)
+            if many:
+                await self._fetch_ranges(table, [row.name for row in found if row.held])
         await self._fetch_parts(table, names)
+
+    async def _fetch_ranges(self, table: VariablesTable, names: list[str]) -> None:
+        """The statistics of thousands of names; whatever changes meanwhile comes first."""
+        for start in range(0, len(names), BATCH):
+            if self._all:
+                return
+            changed, self._dirty = sorted(self._dirty), set()
+            wanted = [*changed, *names[start : start + BATCH]]
+            batch = {"names": wanted, "timeout": ROWS_SECONDS}
+            try:
+                rows = model.rows_of({"rows": await self._all_rows("summary", batch)})
+            except AskFailed:
+                self._dirty.update(changed, names[start:])
+                return
+            present = {row.name for row in rows}
+            gone = set(wanted) - present
+            table.update_rows(rows, gone, flash=False)
+            table.outline.changed(set(changed) & present)
+            self._follow_value({row.name: row for row in rows}, gone)
 
     async def _fetch_parts(self, table: VariablesTable, names: list[str]) -> None:
         """What is below unfolded rows on the screen, and the part in the value pane."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of, until
 from fake_session import FakeSession
@@ -146,6 +147,22 @@ async def test_ten_thousand_names_are_all_there_and_go_again() -> None:
         await submit(pilot, "%reset -f")
         await until(app, pilot, "No variables yet")
         assert names_shown(app) == set()
+
+
+@pytest.mark.slow
+async def test_of_thousands_of_arrays_the_names_come_before_the_ranges() -> None:
+    async with bench((200, 50)) as (app, pilot, session):
+        many = {f"v{at:04d}": np.full(3, float(at)) for at in range(8000)}
+        session.script["many"] = cell(lambda names: names.update(many))
+        session.script["write"] = cell(lambda names: names["v7999"].fill(0.25))
+        await submit(pilot, "many")
+        await until(app, pilot, "Variables (8000)")
+        table = app.screen.query_one(VariablesTable)
+        await submit(pilot, "write")
+        while any(row.stats is None for row in table.known.values()):
+            await pilot.pause(0.05)
+        await settle(pilot)
+        assert table.known["v7999"].stats.low == 0.25 and table.known["v0007"].stats.low == 7.0
 
 
 async def test_what_is_deleted_or_lost_has_no_row() -> None:

@@ -163,7 +163,7 @@ class VariablesTable(Table):
         self.outline = Outline()
         self._show()
 
-    def update_rows(self, rows: Iterable[Row], gone: Iterable[str]) -> None:
+    def update_rows(self, rows: Iterable[Row], gone: Iterable[str], flash: bool = True) -> None:
         """Take over new, changed and deleted names."""
         self._tick += 1
         changed = set()
@@ -180,7 +180,7 @@ class VariablesTable(Table):
             self._cells_of.pop(name, None)
         self.outline.forget(gone)
         self._show()
-        if changed:
+        if changed and flash:
             self.flash(changed)
 
     def take_parts(self, asked: list[str], data: list[dict[str, Any]]) -> None:
