@@ -129,6 +129,8 @@ class Panes:
             return
         everything, many, names = self._all, self._many, sorted(self._dirty)
         self._all, self._many, self._parts_dirty, self._dirty = False, False, False, set()
+        if many:
+            self.screen.on_title_changed(TitleChanged("variables", "Variables: reading ..."))
         if everything or names:
             try:
                 wanted = {"statistics": not many} if everything else {"names": names}
