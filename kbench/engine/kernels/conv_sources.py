@@ -72,6 +72,9 @@ GATHER_FIELDS = (
     "slices", "past",
 )  # fmt: skip
 
+DEEP = 1024
+"""Products that are added one after the other, as in a product of matrices."""
+
 GATHER = '''"""Convolution of DTYPE through tables of rows."""
 from kbench.engine.kernels.conv_memory import copy_bytes, give_back, take, zero_bytes
 from kbench.engine.kernels.conv_tile import call_tile
@@ -90,6 +93,7 @@ FIELDS
     pixel = channels * SIZE
     reach = width - (columns - 1) * column_stride
     mode = 2 if past != 0 and out % 64 == 0 and filters * SIZE % 64 == 0 else 0
+    together_taps = max(1, DEEP // depth)  # a sum is made in blocks, for its error
     for item in range(start, stop):
         rest = item // slices
         column0 = (item - rest * slices) * across
@@ -181,12 +185,15 @@ FIELDS
                         count = min(2 * lanes, filters - n)
                         tile = wide if count > lanes else narrow
                         panel_row = (2 * lanes if count > lanes else lanes) * SIZE
-                        call_tile(tile, size, where * column_stride * pixel,
-                                  table + 16 * row * taps, count_taps, depth,
-                                  column_stride * pixel, SIZE,
-                                  packed + n * taps * depth * SIZE, panel_row,
-                                  target + (where * column_step * filters + n) * SIZE,
-                                  column_step * filters * SIZE, count, mode)
+                        for tap0 in range(0, count_taps, together_taps):
+                            some = min(together_taps, count_taps - tap0)
+                            way = mode if some == count_taps else (1 if tap0 > 0 else 0)
+                            call_tile(tile, size, where * column_stride * pixel,
+                                      table + 16 * (row * taps + tap0), some, depth,
+                                      column_stride * pixel, SIZE,
+                                      packed + n * taps * depth * SIZE, panel_row,
+                                      target + (where * column_step * filters + n) * SIZE,
+                                      column_step * filters * SIZE, count, way)
                     where += size
     give_back(flags, number)
 '''
@@ -323,5 +330,5 @@ FIELDS
 def filled(text: str, dtype: str, fields: tuple[str, ...]) -> str:
     """A kernel's source for a dtype, with the names of its parameters."""
     lines = "\n".join(f"    {name} = field(params, {n})" for n, name in enumerate(fields))
-    text = text.replace("FIELDS", lines).replace("DTYPE", dtype)
+    text = text.replace("FIELDS", lines).replace("DTYPE", dtype).replace("DEEP", str(DEEP))
     return text.replace("SIZE", "4" if dtype == "float32" else "8")

@@ -169,7 +169,7 @@ class _Tile(Emitter):
         ahead = self.unrelated(build, build.mul(step_b, number(AHEAD)))
         places = self.places(build, c, step_c)
         tap, in_tap = self.block("tap")
-        begins = [(entry, self.nothing), *self.starts(build, tap, places, masks, add)]
+        begins = [(entry, self.nothing), *self.starts(build, tap, places, add)]
 
         inner, in_inner = self.block("inner")
         t = in_tap.phi(_I64)
@@ -219,19 +219,14 @@ class _Tile(Emitter):
         width = self.lanes * self.size
         return {(m, v): builder.add(rows[m], number(v * width)) for m, v in self.cells}
 
-    def starts(self, builder, tap, places, masks, mode):
+    def starts(self, builder, tap, places, mode):
         """Blocks on the way to the first tap, each with the sums that it begins with."""
-        old, load_old = self.block("old")
         fresh, ask = self.block("fresh")
-        choice = builder.switch(mode, fresh)
-        choice.add_case(number(ADD), old)
-        choice.add_case(number(PAST), tap)
-        kept = {q: self.masked_load(load_old, places[q], masks[q[1]]) for q in self.cells}
-        load_old.branch(tap)
+        builder.cbranch(builder.icmp_unsigned("==", mode, number(PAST)), tap, fresh)
         for q in self.cells:  # the lines of the result are there when the sums are
             self.prefetch(ask, places[q], write=True)
         ask.branch(tap)
-        return [(old, kept), (fresh, self.nothing)]
+        return [(fresh, self.nothing)]
 
     def ask_ahead(self, builder, b, ahead):
         for v in range(self.vectors):
@@ -255,6 +250,22 @@ class _Tile(Emitter):
         return new
 
     def finish(self, builder, sums, places, masks, columns, mode):
+        """Store the sums. What is there already joins them now: begun with, it would make one long
+        chain of all blocks of a sum, each of whose steps is rounded as the whole is."""
+        old, load_old = self.block("old")
+        store, in_store = self.block("store")
+        begun = builder.block
+        builder.cbranch(builder.icmp_unsigned("==", mode, number(ADD)), old, store)
+        joint = {}
+        for q in self.cells:
+            before = self.masked_load(load_old, places[q], masks[q[1]])
+            joint[q] = load_old.fadd(before, sums[q])
+        load_old.branch(store)
+        chosen = {q: in_store.phi(self.vector) for q in self.cells}
+        for q in self.cells:
+            chosen[q].add_incoming(sums[q], begun)
+            chosen[q].add_incoming(joint[q], old)
+        builder, sums = in_store, chosen
         whole, in_whole = self.block("whole")
         part, in_part = self.block("part")
         past, in_past = self.block("past")

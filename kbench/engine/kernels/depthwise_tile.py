@@ -154,7 +154,6 @@ def _dots(module, dtype, lanes, name):
 
     def body(builder, offset, vectors, mask):
         shifts = [builder.add(offset, number(v * lanes * one.size)) for v in range(vectors)]
-        old = [one.read(builder, builder.add(sums, shift), mask) for shift in shifts]
 
         def pixel(inner, k, state):
             from_x = inner.add(x, inner.mul(step_x, k))
@@ -169,9 +168,12 @@ def _dots(module, dtype, lanes, name):
                 for shift, value in zip(shifts, state, strict=True)
             ]
 
-        builder, state = one.repeat(builder, count, old, pixel)
+        builder, state = one.repeat(builder, count, [one.zero] * vectors, pixel)
         for shift, value in zip(shifts, state, strict=True):
-            one.write(builder, value, builder.add(sums, shift), mask)
+            # What is there joins a row's sum now: begun with, it would make one chain of all rows.
+            place = builder.add(sums, shift)
+            joint = builder.fadd(one.read(builder, place, mask), value)
+            one.write(builder, joint, place, mask)
         return builder
 
     one.loop(channels, (4, 2, 1), body)
