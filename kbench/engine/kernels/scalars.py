@@ -49,6 +49,20 @@ def _softplus(x: Any, out: Array | None = None) -> Any:
     return np.add(np.log1p(np.exp(-np.abs(x))), np.maximum(x, 0), out=out)
 
 
+def _pow(x: Any, y: Any, out: Array | None = None) -> Any:
+    """C's power: NumPy takes the square root for one exponent of 0.5, and so gives NaN for -inf."""
+    if np.size(y) != 1 or np.asarray(y).reshape(-1)[0] != 0.5:
+        return np.power(x, y, out=out)
+    endless = np.equal(x, -np.inf)
+    root = np.sqrt(np.add(x, 0 * y), out=out)  # and -0.0 for -0.0
+    return np.where(endless, np.inf, root) if out is None else _filled(root, endless)
+
+
+def _filled(root: Array, endless: Any) -> Array:
+    np.copyto(root, np.inf, where=endless)
+    return root
+
+
 def _where(condition: Any, x: Any, y: Any, out: Array | None = None) -> Any:
     chosen = np.where(condition, x, y)
     if out is None:
@@ -99,7 +113,7 @@ SCALARS: dict[str, Scalar] = {
     "floor": Scalar(1, "same", np.floor, "floor"),
     "ceil": Scalar(1, "same", np.ceil, "ceil"),
     "rint": Scalar(1, "same", np.rint, "rint"),
-    "pow": Scalar(2, "same", np.power, "power"),
+    "pow": Scalar(2, "same", _pow, "power"),
     "minimum": Scalar(2, "same", np.minimum, "minimum"),
     "maximum": Scalar(2, "same", np.maximum, "maximum"),
     "floordiv": Scalar(2, "same", np.floor_divide, "floordiv"),
