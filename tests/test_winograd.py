@@ -139,6 +139,57 @@ def test_values_agree_with_loops(size, taken):
     assert taken["taken"] == 3, stats().failures
 
 
+# ------------------------------------------------------------------ how far it errs
+
+HARD = {  # what makes the transforms lose most, of numbers around 0
+    "as drawn": lambda x: x,
+    "of one sign": np.abs,
+    "alternating": lambda x: np.abs(x) * (-1.0) ** np.indices(x.shape).sum(0),
+    "by pairs": lambda x: np.abs(x) * np.where(np.indices(x.shape).sum(0) // 2 % 2, 1, -1),
+    "far from zero": lambda x: x + 1000,
+    "of all sizes": lambda x: x * 10.0 ** np.resize(np.arange(-6, 7), x.shape),
+    "one large": lambda x: np.where(np.arange(x.size).reshape(x.shape) == x.size // 2, 1e6, x),
+    "channels that cancel": lambda x: (
+        np.repeat(x[..., ::2], 2, -1) * np.resize([1, -1 - 1e-6], x.shape)
+    ),
+}
+BOUNDS = {False: 1e-4, True: 3e-5}  # as the README says, of the largest sum of absolute products
+
+
+def errors(way, inputs, arrays, geometry, exact):
+    """The largest error, by the largest sum of absolute products."""
+    want = expected(way, *arrays, geometry)
+    whole = expected(way, *[np.abs(one) for one in arrays], geometry).max()
+    out = np.empty(want.shape, "float32")
+    K.set_exact(exact)
+    run_found(way, out, *inputs, *geometry)
+    return float(np.abs(out - want).max() / whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HARD)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("channels", [16, 512])
+def test_errors_stay_below_what_is_promised(kind, way, channels, taken):
+    arrays = operands((28, 28), (3, 3), (28, 28), 4, channels, 16, "float32")
+    arrays[PLACE[way] - 2] = HARD[kind](arrays[PLACE[way] - 2]).astype("float32")
+    for exact, bound in BOUNDS.items():
+        assert errors(way, inputs_of(way, *arrays), arrays, ONES, exact) < bound
+    assert taken["taken"] == 1, stats().failures
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_errors_of_strides_stay_below_what_is_promised(kind, taken):
+    space, window, places, strides, pads, *counts = SPREAD[0]
+    arrays = operands(space, window, places, *counts, "float32")
+    arrays[2] = HARD[kind](arrays[2]).astype("float32")
+    geometry = strides, pads, (1, 1)
+    for exact, bound in BOUNDS.items():
+        found = errors("to_input", inputs_of("to_input", *arrays), arrays, geometry, exact)
+        assert found < bound
+    assert taken["taken"] == 1, stats().failures
+
+
 def test_float16_is_computed_in_float32(taken):
     arrays = operands((24, 24), (3, 3), (24, 24), 1, 16, 16, "float16")
     out = np.empty_like(arrays[2])

@@ -330,8 +330,10 @@ def least(elements: int) -> int:
 def exact() -> bool:
     """Whether faster forms with larger rounding errors are forbidden.
 
-    Winograd's convolution is such a form: a float32 convolution with windows of 3x3 then errs by
-    some 1e-5 of its largest result, a few times what the plain form does.
+    Winograd's convolution is such a form: a float32 convolution with windows of 3x3, or its
+    gradient, then errs by some 2e-6 of the largest sum of absolute products, four times what the
+    plain form does, and by at most 1e-4 of it, where one number is far larger than all others. A
+    result that is a small difference of large products has as many digits less, in either form.
 
     Returns:
         What `set_exact` set, or else whether KBENCH_EXACT is 1; False by default.
