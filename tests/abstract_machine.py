@@ -233,7 +233,8 @@ class Machine:
         for bits in (8, 16, 32, 64):
             found[f"scratch_{bits}"] = self.scratch(bits // 8)
         found |= {"stream_out": self.stream_out, "settle": lambda: None}
-        found |= {"field": lambda params, index: int(params[index]), "range_kernel": lambda f: f}
+        found |= {"field": lambda params, index: int(params[index])}
+        found |= {"range_kernel": lambda f: f, "exact_kernel": lambda f: f}
         return found
 
 
@@ -243,6 +244,8 @@ _DTYPES += ["bool", "float16", "float32", "float64"]
 _ARITHMETIC: dict[str, Any] = {
     "plus": lambda total, x: total + x,
     "times": lambda total, x: total * x,
+    "lost": lambda total, x, joint: total + x - joint,
+    "settled": lambda total, carry: total + carry,
     "square": lambda x: x * x,
     "cube": lambda x: x * x * x,
     "select": lambda condition, x, y: x if condition else y,

@@ -28,12 +28,19 @@ from abstract_machine import (
     plain,
 )
 
-from kbench.engine.kernels import binding, nest, recurrent_run, rowwise_run, rowwise_source
+from kbench.engine.kernels import (
+    binding,
+    nest,
+    nest_fold,
+    recurrent_run,
+    rowwise_run,
+    rowwise_source,
+)
 from kbench.engine.kernels.binding import Binding
 from kbench.engine.kernels.program import Program, is_direct, may_stream
 from kbench.engine.kernels.rowwise import RowProgram
 from kbench.engine.kernels.rowwise_run import RowBinding
-from kbench.engine.kernels.writing import CHUNK
+from kbench.engine.kernels.writing import CHUNK, SHORT
 
 # ------------------------------------------------------------------ what a program says
 
@@ -195,7 +202,7 @@ def check_rows(program: RowProgram, dims: Sequence[int], text: str) -> None:
         params[place] = outs[number].start
     folded: dict[str, Area] = {}
     for name, slot in bound._slots.items():
-        if re.fullmatch(r"[de]\d+", name):
+        if re.fullmatch(r"[deg]\d+", name):
             folded[name] = machine.area(name, bound.parts * columns, 8)
             params[slot] = folded[name].start
     for number, area in enumerate(inputs.areas):
@@ -257,7 +264,7 @@ def _check_down(
     values: list[list[Any]],
     folded: dict[str, Area],
 ) -> None:
-    """Hold the sums of each part, and the squares about its mean, against its rows."""
+    """Hold the sums of each part, its mean and the squares about it against its rows."""
     each = int(bound._template[bound._slots["rows"]])
     columns = bound.columns
     for part in range(bound.parts):
@@ -270,6 +277,7 @@ def _check_down(
                 squares = _joined("sum", [converted(one) * one for one in rows])
                 about = squares - total * total / len(rows)
                 _expect(folded[f"e{number}"], part * columns + column, about)
+                _expect(folded[f"g{number}"], part * columns + column, total / len(rows))
 
 
 # ------------------------------------------------------------------ every source that is written
@@ -277,7 +285,8 @@ def _check_down(
 
 def _cut_small(text: str) -> str:
     """The source with blocks of a few elements in place of hundreds, so that few show its edges."""
-    sizes = {CHUNK: 3, nest.ROWS: 9, nest.ANGLES: 3, rowwise_source.FLUSH: 9}
+    sizes = dict.fromkeys((CHUNK, *SHORT.values(), nest.ANGLES), 3)
+    sizes |= {nest_fold.ROWS: 9, rowwise_source.FLUSH: 9}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
     lines = text.split("\n")
     for number, line in enumerate(lines):

@@ -38,7 +38,7 @@ def test_values_do_not_depend_on_the_slab(shape, axis, keepdims, slab):
     axes = _axes(shape, axis)
     wide = x.astype(np.float64)
     total = np.log(np.exp(wide).sum(axes, keepdims=keepdims)) if axes else wide
-    variance = moments._variance_numpy(None, x, axis=axes, keepdims=keepdims)
+    variance = moments._variance_numpy(None, x, axis=axes, keepdims=keepdims, dtype="float32")
     joined = moments._logsumexp_numpy(None, x, axis=axes, keepdims=keepdims)
     np.testing.assert_allclose(variance, wide.var(axes, keepdims=keepdims), atol=1e-6)
     np.testing.assert_allclose(joined, total, atol=1e-6)
@@ -51,4 +51,6 @@ def test_no_elements_and_no_finite_ones(slab):
     for x in (nothing, lowest):
         joined = moments._logsumexp_numpy(None, x, axis=(0,), keepdims=False)
         assert (joined == -np.inf).all() and joined.shape == (3,)
-        assert np.isnan(moments._variance_numpy(None, x, axis=(0,), keepdims=False)).all()
+        assert np.isnan(
+            moments._variance_numpy(None, x, axis=(0,), keepdims=False, dtype="float32")
+        ).all()

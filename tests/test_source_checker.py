@@ -26,6 +26,12 @@ NESTS = {
     "sum of columns": Program(
         (Input(F4, BOTH), Input(F4, ROW)), (Statement("a0 * a1", F4),), (), Fold("sum", 0, 1)
     ),
+    "roots of columns": Program(
+        (Input(F4, BOTH), Input(F4, ROW)), (Statement("sqrt(a0) * a1", F4),), (), Fold("sum", 0, 1)
+    ),
+    "columns of float64": Program(
+        (Input("float64", BOTH),), (Statement("a0 * 3", "float64"),), (), Fold("sum", 0, 1)
+    ),
     "mean of rows": Program(
         (Input(F4, BOTH), Input(F4, COLUMN)), (Statement("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
     ),
@@ -132,9 +138,11 @@ FAULTS = [  # a source, what is changed in it, and what the checker says
     ("two outputs", r"base = rest \* n1", "base = rest * n1 + 1", "outside of arrays"),
     ("two outputs", r"t1 = t0 \* t0", "t1 = t0 * a1", "is #"),
     ("two outputs", r"store_float32\(y1, base \+ j, t1", "store_float32(y1, base + j, t0", "is #"),
-    ("sum of columns", r"grown = plus\(grown, t0_1\)", "pass", "the sum"),
-    ("sum of columns", r"low \+ 128", "low + 127", "the sum"),
-    ("sum of columns", r"np.float32\(0\)", "np.float32(1)", "the sum"),
+    ("sum of columns", r"grown = plus\(grown, np.float64\(t0_1\)\)", "pass", "the sum"),
+    ("sum of columns", r"np.float64\(0\)", "np.float64(1)", "the sum"),
+    ("roots of columns", r"low \+ 128", "low + 127", "the sum"),
+    ("roots of columns", r"lost\(grown, some, joint\)", "some", "the sum"),
+    ("columns of float64", r"\(t0_0 \+ t0_1\)", "(t0_0 + t0_0)", "the sum"),
     ("mean of rows", r" / np.float64\(n1\)", "", "the mean"),
     ("mean of rows", r"min\(low \+ 4096, last\)", "min(low + 4096, last - 1)", "the mean|is never"),
     ("largest of the middle", r"maximum_float\(", "minimum_float(", "the max"),
@@ -142,7 +150,7 @@ FAULTS = [  # a source, what is changed in it, and what the checker says
     ("bool and float16", r"store_float16\(w1", "store_float16(w0", "of 2 bytes"),
     ("softmax", r"t2 = np.*", "t2 = np.float32(1)", "is #"),
     ("softmax", r"peek_float32\(y0, base \+ j", "peek_float32(y0, j", "stored twice"),
-    ("variance and sum down", r"\+ count \* np.float64", "- count * np.float64", "is #"),
+    ("variance and sum down", r"\+ count \* peek", "- count * peek", "is #"),
     ("variance and sum down", r"head \+ 32", "head + 33", "stored twice"),
     ("rows apart", r"first \+ width", "first + width + 1", "is #|stored twice"),
     ("rows apart", r" - total \* total / count", " - total", "is #"),

@@ -11,6 +11,7 @@ writes calls down says what keeps them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,38 +31,52 @@ SCRATCH = 1 << 25
 
 HEAD = '''"""Library kernel of kbench: what calls leave to do, element after element."""
 import numpy as np
-from kbench.engine.kernels.toolkit import field, load_TYPES, range_kernel, store_DTYPE
+from kbench.engine.kernels.toolkit import exact_kernel, field, IMPORTS
 
 
-@range_kernel
+@exact_kernel
 def run(params, start, stop):
 '''
 
-JOIN = """    out, parts, count = field(params, 0), field(params, 1), field(params, 2)
-    width, divisor = field(params, 3), field(params, 4)
+JOIN = """    out, parts, room = field(params, 0), field(params, 1), field(params, 2)
+    count, width, divisor = field(params, 3), field(params, 4), field(params, 5)
+    source = parts
+    while True:  # as `joined`
+        half = (count + 1) // 2
+        for number in range(half):
+            here, there = number * width, (half + number) * width
+            if half + number < count:
+                for i in range(start, stop):
+                    total = peek_PARTS(source, here + i) + peek_PARTS(source, there + i)
+                    store_PARTS(room, here + i, total)
+            elif source == parts:
+                for i in range(start, stop):
+                    store_PARTS(room, here + i, peek_PARTS(source, here + i))
+        source, count = room, half
+        if count == 1:
+            break
     for i in range(start, stop):
-        total = load_PARTS(parts, i)
-        for number in range(1, count):
-            total += load_PARTS(parts, number * width + i)
+        total = peek_PARTS(room, i)
         if divisor > 1:
             total = np.PARTS(total / divisor)
         store_DTYPE(out, i, np.DTYPE(total))
 """
 
-VARIANCE = """    out, sums, squares = field(params, 0), field(params, 1), field(params, 2)
+VARIANCE = """    out, means, squares = field(params, 0), field(params, 1), field(params, 2)
     counts, count, width = field(params, 3), field(params, 4), field(params, 5)
     many = 0.0
     for number in range(count):
         many += load_float64(counts, number)
     for i in range(start, stop):
-        total, within, between = load_float64(sums, i), load_float64(squares, i), 0.0
-        for number in range(1, count):
-            total += load_float64(sums, number * width + i)
-            within += load_float64(squares, number * width + i)
+        first, within, moved = load_float64(means, i), 0.0, 0.0
         for number in range(count):
-            rows = load_float64(counts, number)
-            apart = load_float64(sums, number * width + i) / rows - total / many
-            between += apart * apart * rows
+            away = load_float64(means, number * width + i) - first
+            moved += away * load_float64(counts, number)
+            within += load_float64(squares, number * width + i)
+        middle, between = first + moved / many, 0.0
+        for number in range(count):
+            apart = load_float64(means, number * width + i) - middle
+            between += apart * apart * load_float64(counts, number)
         store_DTYPE(out, i, np.DTYPE((within + between) / many))
 """
 
@@ -109,16 +124,18 @@ def spread(items: int, wanted: bool) -> int:
 def find(kind: str, dtype: str) -> Callable[..., Call] | None:
     """What writes down a call whose result is of float32 or float64, None while it is not ready.
 
-    "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. Rows are
-    added in order, as NumPy adds them, and the sum is rounded at the end. "alike": the same for
-    rows of the result's dtype, whose sum is rounded at each step. "variance": `(out, sums, squares,
-    counts)`, of rows that each are the sums over `counts` elements and their squares about their
-    own mean. "repeat": `(out, x)`, x over and over.
+    "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. They are
+    added as `joined` adds them, and the sum is rounded at the end. "alike": the same for rows of
+    the result's dtype, whose sum is rounded at each step. "variance": `(out, means, squares,
+    counts)`, of rows that each are the means of `counts` elements and their squares about these.
+    "repeat": `(out, x)`, x over and over.
     """
     if kind not in KINDS or dtype not in ("float32", "float64"):
         return None
     text, read = KINDS[kind][0], KINDS[kind][1] or dtype
-    whole = (HEAD + text).replace("TYPES", read).replace("PARTS", read).replace("DTYPE", dtype)
+    whole = (HEAD + text).replace("PARTS", read).replace("DTYPE", dtype)
+    helpers = sorted(set(re.findall(r"\b(?:load|peek|store)_\w+", whole)))
+    whole = whole.replace("IMPORTS", ", ".join(helpers))
     job = service.submit(f"join_{kind}_{dtype}", lambda: whole)
     if job is None or job.state != "ready":
         return None
@@ -145,8 +162,24 @@ def _call_of(
     if not fits:
         given = " and ".join(map(describe, arrays))
         raise ValueError(f"{given} cannot be joined to {describe(out)}")
+    if KINDS[kind][0] is JOIN:
+        kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
+        arrays = kept
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
     return Call(address, params, out.size, kept=tuple(kept))
+
+
+def joined(parts: Array) -> Array:
+    """The sum of the rows of `parts`, by halves."""
+    half = (len(parts) + 1) // 2
+    whole = parts[:half].copy()
+    whole[: len(parts) - half] += parts[half:]
+    while len(whole) > 1:
+        half = (len(whole) + 1) // 2
+        whole[: len(whole) - half] += whole[half:]
+        whole = whole[:half]
+    found: Array = whole[0]
+    return found
 
 
 def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.kernels import taken
 from kbench.engine.kernels.background import Job
-from kbench.engine.kernels.calls import Call, join, scratch
+from kbench.engine.kernels.calls import Call, join, joined, scratch
 from kbench.engine.kernels.conv_drive import Check, Run, Sizes
 
 Array = np.ndarray[Any, Any]
@@ -116,7 +116,7 @@ def go(stages: Stages, dtype: str, check: Check) -> None:
             one.run(one.job, dtype, check, *one.addresses)
         elif isinstance(one, Total):
             with np.errstate(all="ignore"):
-                np.add.reduce(one.parts, axis=0, out=one.out)
+                np.copyto(one.out, joined(one.parts))
         else:
             one.fill(check)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbench.engine.kernels.compile import any_order, inline
+from kbench.engine.kernels.compile import any_order, exact_inline, inline
 from kbench.engine.kernels.primitives import (
     ceil,
     copysign,
@@ -16,6 +16,7 @@ from kbench.engine.kernels.primitives import (
     largest,
     remainder,
     rint,
+    select,
     smallest,
 )
 
@@ -186,3 +187,19 @@ def plus(total, x):
 def times(total, x):
     """One step of a product whose order is free."""
     return total * x
+
+
+@exact_inline
+def lost(total, x, joint):
+    """What rounding took from `joint`, the sum of two numbers; NaN where that is not finite.
+
+    Knuth, The Art of Computer Programming 2, 4.2.2, theorem B: exact, whichever is larger.
+    """
+    rest = joint - total
+    return (total - (joint - rest)) + (x - rest)
+
+
+@exact_inline
+def settled(total, carry):
+    """A total with all that was lost on the way to it."""
+    return select(carry == carry, total + carry, total)

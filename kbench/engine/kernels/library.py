@@ -135,28 +135,39 @@ def _fold(name: str, dtype: str, view: str) -> Call | None:
 
 
 def _variance(name: str, dtype: str, view: str) -> Call | None:
-    """Two passes, the mean first: no cancellation, whatever the mean's size."""
+    """Two passes in float64, the mean first: no cancellation, whatever the mean's size.
+
+    The mean of float64 is that of distances from the first element, so that equal elements have
+    no variance at all. The result is of the dtype or of float64.
+    """
     if dtype not in FLOATS:
         return None
     rank, start, stop = VIEWS[view]
     kept = tuple(not start <= d < stop for d in range(rank))
-    average = request(_program("mean", dtype, view))
-    inputs = (
-        Input(dtype, (True,) * rank),
-        Input("float64" if dtype == "float64" else "float32", kept),
-    )
-    squares = Program(inputs, (Statement("square(a0 - a1)", dtype),), (), Fold("mean", start, stop))
-    spread = request(squares)
+    inputs = (Input(dtype, (True,) * rank), Input("float64", kept))
+    away = "a0 - a1" if dtype == "float64" else "cast(a0, 'float64') - a1"
+    fold = Fold("mean", start, stop)
+    first = Program(inputs, (Statement(away, "float64"),), (), fold)
+    if dtype != "float64":
+        first = Program(inputs[:1], (Statement("cast(a0, 'float64')", "float64"),), (), fold)
+    average = request(first)
+    spread = request(Program(inputs, (Statement(f"square({away})", "float64"),), (), fold))
     if average is None or spread is None:
         return None
 
     def call(out: Array, x: Array, check: Check | None = None) -> None:
-        sides(x.shape, view)
-        middle = np.empty(out.shape, inputs[1].dtype)
-        average.run([middle], [x], x.shape, check)
-        spread.run([out], [x, middle], x.shape, check)
-        if name == "std":
-            np.sqrt(out, out=out)
+        outer, n, inner = sides(x.shape, view)
+        middle, found = np.empty(out.shape), np.empty(out.shape)
+        with np.errstate(all="ignore"):
+            if dtype == "float64" and n:
+                begin = x.reshape(outer, n, inner)[:, 0].reshape(out.shape)
+                begin = np.where(np.isfinite(begin), begin, 0.0)
+                average.run([middle], [x, begin], x.shape, check)
+                middle += begin
+            else:
+                average.run([middle], [x], x.shape, check)
+            spread.run([found], [x, middle], x.shape, check)
+            np.copyto(out, np.sqrt(found) if name == "std" else found, casting="unsafe")
 
     return call
 

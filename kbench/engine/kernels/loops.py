@@ -20,7 +20,7 @@ from kbench.engine import config, threads
 from kbench.engine.kernels import nest
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Binding, same
-from kbench.engine.kernels.calls import Call, join, spread
+from kbench.engine.kernels.calls import Call, join, joined, spread
 from kbench.engine.kernels.program import Fold, Input, Program, Statement
 from kbench.engine.kernels.rowwise import DEAR
 from kbench.engine.kernels.scalars import numpy_form
@@ -180,7 +180,8 @@ class Kernel:
         with np.errstate(all="ignore"):
             whole = partials[0]
             if binding.parts > 1:
-                whole = _JOINS.get(kind, np.add).reduce(partials, axis=0)
+                join_parts = _JOINS.get(kind)
+                whole = joined(partials) if join_parts is None else join_parts.reduce(partials)
             if kind == "mean":
                 whole = whole / binding.reduced
             np.copyto(result, whole.reshape(result.shape), casting="unsafe")

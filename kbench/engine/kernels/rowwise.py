@@ -18,7 +18,7 @@ from functools import cached_property
 from kbench.engine.kernels.program import DTYPES, Input
 
 ALONG = ("sum", "prod", "max", "min", "pick")
-DOWN = ("sum", "var")
+DOWN = ("sum", "mean", "var")
 DEAR = re.compile(r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|r?sqrt)\(|/")
 
 
@@ -198,10 +198,10 @@ class RowProgram:
         return tuple(sorted(int(name[1:]) for name in picks))
 
     def twin(self, number: int) -> int | None:
-        """The variance whose sums are the sum `number` asks for."""
+        """The variance whose sums are those that `number`, a sum or a mean, asks for."""
         node = self.nodes[number]
-        same = (n for n in self.downs if self.nodes[n].expr == node.expr)
-        return next((n for n in same if self.nodes[n].down == "var" and node.down == "sum"), None)
+        same = (n for n in self.downs if self.nodes[n].expr == node.expr and n != number)
+        return next((n for n in same if self.nodes[n].down == "var" != node.down), None)
 
     def _is_dear(self, number: int) -> bool:
         return bool(DEAR.search(self.nodes[number].expr)) and self.nodes[number].dtype[0] == "f"
@@ -211,7 +211,8 @@ def row_fields(program: RowProgram) -> list[str]:
     """The integers of a kernel's parameter block, in order."""
     names = [f"y{n}" for n in range(len(program.outputs))]
     for number in program.downs:
-        names += [f"d{number}"] + [f"e{number}"] * (program.nodes[number].down == "var")
+        variance = program.nodes[number].down == "var"
+        names += [f"d{number}", *([f"e{number}", f"g{number}"] if variance else [])]
     names += [f"x{n}" for n in range(len(program.inputs))]
     names += [f"n{d}" for d in range(program.rank)]
     names += ["many", "rows", "parts", "width", "blocks"]

@@ -14,7 +14,7 @@ from kbench.engine import config
 from kbench.engine.kernels import rowwise_source
 from kbench.engine.kernels.background import Job, service
 from kbench.engine.kernels.binding import Reader, address_of, describe, same
-from kbench.engine.kernels.calls import Call, find, join
+from kbench.engine.kernels.calls import Call, find, join, joined
 from kbench.engine.kernels.loops import Check, Nest
 from kbench.engine.kernels.rowwise import RowProgram, row_fields
 
@@ -109,7 +109,7 @@ class RowKernel:
         else:
             parts = self._joined(stored, ins, dims, check)
         for place, number in enumerate(program.downs):
-            self._finish(outs[len(stored) + place], number, parts)
+            self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
 
     def calls(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
@@ -130,9 +130,9 @@ class RowKernel:
         params, alive = binding.parameters(stores, given)
         if not same(alive, given):
             return None
-        folded = [*part.sums.values(), *part.squares.values()]
+        folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
         last = [
-            self._last(outs[len(program.outputs) + place], number, part)
+            self._last(outs[len(program.outputs) + place], number, part, rows)
             for place, number in enumerate(program.downs)
         ]
         found = [*made, self._nest.call(params, binding, *folded), *last]
@@ -161,15 +161,16 @@ class RowKernel:
             calls.append(write(given[-1], array))
         return calls, given
 
-    def _last(self, out: Array, number: int, part: _Part) -> Call | None:
+    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Call | None:
         """The call that does what `_finish` does."""
         sums = part.sums[number].reshape(-1, out.size)
         if self.program.nodes[number].down != "var":
-            return join(out, sums)
+            mean = self.program.nodes[number].down == "mean"
+            return join(out, sums, rows if mean else 1)
         write = find("variance", out.dtype.name)
         counts = np.repeat(part.counts, len(sums) // len(part.counts))
-        squares = part.squares[number].reshape(sums.shape)
-        return None if write is None else write(out, sums, squares, counts)
+        squares, means = (one[number].reshape(sums.shape) for one in (part.squares, part.means))
+        return None if write is None else write(out, means, squares, counts)
 
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
@@ -205,7 +206,7 @@ class RowKernel:
             return [self._sweep(outs, ins, tuple(dims), check)]
         head = rows // many * many
         parts = []
-        for first, last, joined in ((0, head, many), (head, rows, 1)):
+        for first, last, side in ((0, head, many), (head, rows, 1)):
             if first == last:
                 continue
             window = slice(first * columns, last * columns)
@@ -214,9 +215,9 @@ class RowKernel:
                 if row_wise:
                     given.append(array.reshape(-1)[window])
                 else:
-                    given.append(np.tile(array.reshape(-1), joined) if column_wise else array)
+                    given.append(np.tile(array.reshape(-1), side) if column_wise else array)
             written = [out.reshape(-1)[window] for out in outs]
-            sizes = ((last - first) // joined, columns * joined)
+            sizes = ((last - first) // side, columns * side)
             parts.append(self._sweep(written, given, sizes, check))
         return parts
 
@@ -245,46 +246,50 @@ class RowKernel:
             part.sums[number] = totals if totals is not None else np.empty(0)
             stores.append(part.sums[number])
             if program.nodes[number].down == "var":
-                part.squares[number] = np.empty(shape)
-                stores.append(part.squares[number])
+                part.squares[number], part.means[number] = np.empty(shape), np.empty(shape)
+                stores += [part.squares[number], part.means[number]]
         for number in program.downs:
             twin = program.twin(number)
             if twin is not None:
                 part.sums[number] = part.sums[twin]
         return stores, part
 
-    def _finish(self, out: Array, number: int, parts: list[_Part]) -> None:
+    def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:
         """Join the parts of a fold down the columns."""
         with np.errstate(all="ignore"):
-            sums = [one.sums[number].reshape(-1, out.size) for one in parts]
-            total = np.add.reduce(np.concatenate(sums) if len(sums) > 1 else sums[0], axis=0)
             if self.program.nodes[number].down == "var":
-                counts = [
-                    np.repeat(one.counts, len(rows) // len(one.counts))
-                    for one, rows in zip(parts, sums, strict=True)
-                ]
-                total = _variance(total, np.concatenate(counts), sums, parts, number)
+                total = _variance(out.size, parts, number)
+            else:
+                sums = [one.sums[number].reshape(-1, out.size) for one in parts]
+                total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
+                total = total / rows if self.program.nodes[number].down == "mean" else total
             np.copyto(out, total.reshape(out.shape), casting="unsafe")
 
 
 class _Part:
-    """What one call folded down the columns: rows of each item, sums, squares about their mean."""
+    """What one call folded down the columns: rows of each item, sums, squares about their mean,
+    and these means, which of equal numbers are exact."""
 
     def __init__(self, counts: Array) -> None:
         self.counts = counts
         self.sums: dict[int, Array] = {}
         self.squares: dict[int, Array] = {}
+        self.means: dict[int, Array] = {}
 
 
-def _variance(
-    total: Array, counts: Array, sums: list[Array], parts: list[_Part], number: int
-) -> Array:
-    """The variance from the sums and squares of parts, each about its own mean."""
-    rows = np.concatenate(sums)
-    squares = np.concatenate([one.squares[number].reshape(-1, rows.shape[1]) for one in parts])
-    apart = rows / counts[:, None] - total / counts.sum()
+def _variance(columns: int, parts: list[_Part], number: int) -> Array:
+    """The variance from the squares of parts about their means, and from these means."""
+    squares = np.concatenate([one.squares[number].reshape(-1, columns) for one in parts])
+    means = np.concatenate([one.means[number].reshape(-1, columns) for one in parts])
+    each = [
+        np.repeat(one.counts, one.means[number].size // columns // len(one.counts)) for one in parts
+    ]
+    counts = np.concatenate(each)[:, None]
+    many = counts.sum()
+    middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
+    apart = means - middle
     within = np.add.reduce(squares, axis=0)
-    return (within + np.add.reduce(apart * apart * counts[:, None], axis=0)) / counts.sum()
+    return (within + np.add.reduce(apart * apart * counts, axis=0)) / many
 
 
 _kernels: dict[RowProgram, RowKernel] = {}

@@ -1,9 +1,10 @@
 """Writes the kernel of a row program: sweeps over each row, folds down blocks of rows.
 
 An item is a block of rows, or where rows are apart of some columns of them, of sizes that do not
-depend on the number of threads. Folds down the columns add up `FLUSH` rows in float32 before they
-join float64 totals. A variance takes distances from a value near the mean, that of the first rows
-of its item, so that one read of memory does without cancellation.
+depend on the number of threads. Sums are of float64: what is dear to compute is added in float32,
+along rows a few columns at a time, down the columns with what each addition loses; and sums of
+float64 keep what they lose. A variance takes distances from the first row of its item, all in
+float64, so that one read of memory does without cancellation.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from __future__ import annotations
 import re
 
 from kbench.engine.kernels.rowwise import DEAR, RowProgram, row_fields
+from kbench.engine.kernels.rowwise_down import Downs
 from kbench.engine.kernels.translate import computed, translate
-from kbench.engine.kernels.writing import CHUNK, Walk, bits_of, identity, join, rows_at_once
+from kbench.engine.kernels.writing import CHUNK, SHORT, by_halves, identity, rows_at_once
 
 FLUSH = 32
-"""Rows that a fold down the columns adds up before they join the totals."""
+"""Rows that a fold down the columns adds up in float32 before they join the totals."""
 
 
-class _Rows(Walk):
+class _Rows(Downs):
     """One program's source under construction."""
 
     def __init__(self, program: RowProgram) -> None:
-        super().__init__(program.inputs, program.patterns)
-        self.program = program
-        self.types = {f"a{n}": one.dtype for n, one in enumerate(program.inputs)}
-        self.types |= {f"t{n}": one.dtype for n, one in enumerate(program.nodes)}
-        self.held = False  # whether running sums are held in variables
+        super().__init__(program)
+        self.dear = False  # whether a sweep computes what takes long for each element
 
     # -------------------------------------------------------------- pieces
 
@@ -37,23 +36,6 @@ class _Rows(Walk):
         found = translate(node.expr, types, node.dtype)
         self.used |= found.used
         return f"t{number} = {found.source}"
-
-    def as_dtype(self, name: str, dtype: str) -> str:
-        """A value converted to the dtype of a running result."""
-        return name if computed(self.types[name]) == dtype else f"np.{dtype}({name})"
-
-    def store(self, target: str, where: str, value: str, dtype: str) -> None:
-        self.used.add(f"store_{dtype}")
-        self.out.add(f"store_{dtype}({target}, {where}, {value})")
-
-    def peek(self, source: str, where: str, dtype: str) -> str:
-        self.used.add(f"peek_{dtype}")
-        return f"peek_{dtype}({source}, {where})"
-
-    def scratch(self, name: str, dtype: str) -> None:
-        helper = f"scratch_{bits_of(dtype)}"
-        self.used.add(helper)
-        self.out.add(f"{name} = {helper}()")
 
     def body(self, sweep: int, wanted: list[int], also: list[str]) -> None:
         """Load and compute the statements `wanted`; `also` names inputs that are read besides."""
@@ -117,13 +99,17 @@ class _Rows(Walk):
             self.pick(number, sweep, wanted)
         if not (folds or downs or wanted):
             return
+        self.dear = self.is_dear(sweep, wanted)
         for number in folds:
             out.add(f"r{number} = {identity(program.nodes[number].along, self.total(number))}")
+            if self.is_carried(number):
+                out.add(f"lost{number} = np.float64(0)")
         if folds:
-            out.open(f"for low in range(first, last, {CHUNK}):")
+            chunk = min(self.chunk(number) for number in folds)
+            out.open(f"for low in range(first, last, {chunk}):")
             for number in folds:
                 out.add(f"p{number} = {identity(program.nodes[number].along, self.part(number))}")
-            out.open(f"for j in range(low, min(low + {CHUNK}, last)):")
+            out.open(f"for j in range(low, min(low + {chunk}, last)):")
         else:
             out.open("for j in range(first, last):")
         self.body(
@@ -136,9 +122,18 @@ class _Rows(Walk):
             for number in folds:
                 part, total = self.part(number), self.total(number)
                 value = f"p{number}" if part == total else f"np.{total}(p{number})"
-                self.joined(f"r{number}", program.nodes[number].along, value, total)
+                if self.is_carried(number):
+                    self.used.add("lost")
+                    out.add(f"joint = r{number} + {value}")
+                    out.add(f"lost{number} += lost(r{number}, {value}, joint)")
+                    out.add(f"r{number} = joint")
+                else:
+                    self.joined(f"r{number}", program.nodes[number].along, value, total)
             out.close()
         for number in folds:
+            if self.is_carried(number):
+                self.used.add("settled")
+                out.add(f"r{number} = settled(r{number}, lost{number})")
             out.add(f"t{number} = np.{computed(program.nodes[number].dtype)}(r{number})")
 
     def pick(self, number: int, sweep: int, wanted: list[int]) -> None:
@@ -171,32 +166,18 @@ class _Rows(Walk):
             value = self.as_dtype(node.expr, self.part(number))
             self.joined(f"p{number}", node.along, value, self.part(number))
         for number in downs:
-            dtype = self.wide(number)
-            value = self.as_dtype(self.program.nodes[number].expr, dtype)
+            value = self.as_dtype(self.program.nodes[number].expr, self.sum_dtype(number))
             if number in self.variances():
-                centre = self.peek(f"v{number}", "j - first", dtype)
+                centre = self.peek(f"v{number}", "j - first", "float64")
                 self.out.add(f"apart{number} = {value} - {centre}")
                 value = f"apart{number}"
-                self.grow(f"q{number}", f"{value} * {value}", dtype)
-            self.grow(f"c{number}", value, dtype)
-
-    def grow(self, name: str, value: str, dtype: str) -> None:
-        """Add to a column's running sum."""
-        if self.held:
-            self.out.add(f"grown_{name} = {self.plus(f'grown_{name}', value, dtype)}")
-            return
-        old = self.peek(name, "j - first", dtype)
-        self.store(name, "j - first", self.plus(old, value, dtype), dtype)
-
-    def joined(self, name: str, kind: str, value: str, dtype: str) -> None:
-        text, used = join(kind, name, value, dtype)
-        self.used |= used
-        self.out.add(f"{name} = {text}")
-
-    def plus(self, left: str, right: str, dtype: str) -> str:
-        text, used = join("sum", left, right, dtype)
-        self.used |= used
-        return text
+                self.grow(f"m{number}", f"{value} * {value}")
+            if not self.loses(number):
+                self.grow(f"f{number}", value)
+            elif self.held:
+                self.values.setdefault(number, []).append(value)
+            else:
+                self.carry(number, value)
 
     def total(self, number: int) -> str:
         """The dtype of a whole row's running result."""
@@ -206,20 +187,27 @@ class _Rows(Walk):
         return computed(node.dtype)
 
     def part(self, number: int) -> str:
-        """The dtype of the innermost running result: float32 sums start in float32."""
-        node = self.program.nodes[number]
-        small = node.along == "sum" and computed(node.dtype) == "float32"
-        return "float32" if small else self.total(number)
+        """The dtype of the innermost running result: a dear float32 stays what it is."""
+        small = self.program.nodes[number].along == "sum" and self.given(number) == "float32"
+        return "float32" if small and self.dear else self.total(number)
 
-    def wide(self, number: int) -> str:
-        """The dtype in which a few rows are added down the columns."""
-        return computed(self.program.nodes[number].dtype)
+    def is_carried(self, number: int) -> bool:
+        """Whether the sum of a row keeps what it loses, as nothing is wider than its values."""
+        adds = self.program.nodes[number].along == "sum"
+        return adds and self.given(number) == "float64" and not self.narrow
+
+    def chunk(self, number: int) -> int:
+        """Columns that a running result takes before it joins the row's."""
+        short = self.is_carried(number) or self.part(number) == "float32"
+        adds = self.program.nodes[number].along == "sum"
+        return SHORT[self.part(number)] if adds and short else CHUNK
+
+    def is_dear(self, sweep: int, wanted: list[int]) -> bool:
+        """Whether a sweep computes what takes long for each element."""
+        fresh = [n for n in wanted if not self.program.is_fetched(n, sweep)]
+        return any(DEAR.search(self.program.nodes[n].expr) for n in fresh)
 
     # -------------------------------------------------------------- blocks of rows
-
-    def folded_down(self) -> list[int]:
-        """The folds down the columns that have sums of their own."""
-        return [n for n in self.program.downs if self.program.twin(n) is None]
 
     def run(self) -> None:
         """The whole kernel."""
@@ -228,13 +216,8 @@ class _Rows(Walk):
             if number not in program.homes:
                 self.scratch(f"k{number}", computed(program.nodes[number].dtype))
         downs = self.folded_down()
-        for number in downs:
-            self.scratch(f"c{number}", self.wide(number))
-            self.scratch(f"f{number}", "float64")
-        for number in self.variances():
-            self.scratch(f"q{number}", self.wide(number))
-            self.scratch(f"v{number}", self.wide(number))
-            self.scratch(f"m{number}", "float64")
+        for name, dtype in [*self.totals(), *self.parts(), *self.centred()]:
+            self.scratch(name, dtype)
         out.open("for item in range(start, stop):")
         out.add("block = item // blocks", "first = (item - block * blocks) * width")
         if not program.outputs:  # backwards, as what comes next begins with what was read last
@@ -245,22 +228,16 @@ class _Rows(Walk):
             out.open("for row in range(top, bottom):")
             self.row()
             return
-        self.clear([(f"f{n}", "float64") for n in downs])
-        variances = self.variances()
-        self.clear([(f"m{n}", "float64") for n in variances])
-        if variances:
+        self.clear(self.totals())
+        if self.variances():
             self.centres()
         out.open(f"for head in range(top, bottom, {FLUSH}):")
         out.add(f"tail = min(head + {FLUSH}, bottom)")
-        self.clear([(f"c{n}", self.wide(n)) for n in downs])
-        self.clear([(f"q{n}", self.wide(n)) for n in variances])
+        self.clear(self.parts())
         self.rows(downs)
-        out.open("for j in range(last - first):")
-        pairs = [(f"f{n}", f"c{n}", n) for n in downs] + [(f"m{n}", f"q{n}", n) for n in variances]
-        for total, part, number in pairs:
-            value = f"np.float64({self.peek(part, 'j', self.wide(number))})"
-            self.store(total, "j", f"{self.peek(total, 'j', 'float64')} + {value}", "float64")
-        out.close(2)
+        if self.parts():
+            self.flush()
+        out.close()
         self.partials(downs)
 
     def rows(self, downs: list[int]) -> None:
@@ -285,74 +262,42 @@ class _Rows(Walk):
             out.add(f"row = group + {k}")
             self.begin_row()
             self.renamed(begun, k)
-        sums = [(f"c{n}", self.wide(n)) for n in downs]
-        sums += [(f"q{n}", self.wide(n)) for n in self.variances()]
         out.open("for j in range(first, last):")
-        for name, dtype in sums:
+        for name, dtype in self.totals():
             out.add(f"grown_{name} = {self.peek(name, 'j - first', dtype)}")
-        self.held = True
+        self.held, self.values = True, {}
         for k in range(group):
-            begun = len(out.lines)
+            begun, kept = len(out.lines), {n: len(one) for n, one in self.values.items()}
             self.body(0, wanted, [name for n in downs for name in self.program.nodes[n].reads])
             self.stores(0, wanted)
             self.steps([], downs)
             self.renamed(begun, k)
+            for number, values in self.values.items():
+                begin = kept.get(number, 0)
+                values[begin:] = [self.name_of_row(one, k) for one in values[begin:]]
         self.held = False
-        for name, dtype in sums:
+        for number, values in self.values.items():
+            self.used.add("lost")
+            out.add(f"some = {by_halves(values)}", f"joint = grown_f{number} + some")
+            out.add(f"grown_l{number} += lost(grown_f{number}, some, joint)")
+            out.add(f"grown_f{number} = joint")
+        for name, dtype in self.totals():
             self.store(name, "j - first", f"grown_{name}", dtype)
         out.close()
 
-    def variances(self) -> list[int]:
-        return [n for n in self.program.downs if self.program.nodes[n].down == "var"]
-
-    def clear(self, arrays: list[tuple[str, str]]) -> None:
-        if not arrays:
-            return
-        self.out.open("for j in range(last - first):")
-        for name, dtype in arrays:
-            self.store(name, "j", f"np.{dtype}(0)", dtype)
-        self.out.close()
-
     def centres(self) -> None:
-        """The means of the first rows, as far as they are finite."""
+        """The first row, as far as it is finite."""
         out = self.out
         variances = self.variances()
-        out.add(f"tail = min(top + {FLUSH}, bottom)")
-        self.clear([(f"v{n}", self.wide(n)) for n in variances])
-        out.open("for row in range(top, tail):")
+        out.add("row = top")
         self.begin_row()
         out.open("for j in range(first, last):")
         self.body(0, self.program.needs(0), [self.program.nodes[n].expr for n in variances])
         for number in variances:
-            dtype = self.wide(number)
-            self.grow(f"v{number}", self.as_dtype(self.program.nodes[number].expr, dtype), dtype)
-        out.close(2)
-        out.open("for j in range(last - first):")
-        for number in variances:
-            dtype = self.wide(number)
-            out.add(f"mean = {self.peek(f'v{number}', 'j', dtype)} / np.{dtype}(tail - top)")
+            out.add(f"near = {self.as_dtype(self.program.nodes[number].expr, 'float64')}")
             self.used.update({"absolute_float", "select"})
-            finite = f"absolute_float(mean) < np.{dtype}(np.inf)"
-            self.store(f"v{number}", "j", f"select({finite}, mean, np.{dtype}(0))", dtype)
-        out.close()
-
-    def partials(self, downs: list[int]) -> None:
-        """Store the totals of an item: sums, and squares about their own mean."""
-        out = self.out
-        out.add(f"base = block * n{self.last}", "count = np.float64(bottom - top)")
-        out.open("for j in range(first, last):")
-        for number in downs:
-            out.add(f"total = {self.peek(f'f{number}', 'j - first', 'float64')}")
-            if number in self.variances():
-                squares = self.peek(f"m{number}", "j - first", "float64")
-                out.add(f"squares = {squares} - total * total / count")
-                self.used.add("select")
-                self.store(
-                    f"e{number}", "base + j", "select(squares < 0.0, 0.0, squares)", "float64"
-                )
-                centre = self.peek(f"v{number}", "j - first", self.wide(number))
-                out.add(f"total = total + count * np.float64({centre})")
-            self.store(f"d{number}", "base + j", "total", "float64")
+            finite = "select(absolute_float(near) < np.inf, near, 0.0)"
+            self.store(f"v{number}", "j - first", finite, "float64")
         out.close()
 
 
@@ -364,11 +309,11 @@ def source(program: RowProgram) -> str:
     fields = [
         f"    {n} = field(params, {i})" for i, n in enumerate(row_fields(program)) if n in words
     ]
-    imports = sorted({"field", "range_kernel", *rows.used})
+    imports = sorted({"field", "exact_kernel", *rows.used})
     what = "; ".join(
         f"t{n} = {node.along or node.down}({node.expr})" for n, node in enumerate(program.nodes)
     )
     header = [f'"""Generated by kbench, rows: {what}."""', "import numpy as np"]
     header += ["from kbench.engine.kernels.toolkit import (", *[f"    {n}," for n in imports], ")"]
-    header += ["", "", "@range_kernel", "def run(params, start, stop):"]
+    header += ["", "", "@exact_kernel", "def run(params, start, stop):"]
     return "\n".join(header + fields + rows.out.lines) + "\n"

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from kbench.engine.kernels.program import Input
 
 CHUNK = 4096
-"""float32 values added in float32 before they join a float64 total."""
+"""Values that a running result takes before it joins the total."""
+
+SHORT = {"float32": 128, "float64": 256}
+"""As many of them where they are added in their own dtype. SIMD adds them in 16 lanes or more, so
+that each is rounded less often than in a sum by halves."""
 
 AT_ONCE = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
@@ -96,14 +100,27 @@ class Walk:
 
     def renamed(self, begun: int, k: int) -> None:
         """Give what the lines since `begun` say of a row names of its own."""
-        lines, names = self.out.lines, r"\b([aot]\d+|apart\d+|base)\b"
-        lines[begun:] = [re.sub(names, rf"\1_{k}", one) for one in lines[begun:]]
+        lines = self.out.lines
+        lines[begun:] = [self.name_of_row(one, k) for one in lines[begun:]]
+
+    @staticmethod
+    def name_of_row(text: str, k: int) -> str:
+        """A line with the names that it has for row `k`."""
+        return re.sub(r"\b([aot]\d+|apart\d+|base)\b", rf"\1_{k}", text)
 
     def hoisted(self) -> None:
         """Load what does not vary along the innermost loop."""
         for number, pattern in enumerate(self.patterns):
             if not pattern[self.last]:
                 self.out.add(self.load(number, self.place(number, "j")))
+
+
+def by_halves(values: Sequence[str]) -> str:
+    """The sum of a few values, in the order in which none is rounded often."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    return f"({by_halves(values[:half])} + {by_halves(values[half:])})"
 
 
 def rows_at_once(inputs: int, dear: bool) -> int:

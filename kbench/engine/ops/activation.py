@@ -10,6 +10,7 @@ from kbench.engine import cancel, config
 from kbench.engine.declare import elementwise
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted, to_array
+from kbench.engine.ops.adding import added
 from kbench.engine.ops.arithmetic import clip, minimum, where
 from kbench.engine.ops.compare import logical_and
 from kbench.engine.ops.elementary import exp
@@ -219,7 +220,8 @@ def _softmax_rows(out: np.ndarray, x: np.ndarray, axis: int) -> None:
     with np.errstate(all="ignore"):
         np.subtract(x, top, out=out)
         np.exp(out, out=out)
-        np.divide(out, np.add.reduce(out, axis=axis, keepdims=True), out=out)
+        whole = added(out, (axis % out.ndim,), keepdims=True)
+        np.divide(out, whole.astype(out.dtype), out=out)
 
 
 def _softmax_numpy(out: Any, x: np.ndarray, *, axis: int) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.engine.errors import ShapeError
 from kbench.engine.op import apply
+from kbench.engine.ops.adding import added
 from kbench.engine.ops.conv import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.convolve import CONVOLVE, Kind, check_channels, family
 from kbench.engine.ops.convolve_native import Call, Finder
@@ -53,7 +54,8 @@ def _repeated(strip: np.ndarray, times: int) -> np.ndarray:
 def _neighbours_summed(total: np.ndarray, times: int) -> np.ndarray:
     """Every `times` channels as one: what `_repeated` gives to many, back."""
     if times > 16:
-        return total.reshape(*total.shape[:-1], -1, times).sum(-1)  # type: ignore[no-any-return]
+        each = total.reshape(*total.shape[:-1], -1, times)
+        return added(each, (each.ndim - 1,)).astype(total.dtype, copy=False)
     first = total[..., ::times]
     for j in range(1, times):
         np.add(first, total[..., j::times], out=first)
@@ -136,7 +138,7 @@ def _to_kernel(
             product = pool.take("product", part.shape)
             for tap, seen in taps_of(_own(box), window, strides, dilation):
                 np.multiply(strip[seen], part, out=product)
-                total[tap] += product.reshape(-1, product.shape[-1]).sum(0)
+                total[tap] += added(product.reshape(-1, product.shape[-1]), (0,))
     target[...] = total.reshape(target.shape)
 
 

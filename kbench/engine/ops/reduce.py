@@ -14,6 +14,7 @@ from kbench.engine.errors import ShapeError
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted
 from kbench.engine.ops import arithmetic, compare, indexing  # noqa: F401 (indexing gives x[i])
+from kbench.engine.ops.adding import added
 from kbench.engine.ops.arithmetic import cast, where
 from kbench.engine.ops.layout import reshape_like
 from kbench.engine.ops.shaping import IDENTITY, shape
@@ -123,11 +124,9 @@ def reduce_like(g: Tensor, x: Tensor) -> Tensor:
 
 
 def accumulated(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
-    """The sum over axes in the dtype of `x`; float16 is summed in float32."""
-    if x.dtype == np.float16:
-        total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float32)
-        return stored(total, out, np.float16)
-    return np.asarray(np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype, out=out))
+    """The sum over axes in the dtype of `x`, to which it is rounded once."""
+    with np.errstate(all="ignore"):
+        return stored(added(x, axis, keepdims), out, x.dtype)
 
 
 def stored(value: Any, out: Any, dtype: Any) -> np.ndarray:
@@ -147,7 +146,8 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over `axis`, or over every axis.
 
     Arguments:
-        x: any dtype; bool counts as int32, float16 is accumulated in float32.
+        x: any dtype; bool counts as int32. float16 and float32 add up in float64, float64 by
+            halves or better.
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:
@@ -162,6 +162,11 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """
 
 
+def _multiplied(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+    wide = np.float64 if x.dtype.kind == "f" else x.dtype
+    return stored(np.multiply.reduce(x, axis=axis, keepdims=keepdims, dtype=wide), out, x.dtype)
+
+
 def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
     zero = compare.equal(x, 0)
     filled = where(zero, x * 0 + 1, x)
@@ -173,9 +178,7 @@ def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: 
 
 @reduction(
     "prod",
-    lambda x, axis, keepdims, out: np.asarray(
-        np.multiply.reduce(x, axis=axis, keepdims=keepdims, dtype=x.dtype, out=out)
-    ),
+    _multiplied,
     "number",
     _product_gradient,
 )
@@ -183,7 +186,7 @@ def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Product over `axis`, or over every axis.
 
     Arguments:
-        x: any dtype; bool counts as int32.
+        x: any dtype; bool counts as int32, floats are multiplied in float64.
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:

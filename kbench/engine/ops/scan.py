@@ -14,6 +14,7 @@ import numpy as np
 from kbench.engine import cancel
 from kbench.engine.op import Op, apply, register
 from kbench.engine.operands import as_tensor, converted
+from kbench.engine.ops.adding import running
 from kbench.engine.ops.layout import reverse
 from kbench.engine.spec import Spec, check_axis
 from kbench.engine.tensor import Operand, Tensor
@@ -36,9 +37,7 @@ def _stored(out: Any, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 def _accumulated(ufunc: np.ufunc) -> Any:
     def run(out: Any, x: np.ndarray, *, axis: int) -> np.ndarray:
         with np.errstate(all="ignore"):
-            if x.dtype == np.float16:
-                return _stored(out, ufunc.accumulate(x.astype(np.float32), axis), x.dtype)
-            return np.asarray(ufunc.accumulate(x, axis, dtype=x.dtype, out=out))
+            return running(ufunc, x, axis, out)
 
     return run
 
@@ -47,11 +46,9 @@ def _accumulated(ufunc: np.ufunc) -> Any:
 
 
 def _recur_numpy(out: Any, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.ndarray:
-    """y[i] = x[i] + a[i] y[i - 1] along `axis`, starting from 0."""
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
-    terms = np.moveaxis(x, axis, 0).astype(wide, copy=False)
-    factors = np.moveaxis(a, axis, 0).astype(wide, copy=False)
-    result = np.empty(terms.shape, wide)
+    """y[i] = x[i] + a[i] y[i - 1] along `axis`, starting from 0; it runs in float64."""
+    terms, factors = np.moveaxis(x, axis, 0), np.moveaxis(a, axis, 0)
+    result = np.empty(terms.shape, x.dtype)
     with np.errstate(all="ignore"):
         if result.size <= FEW * len(result):
             _recur_few(result, terms, factors)
@@ -61,10 +58,11 @@ def _recur_numpy(out: Any, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.nda
 
 
 def _recur_rows(result: np.ndarray, terms: np.ndarray, factors: np.ndarray) -> None:
-    result[0] = terms[0]
-    for i in range(1, len(result)):
-        np.multiply(factors[i], result[i - 1], out=result[i])
-        result[i] += terms[i]
+    total = np.zeros(result.shape[1:])  # in float64, as `_recur_few`
+    for i in range(len(result)):
+        total *= factors[i]
+        total += terms[i]
+        result[i] = total
         if not i % 64:
             cancel.check()
 
@@ -148,7 +146,7 @@ def cumsum(x: Operand, axis: int = 0) -> Tensor:
     """Running sum along `axis`: every element plus all before it.
 
     Arguments:
-        x: rank 1 or more; bool counts as int32, float16 is accumulated in float32.
+        x: rank 1 or more; bool counts as int32, floats are accumulated in float64.
         axis: integer; negative counts from the end.
     Returns:
         Tensor of the shape and dtype of `x`.
@@ -167,7 +165,7 @@ def cumprod(x: Operand, axis: int = 0) -> Tensor:
     """Running product along `axis`: every element times all before it.
 
     Arguments:
-        x: rank 1 or more; bool counts as int32, float16 is accumulated in float32.
+        x: rank 1 or more; bool counts as int32, floats are accumulated in float64.
         axis: integer; negative counts from the end.
     Returns:
         Tensor of the shape and dtype of `x`.

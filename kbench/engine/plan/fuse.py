@@ -17,6 +17,7 @@ from kbench.engine import cancel, config
 from kbench.engine.iteration.loop import LOOP
 from kbench.engine.kernels import loops
 from kbench.engine.kernels.calls import Call
+from kbench.engine.ops.adding import added
 from kbench.engine.plan.blocked import BlockedForm
 from kbench.engine.plan.groups import Group, collapse, find_groups, number_array
 from kbench.engine.plan.items import Item
@@ -267,16 +268,28 @@ class GroupStep:
         cut = int(np.argmax(self.dims))
         step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
         partial = []
+        adds = fold.op.fold in ("sum", "mean")
         for start in range(0, self.dims[cut], step):
             window = (slice(None),) * cut + (slice(start, start + step),)
             slab = self.blocked.slab(window, stored, arrays)
-            if cut in axes:
-                wide = slab.astype(np.float32) if slab.dtype == np.float16 else slab
-                partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))
-            else:
+            if cut not in axes:
                 fold.op.numpy(result[window], slab, axis=axes, keepdims=True)
-        if partial:
-            fold.op.numpy(result, np.concatenate(partial, cut), axis=axes, keepdims=True)
+            elif adds:
+                partial.append(added(slab, axes, keepdims=True))
+            else:
+                products = fold.op.fold == "prod" and slab.dtype.kind == "f"
+                wide = slab.astype(np.float64) if products else slab
+                partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))
+        if not partial:
+            return
+        parts = np.concatenate(partial, cut)
+        if adds:  # of the means too these are sums
+            total = added(parts, (cut,), keepdims=True)
+            count = math.prod([self.dims[axis] for axis in axes])
+            with np.errstate(all="ignore"):
+                result[...] = total / count if fold.op.fold == "mean" else total
+        else:
+            fold.op.numpy(result, parts, axis=(cut,), keepdims=True)
 
 
 def _kept_shape(group: Group) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ LEAST_STORED = 1  # the same where it is part of a call that stores larger value
 MOST_MEMBERS = 48
 MOST_INPUTS = 24
 MOST_OUTPUTS = 8
-FOLDS = ("sum", "max", "min", "prod", "any", "all")
+FOLDS = ("sum", "mean", "max", "min", "prod", "any", "all")
 
 
 @dataclass(frozen=True)

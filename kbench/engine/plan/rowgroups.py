@@ -20,6 +20,8 @@ from kbench.engine.plan.groups import LEAST, checks_values
 from kbench.engine.plan.items import Item
 from kbench.engine.plan.rowwrite import ALIASES, down_fold, is_elementwise
 
+ALONG = ("sum", "mean", "prod", "max", "min")
+"""What folds along rows."""
 FEWEST = 16
 """Rows of a cluster that folds along them: enough for many threads."""
 FEW_COLUMNS = 16
@@ -63,7 +65,7 @@ def fold_key(item: Item, items: Sequence[Item]) -> tuple[Key, bool] | None:
         return None
     rank = len(source.shape)
     if axes and axes == tuple(range(rank - len(axes), rank)) and len(axes) < rank:
-        fits = item.op.kind != "reduction" or item.op.fold in ("sum", "prod", "max", "min")
+        fits = item.op.kind != "reduction" or item.op.fold in ALONG
         return ((source.shape, axes[0]), True) if fits and item.spec.dtype != "bool" else None
     if axes and axes == tuple(range(len(axes))) and down_fold(item):
         return (source.shape, len(axes)), False

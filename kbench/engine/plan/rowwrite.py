@@ -11,7 +11,6 @@ import numpy as np
 from kbench.engine.kernels.program import DTYPES, Input
 from kbench.engine.kernels.rowwise import DEAR, Node, RowProgram
 from kbench.engine.kernels.rowwise_run import KEPT_COLUMNS
-from kbench.engine.kernels.translate import computed
 from kbench.engine.ops.activation import SOFTMAX
 from kbench.engine.ops.arithmetic import divide
 from kbench.engine.ops.elementary import log
@@ -72,7 +71,8 @@ def down_fold(item: Item) -> str:
         return ""
     if item.op is VARIANCE:
         return "var"
-    return "sum" if item.op.kind == "reduction" and item.op.fold == "sum" else ""
+    fold = item.op.fold if item.op.kind == "reduction" else ""
+    return fold if fold in ("sum", "mean") else ""
 
 
 class _Unwritable(Exception):
@@ -159,13 +159,27 @@ class _Writer:
         if item.attrs["axis"][0] == 0:
             return self.node(x, dtype, down=down_fold(item))
         if item.op is VARIANCE:
-            count = self.number(float(self.columns), computed(dtype))
-            mean = self.node(f"{self.node(x, dtype, 'sum')} / {count}", dtype)
-            squares = self.node(f"square({x} - {mean})", dtype)
-            return self.node(f"{self.node(squares, dtype, 'sum')} / {count}", dtype)
+            squares = self.node(f"square({x} - {self.middle(x)})", "float64")
+            return self.mean(squares, dtype)
+        if item.op.fold == "mean":
+            return self.mean(x, dtype)
         if item.op.fold == "sum":
             return rowlaws.sum_along(self, x, dtype)
         return self.node(x, dtype, item.op.fold or "")
+
+    def mean(self, x: str, dtype: str) -> str:
+        """The mean of a row, which is added up and divided in float64."""
+        count = self.number(float(self.columns), "float64")
+        return self.node(f"{self.node(x, 'float64', 'sum')} / {count}", dtype)
+
+    def middle(self, x: str) -> str:
+        """The mean of a row in float64; of equal numbers it is exact, so that they do not vary."""
+        known = self.sources if x[0] == "a" else self.nodes
+        if known[int(x[1:])].dtype != "float64":
+            return self.mean(x, "float64")
+        top = self.node(x, "float64", "max")
+        apart = self.node(f"{x} - {top}", "float64")
+        return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
 
     def statement(self, item: Item, depth: int) -> str:
         """An elementwise value; a quotient by a value of the row becomes a product."""

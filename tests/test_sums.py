@@ -1,0 +1,233 @@
+"""Sums on every tier: exact but for their last digit, whatever the axis and however many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench import backend as K
+from kbench.engine import config
+from kbench.engine.ops.adding import added
+
+TIERS = ("off", "wait")
+Build = Callable[..., Sequence[Any]]
+
+
+def run(tier: str, build: Build, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The results of `build` on one tier, of kernels on one thread and on two, which agree."""
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KBENCH_JIT", tier)
+        inputs = [K.placeholder(one.shape, dtype=one.dtype.name) for one in arrays]
+        step = K.function(inputs, list(build(*inputs)))
+        before = config.num_threads()
+        for threads in (1, 2):
+            config.set_num_threads(threads)
+            results.append([np.asarray(one) for one in step(list(arrays))])
+        config.set_num_threads(before)
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return results[0]
+
+
+def numbers(kind: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers that are hard to add up."""
+    random = np.random.default_rng(len(shape))
+    x = random.random(shape)
+    if kind == "equal":
+        x = np.full(shape, 0.1)
+    elif kind == "large columns":
+        x += 1e8 * (np.arange(shape[-1]) % 3 == 0)
+    elif kind == "alternating":
+        x = (1e4 + x) * (-1.0) ** np.arange(x.size).reshape(shape)
+    elif kind == "falling":
+        x = 10.0 ** np.linspace(6, -6, x.size).reshape(shape)
+    return x.astype(dtype)
+
+
+KINDS = ("random", "equal", "large columns", "alternating", "falling")
+AXES: list[tuple[tuple[int, ...], Any]] = [
+    ((3001, 67), 0),
+    ((67, 3001), 1),
+    ((200_003,), 0),
+    ((9, 1001, 33), 1),
+    ((400, 7, 90), (0, 2)),
+    ((30_000, 3), 0),
+]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+def test_sums_err_less_than_by_halves(tier: str, dtype: str, shape: Any, axis: Any) -> None:
+    """float16 and float32 are rounded once; float64 not as often as there are halves."""
+    unit = np.finfo(dtype).eps / 2
+    small = dtype == "float16"
+    for kind in KINDS[:2] if small else KINDS:
+        x = numbers(kind, shape, dtype)
+        with np.errstate(over="ignore"):
+            lines = x * np.asarray(3, dtype) + np.asarray(1, dtype)
+        found = run(
+            tier, lambda x: [K.sum(x, axis), K.mean(x, axis), K.sum(x * 3.0 + 1.0, axis)], x
+        )
+        for number, value in enumerate(found):
+            terms = (lines if number == 2 else x).astype(np.longdouble)
+            many = terms.size // terms.sum(axis).size if number == 1 else 1
+            exact, size = terms.sum(axis) / many, np.abs(terms).sum(axis) / many
+            fits = np.abs(exact) < np.finfo(dtype).max
+            often = np.log2(terms.size / terms.sum(axis).size) - 1 if dtype == "float64" else 1e-6
+            error = np.abs(value - exact)
+            assert (error <= unit * 1.001 * (np.abs(exact) + often * size))[fits].all(), kind
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+def test_sums_of_what_is_dear_err_less_than_by_halves(tier: str, shape: Any, axis: Any) -> None:
+    """SIMD adds them in float32, but not many at a time."""
+    for kind in KINDS:
+        x = np.abs(numbers(kind, shape, "float32"))
+        roots, total = run(tier, lambda x: [K.sqrt(x), K.sum(K.sqrt(x), axis)], x)
+        terms = roots.astype(np.longdouble)
+        exact = terms.sum(axis)
+        often = np.log2(terms.size / exact.size)
+        assert (np.abs(total - exact) <= np.finfo("float32").eps / 2 * often * exact).all(), kind
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("axis", [0, 1, None, (0, 2)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_equal_numbers_have_no_variance(tier: str, axis: Any, dtype: str) -> None:
+    shape = (1000, 12, 5) if axis == (0, 2) else (1000, 60)
+    for value in (1e8, 0.1, 123_456_789.0, -1e30):
+        x = np.full(shape, value, dtype)
+        variance, deviation, mean = run(
+            tier, lambda x: [K.var(x, axis), K.std(x, axis), K.mean(x, axis)], x
+        )
+        assert (variance == 0).all() and (deviation == 0).all()
+        if dtype == "float32":
+            assert (mean == x.flat[0]).all()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_variances_do_not_cancel_whatever_the_mean(tier: str, axis: Any) -> None:
+    random = np.random.default_rng(0)
+    for middle, away in ((1e4, 1.0), (1e8, 8.0), (-3e7, 100.0)):
+        x = (middle + away * random.normal(size=(2000, 30))).astype("float32")
+        x[0] = 0  # as far away as can be, and first
+        wide = x.astype("float64")
+        found = run(tier, lambda x: [K.var(x, axis), K.std(x, axis), K.mean(x, axis)], x)
+        for value, want in zip(
+            found, (wide.var(axis), wide.std(axis), wide.mean(axis)), strict=True
+        ):
+            np.testing.assert_allclose(value, want, 1.2e-7)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("size", [1e-30, 1e-23, 1e19, 1e25, 3e37])
+def test_deviations_are_finite_where_they_can_be(tier: str, axis: Any, size: float) -> None:
+    x = (size * np.random.default_rng(0).uniform(-9, 9, (600, 30))).astype("float32")
+    wide = x.astype("float64")
+    deviation, mean, length = run(
+        tier, lambda x: [K.std(x, axis), K.mean(K.abs(x), axis), K.l2_normalize(x, axis)], x
+    )
+    np.testing.assert_allclose(deviation, wide.std(axis), 1.2e-7)
+    np.testing.assert_allclose(mean, np.abs(wide).mean(axis), 1.2e-7)
+    if size > 1:
+        whole = np.sqrt(np.square(wide).sum(axis, keepdims=True))
+        np.testing.assert_allclose(length, wide / whole, 1e-5, 1e-7)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_batches_far_from_zero_are_normalized(tier: str) -> None:
+    x = (1e4 + np.random.default_rng(0).normal(size=(5000, 16))).astype("float32")
+    wide = x.astype("float64")
+    normed, mean, variance = run(
+        tier, lambda x: K.normalize_batch_in_training(x, None, None, [0]), x
+    )
+    np.testing.assert_allclose(variance, wide.var(0), 1.2e-7)
+    np.testing.assert_allclose(mean, wide.mean(0), 6e-8)
+    want = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-3)
+    np.testing.assert_allclose(normed, want, 0, 1e-3)  # half a digit of the mean is 5e-4
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_totals_err_in_their_last_digit(tier: str, axis: int, name: str) -> None:
+    x = np.full((4, 50_000) if axis else (50_000, 4), 0.1 if name == "cumsum" else 1.0001, "f4")
+    (value,) = run(tier, lambda x: [getattr(K, name)(x, axis)], x)
+    exact = getattr(np, name)(x.astype("float64"), axis)
+    np.testing.assert_allclose(value, exact, 7e-8)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_deviation_of_zero_has_no_slope(tier: str, dtype: str) -> None:
+    x = np.full((500, 40), 0.1, dtype)
+    for axis in (0, 1, None):
+        (slope,) = run(tier, lambda x, a=axis: K.gradients(K.sum(K.std(x, a)), [x]), x)
+        assert np.isnan(slope).all()
+
+
+def test_products_on_numpy_do_not_overflow_on_the_way() -> None:
+    x = np.array([[1e30, 1e30, 1e-30, 1e-30], [1e4, 1e4, 0.5, 2]], "float32")
+    np.testing.assert_allclose(run("off", lambda x: [K.prod(x, 1)], x)[0], [1, 1e8], 1e-6)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1000, 3), (0,)), ((33, 5, 70), (0, 2)), ((3, 5000, 7), (1,)), ((9,), ())]
+)
+def test_numpy_adds_by_halves(shape: Any, axis: Any, order: Any) -> None:
+    x = np.asarray(np.random.default_rng(0).random(shape), order=order)
+    for keepdims in (False, True):
+        want = x.astype(np.longdouble).sum(axis, keepdims=keepdims)
+        np.testing.assert_allclose(added(x, axis, keepdims), want.astype(float), 2e-15)
+
+
+# ------------------------------------------------------------------ where values are equal
+
+TIES: dict[str, Build] = {
+    "a product": lambda x, y: [K.greater(x * y - x, y * x - x), K.cast(x * y - x, "float64")],
+    "squares": lambda x, y: [K.greater(x * x - y * y, (x - y) * (x + y)), x * x - y * y],
+    "a line": lambda x, y: [K.greater_equal(x * 3.0 + y, y + x * 3.0), x * 3.0 + y],
+    "a remainder": lambda x, y: [K.equal(x * y + (-x) * y, 0.0), x * y - y * x],
+    "a fold": lambda x, y: [K.sum(K.cast(K.greater(x * y + y, y * x + y), "int32"), 0)],
+    "a row": lambda x, y: [K.equal(x * x + y, K.max(x * x + y, 1, keepdims=True))],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", TIES)
+def test_products_and_sums_are_those_of_numpy(name: str, dtype: str) -> None:
+    random = np.random.default_rng(0)
+    arrays = [(random.integers(-30, 31, (200, 100)) / 7).astype(dtype) for _ in range(2)]
+    for one, other in zip(*(run(tier, TIES[name], *arrays) for tier in TIERS), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_root_as_a_power(dtype: str) -> None:
+    x = np.resize(np.array([-np.inf, -0.0, 0.0, 4.0, -1.0, np.nan, np.inf], dtype), 20_000)
+    for tier in TIERS:
+        (value,) = run(tier, lambda x: [K.pow(x, 0.5)], x)
+        np.testing.assert_array_equal(value[:7], [np.inf, 0, 0, 2, np.nan, np.nan, np.inf])
+        assert not np.signbit(value[1])
+
+
+# ------------------------------------------------------------------ products of matrices
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_products_are_added_in_blocks(dtype: str) -> None:
+    depth = 60_000
+    x, y = np.full((64, depth), 0.1, dtype), np.full((depth, 64), 0.3, dtype)
+    (value,) = run("wait", lambda x, y: [K.batch_dot(x, y)], x[None], y[None])
+    exact = x[0].astype(np.longdouble) @ y[:, 0].astype(np.longdouble)
+    error = np.abs(value / exact - 1).max() / np.finfo(dtype).eps
+    assert error < 300  # one after the other makes some thousands
