@@ -22,7 +22,15 @@ from kbench.engine.ops.joining import stack
 from kbench.engine.ops.layout import expand_dims, squeeze
 from kbench.engine.ops.several import results
 from kbench.engine.ops.shaping import sized
-from kbench.engine.spec import Spec, checked_flag, checked_function, integer, is_float, is_whole
+from kbench.engine.spec import (
+    Spec,
+    checked_flag,
+    checked_function,
+    integer,
+    is_float,
+    is_whole,
+    known_size,
+)
 from kbench.engine.tensor import Tensor
 
 Step = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
@@ -253,7 +261,7 @@ class _Recurrence:
             raise ShapeError(
                 f"inputs are {self.sequences[0].spec}, but unroll needs a known number of steps"
             )
-        if length == 0:
+        if known_size(self.sequences[0].spec.shape) == 0:  # of any number of empty entries
             return self.looped(function)
         states, outputs = self.states, []
         previous: Tensor | None = None

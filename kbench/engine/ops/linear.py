@@ -71,7 +71,9 @@ def _half(size: int) -> int:
 def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """Matrix products over leading axes, which broadcast."""
     work = 2 * out.size * x.shape[-1]
-    if work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+    if not work:  # there may be any number of empty matrices
+        out.fill(0)
+    elif work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
         matmul(x, y, out)
     elif out.ndim == 2:
         multiply_into(out, x, y)

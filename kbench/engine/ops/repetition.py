@@ -47,10 +47,16 @@ def _repeat_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: i
     copy(apart, np.expand_dims(x, axis + 1))
 
 
+def _repeat_numpy(out: Any, x: np.ndarray, *, rep: int, axis: int) -> np.ndarray:
+    if not x.size:  # NumPy would go through all repetitions of nothing
+        return np.empty((*x.shape[:axis], x.shape[axis] * rep, *x.shape[axis + 1 :]), x.dtype)
+    return np.repeat(x, rep, axis)
+
+
 REPEAT = structured(
     "repeat_elements",
     _repeat_infer,
-    lambda out, x, *, rep, axis: np.repeat(x, rep, axis),
+    _repeat_numpy,
     _repeat_gradient,
     allocates=True,
     native=moved(_repeat_infer, _repeat_laid),

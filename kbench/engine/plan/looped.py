@@ -59,7 +59,8 @@ class LoopStep:
             v[self.item.slot] = self._nothing(arrays)
             return
         parts = self._parts(arrays)
-        scan = self._scan = self._ready_scan(length, *parts)
+        empty = all(one.size == 0 for one in parts[0])
+        scan = self._scan = None if empty else self._ready_scan(length, *parts)
         run = self._loop if scan is None else scan.run
         states, stacks = run(length, *parts)
         v[self.item.slot] = (*states, *stacks)
@@ -100,7 +101,8 @@ class LoopStep:
         stacks: Arrays = []
         places: Arrays = []
         steps = self._steps(length, entries, states, captured)
-        for step, (_given, results) in enumerate(steps):
+        empty = not any(one.size for one in entries)
+        for step, (given, results) in enumerate(steps):
             states = results[:count]
             if step == 0:
                 stacks = [
@@ -115,6 +117,9 @@ class LoopStep:
                 if place.shape[1:] != value.shape:
                     raise _uneven(emit, place[step], value)
                 place[step] = value
+            if empty and not any(one.size for one in stacks):
+                if _alike(given[len(entries) : len(entries) + count], states):
+                    break  # as all further steps are: there may be any number of them
         return states, stacks
 
     def _ready_scan(
@@ -162,6 +167,12 @@ def _plan_of(body: Body, emits: Sequence[Emit], name: str) -> Plan:
         moving = len(body.feeds) - len(body.captured)
         body.plans[key] = make_plan(name, roots, body.feeds, moving=moving)
     return body.plans[key]  # type: ignore[no-any-return]
+
+
+def _alike(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> bool:
+    """Whether a step has left all states as they were, bit by bit."""
+    pairs = list(zip(before, after, strict=True))
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
 def _entries(array: np.ndarray, read: Track) -> np.ndarray:
