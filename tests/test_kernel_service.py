@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -320,6 +322,109 @@ def test_the_user_comes_before_a_compiler():
         assert os.getpgid(pid) != os.getpgid(0)
     finally:
         process.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities of POSIX")
+def test_a_compiler_is_as_urgent_as_those_who_wait(tmp_path):
+    """And only as long as they wait; also when what they wait for was begun before."""
+    after = """
+import os, threading, time
+from kbench.engine.kernels import rows
+from kbench.engine.kernels.background import service
+
+
+def behind():
+    while not service._compilers:
+        time.sleep(0.001)
+    pid = service._compilers[0]._process.pid
+    return os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0)
+
+
+print(behind())
+os.environ["KBENCH_JIT"] = "wait"
+waiting = threading.Thread(target=request, args=(program,))
+waiting.start()
+while not service.job(program.name).waiting:
+    time.sleep(0.001)
+print(behind())
+waiting.join()
+os.environ["KBENCH_JIT"] = "auto"
+service.submit("later", lambda: rows.source("softmax", "float32"))
+while service.job("later").by is None:
+    time.sleep(0.001)
+print(behind(), service.job("later").waiting)
+wait_idle()
+print(stats().pending)
+"""
+    assert run_script(tmp_path, "auto", after)[0] == ["10", "0", "10", "0", "0"]
+
+
+def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
+    """Whoever has stood back may come forward only where the system allows it."""
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("KBENCH_JIT", "auto")
+    monkeypatch.setattr(background, "GRACE", 0.0)
+    urgencies = []
+
+    class Stubborn(compiler.Process):
+        def __init__(self, urgent=False):
+            urgencies.append(urgent)
+            super().__init__(urgent)
+
+        def hurry(self):
+            return self.urgent
+
+    monkeypatch.setattr(compiler, "Process", Stubborn)
+    service = background.Service()
+    service._crew = 1
+    job = service.submit("stubborn", lambda: rows.source("softmax", "float32"))
+    while not any(one.by for one in service._jobs.values()):
+        pass
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    assert service.submit("stubborn", lambda: "") is job
+    service.stop()
+    assert (job.state, job.deaths, urgencies) == ("ready", 0, [False, True])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="parents of POSIX")
+@pytest.mark.parametrize(
+    "without", ["", "import kbench.engine.kernels.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
+)
+def test_a_compiler_ends_with_a_parent_that_is_killed(without):
+    """Also where a child of the parent keeps the other end of its input open, for hours."""
+    program = """
+import os, signal, subprocess, sys, time
+from kbench.engine.kernels import compiler
+
+if sys.argv[1]:  # without the signal of Linux
+    compiler._START = sys.argv[1] + "; " + compiler._START
+process = compiler.Process()
+descriptor = process._process.stdin.fileno()
+keeper = subprocess.Popen(["sleep", "100"], pass_fds=[descriptor], stdout=subprocess.DEVNULL)
+assert process._answer() == {"ready": True}
+print(process._process.pid, keeper.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, without], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    child, keeper = map(int, done.stdout.split())
+    try:
+        deadline = time.monotonic() + 20
+        while _runs(child) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not _runs(child)
+        assert _runs(keeper)
+    finally:
+        os.kill(keeper, signal.SIGKILL)
+
+
+def _runs(pid):
+    """Whether a process is there and no zombie."""
+    found = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+    return bool(found) and not found.startswith("Z")
 
 
 @pytest.mark.parametrize("before", ["", HERE, HERE + "sys.modules['llvmlite'] = None\n"])

@@ -27,6 +27,8 @@ THREAD = "kbench-compile"
 """Name of the threads that have sources compiled."""
 IDLE_SECONDS = 20.0
 """How long a compiler is kept that has nothing to do; it takes 150 MB."""
+GRACE = 1.0
+"""Seconds that one who waits gives to a compiler of low priority before another begins anew."""
 CREW = 4
 """Most compilers at once, on a machine with twice as many cores."""
 
@@ -46,6 +48,9 @@ class Job:
     reason: str = ""
     address: int = 0
     deaths: int = 0
+    waiting: int = 0  # callers that do nothing else
+    by: compiler.Process | compiler.Here | None = None
+    restarted: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -126,9 +131,40 @@ class Service:
         return job
 
     def _wait_for(self, job: Job) -> None:
-        while not job.done.wait(0.05):
-            if self._stopping or not any(thread.is_alive() for thread in self._threads):
-                return
+        with self._waited(job):
+            begun = time.monotonic()
+            while not job.done.wait(0.05):
+                if self._stopping or not any(thread.is_alive() for thread in self._threads):
+                    return
+                if time.monotonic() - begun > GRACE:
+                    self._restart(job)
+
+    @contextlib.contextmanager
+    def _waited(self, *jobs: Job) -> Iterator[None]:
+        """Meanwhile these come before others, and no less than the caller who waits for them."""
+        wanted = list({id(one): one for one in (self._jobs["driver"], *jobs)}.values())
+        with self._wake:
+            for one in reversed(wanted):
+                one.waiting += 1
+                if one in self._queue:
+                    self._queue.remove(one)
+                    self._queue.appendleft(one)
+                if one.by is not None:
+                    one.by.hurry()
+        try:
+            yield
+        finally:
+            with self._wake:
+                for one in wanted:
+                    one.waiting -= 1
+
+    def _restart(self, job: Job) -> None:
+        """Have what is compiled after everything else compiled anew, by one that need not wait."""
+        with self._wake:
+            for one in (self._jobs["driver"], job):
+                if one.by is not None and not one.restarted and not one.by.hurry():
+                    one.restarted = True
+                    one.by.interrupt()
 
     @contextlib.contextmanager
     def everything_at_once(self) -> Iterator[None]:
@@ -202,8 +238,11 @@ class Service:
                 try:
                     if self._load(job):
                         continue  # stored by another process meanwhile, or no image
+                    if own is not None and not self._fits(own, job):
+                        self._dismiss(own)
+                        own = None
                     if own is None:
-                        own = self._hire(elsewhere)
+                        own = self._hire(elsewhere, job.waiting > 0)
                     self._compile(job, own)
                 except EOFError as error:
                     self._dismiss(own)
@@ -212,7 +251,9 @@ class Service:
                 except compiler.NoCompilerError as error:
                     self._dismiss(own)
                     own = None
-                    if not elsewhere:
+                    if job.restarted:
+                        self._try_again(job, str(error))
+                    elif not elsewhere:
                         self._give_up(f"the compiler could not be loaded: {error}")
                     else:
                         elsewhere = False
@@ -234,10 +275,18 @@ class Service:
             threads.count_compilers(1)
             return self._queue.popleft()
 
-    def _hire(self, elsewhere: bool) -> compiler.Process | compiler.Here:
+    @staticmethod
+    def _fits(own: compiler.Process | compiler.Here, job: Job) -> bool:
+        """Whether a compiler can have the priority that a job needs; then it has it."""
+        if job.waiting:
+            return own.hurry()
+        own.relax()
+        return True
+
+    def _hire(self, elsewhere: bool, urgent: bool) -> compiler.Process | compiler.Here:
         own: compiler.Process | compiler.Here
         try:
-            own = compiler.Process() if elsewhere else compiler.Here()
+            own = compiler.Process(urgent) if elsewhere else compiler.Here()
         except OSError as error:
             raise compiler.NoCompilerError(str(error)) from error
         with self._wake:
@@ -255,8 +304,15 @@ class Service:
     def _compile(self, job: Job, own: compiler.Process | compiler.Here) -> None:
         begun = time.perf_counter()
         inside = isinstance(own, compiler.Here)
-        with self._within_llvm() if inside else contextlib.nullcontext():
-            job.key = own.compile(job.name, job.source, store.folder())
+        with self._wake:
+            job.by = own
+            if job.waiting:  # since it was hired, too
+                own.hurry()
+        try:
+            with self._within_llvm() if inside else contextlib.nullcontext():
+                job.key = own.compile(job.name, job.source, store.folder())
+        finally:
+            job.by = None
         job.seconds = time.perf_counter() - begun
         if job.name != "driver":
             self._jobs["driver"].done.wait()
@@ -276,7 +332,8 @@ class Service:
 
     def _try_again(self, job: Job, reason: str) -> None:
         """A compiler that died may have been killed for its memory; one that dies twice is ill."""
-        job.deaths += 1
+        job.deaths += not job.restarted
+        job.restarted = False
         if job.deaths > 1:
             self._fail(job, reason)
         else:
@@ -335,10 +392,14 @@ class Service:
         with self._wake:
             if self._queue:  # in a forked child nobody is at work yet
                 self._staff()
-        for job in list(self._jobs.values()):
-            left = None if end is None else max(0.0, end - time.monotonic())
-            if not job.done.wait(left):
-                return False
+        jobs = list(self._jobs.values())
+        if all(job.done.is_set() for job in jobs):
+            return True
+        with self._waited(*jobs):
+            for job in jobs:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not job.done.wait(left):
+                    return False
         return True
 
     def wait_for_change(self, timeout: float) -> None:
@@ -377,6 +438,7 @@ class Service:
             self._give_up("forked while a kernel was being compiled")
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
         for job in list(self._jobs.values()):
+            job.waiting, job.by = 0, None
             done, job.done = job.done, threading.Event()
             if done.is_set():
                 job.done.set()

@@ -6,6 +6,7 @@ from the user's work, may crash, and leaves no memory behind.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 NICE = 10
-"""How far the user's own work comes first."""
+"""How far the user's own work comes first, while he does not wait for the compiler."""
 
 _START = (
-    f"import os, sys; getattr(os, 'nice', abs)({NICE}); sys.path[:] = sys.argv[1:]; "
+    "import os, sys; parent = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; "
     "os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
     "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
-    "from kbench.engine.kernels.worker import serve; serve(answers)"
+    "from kbench.engine.kernels.worker import serve; serve(answers, parent)"
 )
 
 
@@ -32,13 +33,13 @@ class NoCompilerError(Exception):
 
 
 class Process:
-    """A process that compiles one source after the other.
+    """A process that compiles one source after the other; `urgent` while somebody waits for it.
 
     Raises:
         OSError: no process can be started here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, urgent: bool = False) -> None:
         import subprocess  # here, as few processes compile and each would load it
 
         python = sys.executable or ""
@@ -48,16 +49,41 @@ class Process:
         # all of the user's work, however nice it is: Linux shares between sessions first.
         detached: dict[str, Any] = {"process_group": 0}
         if sys.platform == "win32":
-            flags = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
-            detached = {"creationflags": flags}
+            behind = 0 if urgent else subprocess.BELOW_NORMAL_PRIORITY_CLASS
+            detached = {"creationflags": subprocess.CREATE_NO_WINDOW | behind}
         self._process = subprocess.Popen(
-            [python, "-P", "-c", _START, *[path for path in sys.path if path]],
+            [python, "-P", "-c", _START, str(os.getpid()), *[path for path in sys.path if path]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             **detached,
         )
         self._greeted = False
+        self.urgent = True
+        if not urgent:
+            self.relax()
+
+    def relax(self) -> None:
+        """Let the user's own work come first."""
+        if self.urgent:
+            self.urgent = False
+            with contextlib.suppress(OSError):
+                self._set_priority(NICE)
+
+    def hurry(self) -> bool:
+        """Let it have as much of the processor as the caller; False where the system says no, as
+        most do once it has stood back."""
+        if not self.urgent:
+            with contextlib.suppress(OSError):
+                self.urgent = self._set_priority(0)
+        return self.urgent
+
+    def _set_priority(self, behind: int) -> bool:
+        if not hasattr(os, "setpriority"):
+            return False
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + behind, 19))
+        return True
 
     def compile(self, name: str, text: str, folder: Path) -> str:
         """The key under which the source's code now lies in the folder.
@@ -122,6 +148,15 @@ class Process:
 
 class Here:
     """Compiles in this process."""
+
+    urgent = True
+
+    def relax(self) -> None:
+        """Nothing: it is the caller's own thread that compiles."""
+
+    def hurry(self) -> bool:
+        """It has as much of the processor as the caller."""
+        return True
 
     def compile(self, name: str, text: str, folder: Path) -> str:
         """As a `Process` does it."""

@@ -1,18 +1,27 @@
-"""The process that compiles for others: reads sources, stores code, answers. Low in priority.
+"""The process that compiles for others: reads sources, stores code, answers.
 
 A request is a line of JSON with a name, a source and a folder; an answer one with the key it is
-stored under, or the reason why it is not. The process ends with its input, at once.
+stored under, or the reason why it is not. The process ends with its input, and with its parent, at
+once: a child that the parent has forked meanwhile may hold the other end of the input for hours.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
+
+WATCHED = 0.5
+"""Seconds between two looks at whether the parent is there."""
+
+_PARENT_DEATH_SIGNAL = 1
 
 
 def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
@@ -22,8 +31,27 @@ def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def serve(descriptor: int) -> None:
-    """Answer requests until the input ends."""
+def _end_with(parent: int) -> None:
+    """End this process when its parent ends, however it does."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if hasattr(os, "getppid") and sys.platform != "win32":
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    first = os.getppid()
+    while first == os.getppid() and not (first == 1 != parent):  # 1 takes over orphans
+        time.sleep(WATCHED)
+    os._exit(0)
+
+
+def serve(descriptor: int, parent: int) -> None:
+    """Answer requests until the input or the parent ends."""
+    _end_with(parent)
     answers = os.fdopen(descriptor, "w", encoding="utf-8")
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
