@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
 from test_kernel_service import COUNTS, HERE, run_script
+from test_regular_files import MADE
 
 from kbench.engine.kernels import image, loading, store
 
@@ -81,6 +82,54 @@ def test_a_file_that_others_may_write_is_not_run(folder):
     store.write("one", "k", HEADER, b"code")
     store.code_path("one", "k").chmod(0o666)
     assert store.read("one", "k") is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_no_file_is_removed(folder, kind):
+    """And never waited for: a pipe, a device, a folder with something in it."""
+    path = store.code_path("one", "k")
+    MADE[kind](path)
+    if path.is_dir():
+        (path / "inside").write_text("")
+    assert store.read("one", "k") is None
+    store.write_source("one", "k", "text")
+    store.write("one", "k", HEADER, b"code")
+    assert store.read("one", "k")[1] == b"code"
+
+
+def test_a_folder_where_a_file_is_to_be_written_gives_way(folder):
+    (store.code_path("one", "k") / "inside").mkdir(parents=True)
+    (folder / "one-k.py").mkdir()
+    store.write_source("one", "k", "text")
+    store.write("one", "k", HEADER, b"code")
+    assert store.read("one", "k")[1] == b"code"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
+def test_nobody_else_can_write_into_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    kernels.chmod(0o777)
+    assert store.folder() == kernels and kernels.stat().st_mode & 0o777 == 0o755
+    other = tmp_path / "another"
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(other))
+    assert store.folder().stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
+def test_a_folder_of_somebody_else_is_not_believed(folder, monkeypatch):
+    store.write("one", "k", HEADER, b"code")
+    monkeypatch.setattr(store, "_folders", {})
+    monkeypatch.setattr(store, "_broken", set())
+    stranger = folder.stat().st_uid + 1
+    monkeypatch.setattr(os, "getuid", lambda: stranger)
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        assert store.folder() != folder
+    if folder.stat().st_uid:  # root's files are believed
+        assert store.read("one", "k") is None
 
 
 def test_damaged_files_are_compiled_anew(tmp_path):

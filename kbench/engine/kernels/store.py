@@ -30,6 +30,9 @@ from kbench.engine import folders, forking
 KEEP_SECONDS = 30 * 24 * 3600
 """How long a file is kept that nobody has asked for."""
 
+MOST = 1 << 26
+"""Bytes of a file, at most; the longest have some hundred thousand."""
+
 _FORMAT = b"kbench kernel 1\n"
 _DIGEST = hashlib.sha256().digest_size
 _START = len(_FORMAT) + _DIGEST
@@ -134,7 +137,8 @@ def folder() -> Path:
 def _make(root: Path) -> Path:
     wanted = root / "kernels"
     try:
-        wanted.mkdir(parents=True, exist_ok=True)
+        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _keep_others_out(wanted)
         probe = wanted / f"probe-{os.getpid()}"
         _replace(probe, bytes(_PROBE))  # a full disk takes new files, but nothing in them
         probe.unlink()
@@ -155,6 +159,21 @@ def _make(root: Path) -> Path:
 def _remove(temporary: str, owner: int) -> None:
     if os.getpid() == owner:  # and not a forked child's
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _keep_others_out(place: Path) -> None:
+    """See to it that nobody else can put files into the folder: what lies in it is run.
+
+    Raises:
+        OSError: it belongs to somebody else, who can do so at any time.
+    """
+    status = place.stat()
+    if folders.is_own(status):
+        return
+    if status.st_uid != os.getuid():
+        raise OSError("it belongs to another user")
+    place.chmod(status.st_mode & 0o755)  # made so by a loose umask, say; files are looked at one
+    # by one, as ever
 
 
 def use(place: Path) -> None:
@@ -222,24 +241,17 @@ def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
     """What was compiled of a source; None if it never was, or its file is not to be believed."""
     path = _found(code_path(name, key).name)
     try:
-        with open(path, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            data = stream.read()
-    except OSError:
+        found = _checked(folders.read_regular(path, MOST, own=True), key)
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
         return None
-    found = _checked(data, key) if _own(status) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
     if found is None:
         discard(name, key)
-    elif time.time() - status.st_mtime > KEEP_SECONDS / 10:
+    elif age > KEEP_SECONDS / 10:
         _touch(path)
     return found
-
-
-def _own(status: os.stat_result) -> bool:
-    """Whether nobody else can have written a file, as far as the system knows users."""
-    if not hasattr(os, "getuid"):
-        return True
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
 
 
 def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
@@ -260,9 +272,17 @@ def _touch(path: Path) -> None:
 
 
 def discard(name: str, key: str) -> None:
-    """Remove what was compiled of a source."""
+    """Remove what lies where the code of a source is kept."""
+    _clear(code_path(name, key))
+
+
+def _clear(path: Path) -> None:
+    """Remove whatever is there, also what is no file."""
     try:
-        code_path(name, key).unlink()
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     except OSError:
         return
 
@@ -272,7 +292,11 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except IsADirectoryError:
+            _clear(path)
+            os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
