@@ -132,3 +132,47 @@ def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
         tmp_path.chmod(mode)
         with pytest.raises(OSError, match="belongs to another user, or others can write it"):
             folders.check_own(tmp_path)
+
+
+# ------------------------------------------------------------------ who reads
+
+
+def _reads(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
+    """Files that kbench reads, and what reads them."""
+    from kbench.engine.kernels import limits
+    from kbench.tui import drafts, keymap, remembered
+    from kbench.workbench import existing, history, journal, lesson_progress, recall
+
+    progress = lesson_progress.Progress(folder / "progress.json")
+    (folder / drafts.FOLDER).mkdir()
+    return {
+        "keys": (folder / "keys.toml", lambda: keymap.load(folder / "keys.toml")),
+        "preset": (folder / "keys2.toml", lambda: keymap.choose(folder / "keys2.toml", "vi")),
+        "remembered": (folder / remembered.FILE, lambda: remembered.load(folder)),
+        "draft": (folder / drafts.FOLDER / "1.txt", lambda: drafts.take(folder)),
+        "progress": (folder / "progress.json", progress._load),
+        "connection": (folder / "k.json", lambda: existing.read_connection(folder / "k.json")),
+        "journal": (folder / "j.jsonl", lambda: journal.read(folder / "j.jsonl")),
+        "held": (folder / "j2.jsonl", lambda: journal.is_held(folder / "j2.jsonl")),
+        "sessions": (folder / "j3.jsonl", lambda: recall.unfinished(folder)),
+        "history": (folder / "h.sqlite", lambda: history.History(folder / "h.sqlite").add("1")),
+        "limits": (folder / "limits.json", lambda: limits._read(folder / "limits.json")),
+    }
+
+
+READERS = ("keys", "preset", "remembered", "draft", "progress", "connection", "journal", "held")
+READERS += ("sessions", "history", "limits")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_whoever_reads_is_never_held_up(
+    tmp_path: Path, odd: Callable[[Path], object], reader: str
+) -> None:
+    from kbench.workbench.existing import AttachError
+
+    path, read = _reads(tmp_path)[reader]
+    odd(path)
+    try:
+        read()
+    except (OSError, AttachError):
+        return  # told in words where it is asked for by name

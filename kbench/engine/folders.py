@@ -43,6 +43,20 @@ def keras_home() -> Path:
 # ------------------------------------------------------------------ reading
 
 
+READABLE = 1 << 26
+"""Bytes of a text file that people or kbench have written, at most."""
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a regular file of UTF-8, line ends as they are written anywhere.
+
+    Raises:
+        OSError: as of `read_regular`. UnicodeDecodeError: not UTF-8.
+    """
+    text = read_regular(path, READABLE).decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def is_own(status: os.stat_result) -> bool:
     """Whether nobody else can have written a file or folder, as far as the system knows users.
 

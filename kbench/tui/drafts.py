@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbench.engine import folders
 from kbench.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -82,9 +83,11 @@ def take(folder: Path) -> str:
     """The newest text that was kept, and no longer is; '' without one."""
     for path in sorted((folder / FOLDER).glob("*.txt"), reverse=True):
         ours = path.with_suffix(f".taken-{os.getpid()}")
+        if not path.is_file():  # a pipe would be waited for
+            continue
         try:
             path.rename(ours)  # of two that start at once only one succeeds
-            text = ours.read_text(encoding="utf-8", errors="replace")
+            text = folders.read_regular(ours, folders.READABLE).decode("utf-8", "replace")
             ours.unlink()
         except OSError:
             continue

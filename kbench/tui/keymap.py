@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kbench.engine import folders
 from kbench.tui import keys
 from kbench.tui.presets import PRESETS
 from kbench.tui.remembered import put_aside
@@ -42,7 +43,7 @@ class Keymap:
 def load(path: Path) -> Keymap:
     """What a keys.toml says; a missing file changes nothing, one that is no TOML is put aside."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(folders.read_text(path))
     except FileNotFoundError:
         return Keymap()
     except OSError as error:
@@ -112,7 +113,7 @@ def choose(path: Path, preset: str) -> str:
     """Write another preset into the file, whose other lines stay; returns what went wrong."""
     line = f'preset = "{preset}"'
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = folders.read_text(path) if path.exists() else ""
         head, bracket, rest = text.partition("[keys]")
         if LINE.search(head):
             head = LINE.sub(line, head, count=1)

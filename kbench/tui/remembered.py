@@ -9,6 +9,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kbench.engine import folders
+
 FILE = "workbench.json"
 
 
@@ -25,7 +27,7 @@ def load(folder: Path) -> tuple[Remembered, str]:
     """What was remembered and what is wrong with the file; a broken file is put aside."""
     path = folder / FILE
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(folders.read_text(path))
         theme, shares = table.get("theme", ""), table.get("shares", {})
         kept = {str(key): max(25, min(int(one), 75)) for key, one in shares.items()}
         watches = [one for one in table.get("watches", []) if isinstance(one, str)]

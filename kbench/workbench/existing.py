@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kbench.engine import folders
+
 PATIENCE = 5.0  # seconds in which a kernel must answer
 IDLE_WITHIN = 0.4  # seconds more in which one that is idle answers on its shell channel, too
 ASKED_TOGETHER = 2.0  # seconds for each of several
@@ -138,7 +140,7 @@ def read_connection(path: Path) -> dict[str, Any]:
         AttachError: it cannot be read or is no connection file.
     """
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(folders.read_text(path))
     except OSError as error:
         raise AttachError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):

@@ -28,6 +28,8 @@ class History:
     def _open(self) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.path.exists() and not self.path.is_file():  # a pipe, say
+                raise OSError("not a regular file")
             return self._connect(str(self.path))
         except sqlite3.DatabaseError as error:
             if not isinstance(error, sqlite3.OperationalError) and self.path.is_file():

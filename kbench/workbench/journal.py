@@ -119,6 +119,8 @@ class Journal:
 
 def is_held(path: Path) -> bool:
     """Whether a session that lives writes this journal."""
+    if not path.is_file():
+        return False
     try:
         with open(path, "rb") as stream:
             return not hold(stream)
@@ -129,6 +131,8 @@ def is_held(path: Path) -> bool:
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows of a journal. What a crash has damaged or cut off is left out."""
     rows = []
+    if not path.is_file():  # a pipe would be waited for
+        raise OSError(f"{path} is not a regular file")
     with open(path, "rb") as stream:
         for line in stream.read(2 * LIMIT).splitlines():
             with contextlib.suppress(ValueError, RecursionError):

@@ -10,6 +10,7 @@ import difflib
 import json
 from typing import Any
 
+from kbench.engine import folders
 from kbench.workbench.lesson_checks import judge
 from kbench.workbench.lessons import BLANK, Exercise, Lesson, Step
 
@@ -41,7 +42,7 @@ def _between(line: str, answer: str) -> str:
 
 def _stored_faults(lesson: Lesson) -> list[str]:
     """The notebook file itself: no outputs, no counts, names, exercises that have blanks."""
-    cells = json.loads(lesson.path.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(folders.read_text(lesson.path))["cells"]
     found = [
         f"cell {index} is stored with output"
         for index, cell in enumerate(cells)

@@ -121,7 +121,7 @@ class Progress:
         if self.note and self._memory:
             return self._memory
         try:
-            state = json.loads(self._path.read_text(encoding="utf-8"))
+            state = json.loads(folders.read_text(self._path))
             if not _sound(state):
                 raise ValueError("not a progress file")
         except FileNotFoundError:

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kbench.engine import folders
+
 ROLES = ("explain", "setup", "demo", "predict", "exercise", "check")
 BLANK = "___"
 
@@ -193,7 +195,7 @@ def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _text(path: Path) -> str:
     """A file's text; a lesson is UTF-8 wherever it is read."""
-    return path.read_text(encoding="utf-8")
+    return folders.read_text(path)
 
 
 def _exercise(name: str, entry: dict[str, Any]) -> Exercise:

@@ -96,6 +96,8 @@ def _kept(where: Path | None, ended: bool) -> list[Past]:
 
 def _last_row(path: Path) -> dict[str, Any]:
     """The last row, which tells the regular end of its session; empty if it is no whole row."""
+    if not path.is_file():  # a pipe would be waited for
+        raise OSError(f"{path} is not a regular file")
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - _TAIL, 0))
