@@ -29,9 +29,6 @@ MOST_OUTPUTS = 8
 DEPTH = 12
 """How far a value is computed within instead of being read."""
 
-SCALES = {"float32": (2.0**100, 2.0**64), "float64": (2.0**900, 2.0**512)}
-"""Divisors beyond the first number are scaled by the second, so that their reciprocal is normal."""
-
 ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
 
 
@@ -182,7 +179,7 @@ class _Writer:
         return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
 
     def statement(self, item: Item, depth: int) -> str:
-        """An elementwise value; a quotient by a value of the row becomes a product."""
+        """An elementwise value, computed as its own op does, so that every tier rounds alike."""
         dtype = item.spec.dtype
         if item.op is PUT:
             rows = self.shape[: self.cut]
@@ -190,16 +187,10 @@ class _Writer:
             self.places.add(item.inputs[1])
             return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
         operands = [self.value(slot, item.shape, depth) for slot in item.inputs]
-        if item.op is divide.op and dtype in SCALES and item.shape == self.shape:  # type: ignore[attr-defined]
-            x, y = operands
-            known = rowlaws.quotient(self, x, y, dtype)
+        if item.op is divide.op and item.shape == self.shape:  # type: ignore[attr-defined]
+            known = rowlaws.quotient(self, operands[0], operands[1], dtype)
             if known is not None:
                 return known
-            if not self.varies(y) and self.varies(x):
-                bound, scale = SCALES[dtype]
-                small = f"where(abs({y}) < {1 / bound}, {scale}, cast(1, '{dtype}'))"
-                fit = self.node(f"where(abs({y}) > {bound}, {1 / scale}, {small})", dtype)
-                return self.node(f"{x} * {fit} * {self.node(f'1 / ({y} * {fit})', dtype)}", dtype)
         if item.op is log.op:  # type: ignore[attr-defined]
             known = rowlaws.logarithm(self, operands[0], dtype)
             if known is not None:
