@@ -27,7 +27,7 @@ def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
     """The sum over axes: floats as float64, integers as they are."""
     if x.dtype.kind != "f":
         return np.asarray(np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims))
-    if x.dtype != np.float64 or math.prod([x.shape[at] for at in axis]) <= FEW:
+    if x.dtype != np.float64 or not x.size or math.prod([x.shape[at] for at in axis]) <= FEW:
         return np.asarray(np.add.reduce(x, axis=axis, dtype=np.float64, keepdims=keepdims))
     lead = x.shape[: x.ndim - len(axis)]
     if x.flags.c_contiguous and axis == tuple(range(len(lead), x.ndim)):
