@@ -53,7 +53,10 @@ def run(shell: Any, code: str) -> str:
         ("w = K.variable([1.]); v = 3\n%vars w*", ["w  variable"]),
         ("%vars nothing*", ["no name fits 'nothing*'"]),
         ("%config_k floatx=float64 epsilon=1e-5", ["float64", "1e-05"]),
-        ("%config_k epsilon=abc", ["nothing was changed: epsilon must be a finite number of at least 0, got "]),
+        (
+            "%config_k epsilon=abc",
+            ["nothing was changed: epsilon must be a finite number of at least 0"],
+        ),
         ("%config_k nonsense=1", ["unknown setting 'nonsense'"]),
         ("%config_k floatx", ["wants name=value"]),
         ("%config_k floatx = float64", ["float64"]),
