@@ -136,9 +136,10 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
         terminal.until("are back. Their variables are not.", "3 cells, without the 1")
         for _ in range(5):  # a letter right behind it could have been typed for a cell
             time.sleep(2 * dialogs.PAUSE)
-            terminal.press("a")
             if "are back. Their variables are not." not in terminal.screen:
                 break
+            terminal.press("a")
+            terminal.read(1.0)
         terminal.until("Out[3]: 'typed ahead'", "earlier session", "half_typed", gone="busy")
         terminal.press("ctrl+c")
         terminal.until("kept", gone="half_typed")
