@@ -91,14 +91,28 @@ class Control:
 
 
 def controls(page: Any, root: Any) -> list[Control]:
-    """Every visible control below `root`, with its computed role and name."""
+    """Every visible control below `root`, with its computed role and name.
+
+    What is drawn anew while it is looked at is looked at again.
+    """
+    for _ in range(5):
+        found = _controls(page, root)
+        if found is not None:
+            return found
+    raise AssertionError("the controls never stay")
+
+
+def _controls(page: Any, root: Any) -> list[Control] | None:
     session = page.context.new_cdp_session(page)
     session.send("DOM.enable")
     session.send("Accessibility.enable")
     found = []
     for number, markup in enumerate(root.evaluate(MARK, CONTROLS)):
         one = {"expression": f"document.querySelector('[data-probe=\"{number}\"]')"}
-        handle = session.send("Runtime.evaluate", one)["result"]["objectId"]
+        handle = session.send("Runtime.evaluate", one)["result"].get("objectId")
+        if handle is None:
+            session.detach()
+            return None
         where = {"objectId": handle, "fetchRelatives": False}
         (node, *_) = session.send("Accessibility.getPartialAXTree", where)["nodes"]
         role = node.get("role", {}).get("value", "")
