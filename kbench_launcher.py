@@ -59,7 +59,7 @@ def place() -> None:
 def main() -> int:
     """Run the command line; the console script's entry point."""
     place()
-    from kbench.cli import main as command
+    from kbench.cli.main import main as command
 
     return command(sys.argv[1:])
 

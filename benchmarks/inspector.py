@@ -20,9 +20,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from kbench.workbench import events, protocol
-from kbench.workbench.journal import Journal
-from kbench.workbench.session import KernelSession
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.inspector import protocol
+from kbench.workbench.session import events
+from kbench.workbench.session.kernel_session import KernelSession
 
 ROUNDS = 100
 SMALL = """

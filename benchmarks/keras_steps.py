@@ -69,7 +69,7 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
     """The row of one program."""
     sys.path.insert(0, str(EXAMPLES))
     module = importlib.import_module(name)  # puts Keras on kbench
-    from kbench.engine.kernels.background import service
+    from kbench.engine.jit.service import service
 
     np.random.seed(SEED)
     model, inputs, targets = STEPS[name](module, np.random.default_rng(SEED))
@@ -109,9 +109,9 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
 
     Watched steps alternate with others, whose time is what counts: watching takes some, too.
     """
-    from kbench.engine.kernels.calls import Tape
-    from kbench.engine.plan import taped
-    from kbench.engine.plan.bound import BoundPlan
+    from kbench.engine.execute import replay
+    from kbench.engine.execute.executable import BoundPlan
+    from kbench.engine.jit.launch import Tape
 
     make, clock = Tape.run, time.perf_counter
     forms: dict[str, dict[str, float]] = {}
@@ -143,7 +143,7 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
         forms = {}
         with (
             mock.patch.object(BoundPlan, "_run_plain", plain),
-            mock.patch.object(taped, "_step", step_between),
+            mock.patch.object(replay, "_step", step_between),
             mock.patch.object(Tape, "run", together),
         ):
             step()

@@ -106,7 +106,7 @@ class Kbench(Library):
         return training.kbench_steps(self.K, self.names, arrays, weights, model)
 
     def settle(self) -> None:
-        from kbench.engine.kernels.background import service
+        from kbench.engine.jit.service import service
 
         service.wait_idle(60)
 

@@ -28,9 +28,10 @@ from nbclient import NotebookClient
 
 import kbench
 from kbench import backend as K
-from kbench.notebook import GraphView, TensorView, VariableTable, WatchList, explorer, html
-from kbench.notebook.live import INTERVAL
-from kbench.workbench.lessons import Lesson, catalogue
+from kbench.notebook import GraphView, TensorView, VariableTable, WatchList, explorer
+from kbench.notebook.base.redraw import INTERVAL
+from kbench.notebook.html import html
+from kbench.workbench.lessons.lesson_files import Lesson, catalogue
 
 ROUNDS = 7
 DRAW = np.random.default_rng(0)

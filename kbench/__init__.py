@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.engine import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
+from kbench.engine.runtime import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
 from kbench import backend
 from kbench import engines as _engines
 from kbench import keras_client as _keras_client
-from kbench import legacy as _legacy
+from kbench.api import legacy as _legacy
 from kbench.backend import *  # noqa: F403
-from kbench.engine import keras_file as _keras_file
-from kbench.engine import tensor as _tensor
+from kbench.engine.graph import tensor as _tensor
+from kbench.engine.runtime import keras_json as _keras_file
 from kbench.version import __version__
 
 __all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
@@ -24,7 +24,7 @@ _keras_client.install()
 
 
 def _rich_repr(value: Any) -> dict[str, Any]:
-    from kbench.notebook.html import bundle
+    from kbench.notebook.html.html import bundle
 
     return bundle(value)
 
@@ -34,14 +34,14 @@ _tensor.set_rich_repr(_rich_repr)
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext kbench`: magics, displays and error reports in IPython and Jupyter."""
-    from kbench.notebook.extension import load_ipython_extension as load
+    from kbench.notebook.ipython.extension import load_ipython_extension as load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext kbench`: everything as it was before."""
-    from kbench.notebook.extension import unload_ipython_extension as unload
+    from kbench.notebook.ipython.extension import unload_ipython_extension as unload
 
     unload(shell)
 
@@ -55,19 +55,19 @@ _WIDGETS = (
 def __getattr__(name: str) -> Any:
     """Widgets, `plots`, `compare` and `progress`, loaded when they are first asked for."""
     if name == "compare":
-        from kbench.comparison import compare
+        from kbench.api.comparison import compare
 
         return compare
     if name == "progress":
-        from kbench.workbench.progress import progress
+        from kbench.workbench.progress.progress import progress
 
         return progress
     if name == "plots":
-        from kbench.notebook import plots
+        from kbench.notebook.plots import plots
 
         return plots
     if name in _WIDGETS:
-        from kbench.notebook.lazy import widget
+        from kbench.notebook.registry import widget
 
         return widget(name)
     raise AttributeError(_legacy.missing(name))

@@ -2,7 +2,7 @@
 
 import sys
 
-from kbench.cli import main
+from kbench.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

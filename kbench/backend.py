@@ -11,9 +11,159 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from kbench import legacy as _legacy
-from kbench.engine.config import backend as _backend_name
-from kbench.engine.config import (
+from kbench.api import legacy as _legacy
+from kbench.api.legacy import (
+    asymmetric_spatial_2d_padding,
+    asymmetric_temporal_padding,
+    atrous_conv2d,
+    deconv2d,
+    image_dim_ordering,
+    lesser,
+    lesser_equal,
+    set_image_dim_ordering,
+)
+from kbench.engine.autodiff import gradients, stop_gradient
+from kbench.engine.control_flow.map import foldl, foldr, map_fn
+from kbench.engine.control_flow.rnn import rnn
+from kbench.engine.core.errors import (
+    ArgumentError,
+    DtypeError,
+    FeedError,
+    GradientError,
+    KbenchError,
+    OutOfMemory,
+    ShapeError,
+)
+from kbench.engine.execute.function import Function, eval, function
+from kbench.engine.execute.tf_session import Session, get_session, set_session
+from kbench.engine.graph.queries import (
+    count_params,
+    dtype,
+    get_variable_shape,
+    int_shape,
+    is_keras_tensor,
+    is_placeholder,
+    is_sparse,
+    is_symbolic,
+    is_tensor,
+    is_variable,
+    ndim,
+)
+from kbench.engine.graph.scope import (
+    clear_session,
+    eager,
+    get_uid,
+    manual_variable_initialization,
+    name_scope,
+    reset_uids,
+    symbolic,
+    v1_variable_initialization,
+)
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.updates import moving_average_update, update, update_add, update_sub
+from kbench.engine.graph.variable_values import (
+    batch_get_value,
+    batch_set_value,
+    get_value,
+    set_value,
+)
+from kbench.engine.graph.variables import Placeholder, Variable, constant, placeholder, variable
+from kbench.engine.ops.control.print_tensor import print_tensor
+from kbench.engine.ops.control.switch import (
+    control_dependencies,
+    in_test_phase,
+    in_train_phase,
+    learning_phase,
+    learning_phase_scope,
+    set_learning_phase,
+    switch,
+)
+from kbench.engine.ops.conv.api import conv1d, conv2d, conv2d_transpose, conv3d, conv3d_transpose
+from kbench.engine.ops.conv.bias import bias_add
+from kbench.engine.ops.conv.depthwise import depthwise_conv2d, separable_conv1d, separable_conv2d
+from kbench.engine.ops.conv.local import local_conv1d, local_conv2d
+from kbench.engine.ops.ctc.cost import ctc_batch_cost
+from kbench.engine.ops.ctc.decode import ctc_decode
+from kbench.engine.ops.elementwise.activation import (
+    elu,
+    hard_sigmoid,
+    relu,
+    sigmoid,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+)
+from kbench.engine.ops.elementwise.arithmetic import cast, clip, maximum, minimum
+from kbench.engine.ops.elementwise.compare import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
+from kbench.engine.ops.elementwise.elementary import (
+    abs,
+    cos,
+    exp,
+    log,
+    pow,
+    round,
+    sign,
+    sin,
+    sqrt,
+    square,
+)
+from kbench.engine.ops.layout.concatenate import concatenate
+from kbench.engine.ops.layout.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
+from kbench.engine.ops.layout.indexing import gather, slice
+from kbench.engine.ops.layout.padding import (
+    spatial_2d_padding,
+    spatial_3d_padding,
+    temporal_padding,
+)
+from kbench.engine.ops.layout.repeat import repeat, repeat_elements, tile
+from kbench.engine.ops.layout.reshape import (
+    batch_flatten,
+    expand_dims,
+    flatten,
+    permute_dimensions,
+    reshape,
+    reverse,
+    squeeze,
+    transpose,
+)
+from kbench.engine.ops.layout.resize import resize_images, resize_volumes
+from kbench.engine.ops.layout.shape import identity, pattern_broadcast, shape, size
+from kbench.engine.ops.layout.stack import stack
+from kbench.engine.ops.linear.matmul import batch_dot, dot
+from kbench.engine.ops.loss.losses import (
+    binary_crossentropy,
+    binary_focal_crossentropy,
+    categorical_crossentropy,
+    categorical_focal_crossentropy,
+    in_top_k,
+    sparse_categorical_crossentropy,
+)
+from kbench.engine.ops.pool.api import pool2d, pool3d
+from kbench.engine.ops.random.distributions import (
+    random_bernoulli,
+    random_binomial,
+    random_normal,
+    random_normal_variable,
+    random_uniform,
+    random_uniform_variable,
+    truncated_normal,
+)
+from kbench.engine.ops.random.dropout import dropout
+from kbench.engine.ops.reduce.batch_norm import batch_normalization, normalize_batch_in_training
+from kbench.engine.ops.reduce.cumulative import cumprod, cumsum
+from kbench.engine.ops.reduce.moments import l2_normalize, logsumexp, mean, std, var
+from kbench.engine.ops.reduce.reduction import all, any, argmax, argmin, max, min, prod, sum
+from kbench.engine.ops.sparse.sparse_ops import ctc_label_dense_to_sparse, to_dense
+from kbench.engine.runtime.config import backend as _backend_name
+from kbench.engine.runtime.config import (
     cast_to_floatx,
     epsilon,
     exact,
@@ -27,147 +177,7 @@ from kbench.engine.config import (
     set_image_data_format,
     set_num_threads,
 )
-from kbench.engine.errors import (
-    ArgumentError,
-    DtypeError,
-    FeedError,
-    GradientError,
-    KbenchError,
-    OutOfMemory,
-    ShapeError,
-)
-from kbench.engine.facts import (
-    count_params,
-    dtype,
-    get_variable_shape,
-    int_shape,
-    is_keras_tensor,
-    is_placeholder,
-    is_sparse,
-    is_symbolic,
-    is_tensor,
-    is_variable,
-    ndim,
-)
-from kbench.engine.function import Function, eval, function
-from kbench.engine.gradient import gradients, stop_gradient
-from kbench.engine.iteration.mapping import foldl, foldr, map_fn
-from kbench.engine.iteration.recurrence import rnn
-from kbench.engine.ops.activation import (
-    elu,
-    hard_sigmoid,
-    relu,
-    sigmoid,
-    softmax,
-    softplus,
-    softsign,
-    tanh,
-)
-from kbench.engine.ops.arithmetic import cast, clip, maximum, minimum
-from kbench.engine.ops.bias import bias_add
-from kbench.engine.ops.compare import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    not_equal,
-)
-from kbench.engine.ops.control import (
-    control_dependencies,
-    in_test_phase,
-    in_train_phase,
-    learning_phase,
-    learning_phase_scope,
-    set_learning_phase,
-    switch,
-)
-from kbench.engine.ops.conv import conv1d, conv2d, conv2d_transpose, conv3d, conv3d_transpose
-from kbench.engine.ops.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
-from kbench.engine.ops.ctc import ctc_batch_cost
-from kbench.engine.ops.ctc_decode import ctc_decode
-from kbench.engine.ops.depthwise import depthwise_conv2d, separable_conv1d, separable_conv2d
-from kbench.engine.ops.dropout import dropout
-from kbench.engine.ops.elementary import (
-    abs,
-    cos,
-    exp,
-    log,
-    pow,
-    round,
-    sign,
-    sin,
-    sqrt,
-    square,
-)
-from kbench.engine.ops.image import resize_images, resize_volumes
-from kbench.engine.ops.indexing import gather, slice
-from kbench.engine.ops.joining import concatenate, stack
-from kbench.engine.ops.layout import (
-    batch_flatten,
-    expand_dims,
-    flatten,
-    permute_dimensions,
-    reshape,
-    reverse,
-    squeeze,
-    transpose,
-)
-from kbench.engine.ops.linear import batch_dot, dot
-from kbench.engine.ops.local import local_conv1d, local_conv2d
-from kbench.engine.ops.loss import (
-    binary_crossentropy,
-    binary_focal_crossentropy,
-    categorical_crossentropy,
-    categorical_focal_crossentropy,
-    in_top_k,
-    sparse_categorical_crossentropy,
-)
-from kbench.engine.ops.moments import l2_normalize, logsumexp, mean, std, var
-from kbench.engine.ops.norm import batch_normalization, normalize_batch_in_training
-from kbench.engine.ops.padding import spatial_2d_padding, spatial_3d_padding, temporal_padding
-from kbench.engine.ops.pool import pool2d, pool3d
-from kbench.engine.ops.printing import print_tensor
-from kbench.engine.ops.random import (
-    random_bernoulli,
-    random_binomial,
-    random_normal,
-    random_normal_variable,
-    random_uniform,
-    random_uniform_variable,
-    truncated_normal,
-)
-from kbench.engine.ops.reduce import all, any, argmax, argmin, max, min, prod, sum
-from kbench.engine.ops.repetition import repeat, repeat_elements, tile
-from kbench.engine.ops.scan import cumprod, cumsum
-from kbench.engine.ops.shaping import identity, pattern_broadcast, shape, size
-from kbench.engine.ops.sparse import ctc_label_dense_to_sparse, to_dense
-from kbench.engine.session import (
-    clear_session,
-    eager,
-    get_uid,
-    manual_variable_initialization,
-    name_scope,
-    reset_uids,
-    symbolic,
-    v1_variable_initialization,
-)
-from kbench.engine.sessions import Session, get_session, set_session
-from kbench.engine.tensor import Tensor
-from kbench.engine.trace import record
-from kbench.engine.updates import moving_average_update, update, update_add, update_sub
-from kbench.engine.values import batch_get_value, batch_set_value, get_value, set_value
-from kbench.engine.variables import Placeholder, Variable, constant, placeholder, variable
-from kbench.legacy import (
-    asymmetric_spatial_2d_padding,
-    asymmetric_temporal_padding,
-    atrous_conv2d,
-    deconv2d,
-    image_dim_ordering,
-    lesser,
-    lesser_equal,
-    set_image_dim_ordering,
-)
+from kbench.engine.runtime.profile import record
 
 py_all = builtins.all
 py_any = builtins.any

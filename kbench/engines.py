@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kbench.engine import config, folders
-from kbench.engine.environment import env
-from kbench.engine.errors import EngineError
+from kbench.engine.core import paths
+from kbench.engine.core.environment import env
+from kbench.engine.core.errors import EngineError
+from kbench.engine.runtime import config
 
 NEEDED = ("placeholder", "variable", "function")
 OWN = ("kbench", "numpy")
@@ -58,7 +59,7 @@ def choose(fields: Mapping[str, Any]) -> Choice:
         return Choice(named, "KERAS_BACKEND")
     written = fields.get("backend", "")
     if not isinstance(written, str):
-        where = folders.keras_home() / "keras.json"
+        where = paths.keras_home() / "keras.json"
         warnings.warn(f"{where}, field 'backend': {written!r} is no name", stacklevel=3)
         written = ""
     if not written.strip():

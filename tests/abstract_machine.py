@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.kernels.translate import translate
+from kbench.engine.codegen.typed_expr import translate
 
 PRIME = 2**61 - 1
 SCRATCH = 4096

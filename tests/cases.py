@@ -16,7 +16,7 @@ from cases_pool import POOL_CASES
 from cases_sparse import SPARSE_CASES
 
 from kbench import backend as K
-from kbench.engine.ops.arithmetic import where
+from kbench.engine.ops.elementwise.arithmetic import where
 
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:

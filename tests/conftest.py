@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,6 +45,11 @@ for variable in (
 ):
     os.environ.pop(variable, None)
 
+# A shell starts jobs in the background with interrupts ignored, and whatever a test starts would
+# inherit that.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The same examples in every run: what fails once fails again, and a green run stays green.
 settings.register_profile("kbench", derandomize=True, database=None, deadline=None)
 settings.load_profile("kbench")
@@ -53,7 +60,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(autouse=True)
 def settings_as_before() -> Iterator[None]:
     """Put back every setting that a test changes."""
-    from kbench.engine import config
+    from kbench.engine.runtime import config
 
     before, exact = config.snapshot(), config._values["exact"]
     yield

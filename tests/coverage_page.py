@@ -1,4 +1,4 @@
-"""Writes `docs/api.md`, and into `kbench/api.json` how many tests each function has.
+"""Writes `docs/api.md`, and into `kbench/api/api.json` how many tests each function has.
 
 Run it from the project's folder after adding a function, a test row, a golden case or a wrong call:
 `python tests/coverage_page.py`.
@@ -42,8 +42,8 @@ def counts() -> Counts:
 
 
 def data_with(tests: Counts) -> str:
-    """The text of `kbench/api.json` with these counts, one line for each function."""
-    from kbench import api
+    """The text of `kbench/api/api.json` with these counts, one line for each function."""
+    from kbench.api import reference as api
 
     known = api.data()
     functions = ",\n  ".join(json.dumps(row) for row in known["functions"])
@@ -58,7 +58,8 @@ def data_with(tests: Counts) -> str:
 def main() -> None:
     """Write both files."""
     sys.path.insert(0, str(FOLDER))
-    from kbench import api, backend
+    from kbench import backend
+    from kbench.api import reference as api
 
     public = set(backend.__all__)
     tests = {name: one for name, one in counts().items() if name in public}

@@ -7,7 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from kbench.engine.kernels import Input, Program, Statement, numpy_form, request, stats
+from kbench.engine.codegen.loop_kernel import request
+from kbench.engine.codegen.loop_program import Input, Program, Statement
+from kbench.engine.graph.expr import numpy_form
+from kbench.engine.jit.service import stats
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

@@ -46,7 +46,7 @@ stopifnot(grepl("placeholder 'x' is float32[?, 3]", words, fixed = TRUE))
 large <- K$placeholder(shape = list(NULL, 300L))
 double <- K$`function`(list(large), list(K$clip(K$exp(large), 0, 2)))
 same(double(list(matrix(0, 1000, 300)))[[1]], matrix(1, 1000, 300))
-jobs <- import_builtins()$list(import("kbench.engine.kernels.background")$service$stats()$failures)
+jobs <- import_builtins()$list(import("kbench.engine.jit.service")$service$stats()$failures)
 stopifnot(length(jobs) == 0)
 cat("all is well: R", as.character(getRversion()), "reticulate",
     as.character(packageVersion("reticulate")), "NumPy", import("numpy")$`__version__`, "\n")

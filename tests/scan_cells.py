@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kbench import backend as K
-from kbench.engine import trace
+from kbench.engine.runtime import profile as trace
 
 Cell = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from abstract_machine import Machine, Number, SourceError, compiled, converted, formula, mixed
 
-from kbench.engine.kernels.recurrent import Columns, Recurrence
+from kbench.engine.codegen.scan_program import Columns, Recurrence
 
 STEPS = 3
 ROWS = 5

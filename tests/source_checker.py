@@ -28,19 +28,19 @@ from abstract_machine import (
     plain,
 )
 
-from kbench.engine.kernels import (
-    binding,
-    nest,
-    nest_fold,
-    recurrent_run,
-    rowwise_run,
-    rowwise_source,
+from kbench.engine.codegen import (
+    arguments,
+    loop_fold_source,
+    loop_source,
+    row_kernel,
+    row_source,
 )
-from kbench.engine.kernels.binding import Binding
-from kbench.engine.kernels.program import Program, is_direct, may_stream
-from kbench.engine.kernels.rowwise import RowProgram
-from kbench.engine.kernels.rowwise_run import RowBinding
-from kbench.engine.kernels.writing import CHUNK, SHORT
+from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen.loop_program import Program, is_direct, may_stream
+from kbench.engine.codegen.row_kernel import RowBinding
+from kbench.engine.codegen.row_program import RowProgram
+from kbench.engine.codegen.writer import CHUNK, SHORT
+from kbench.engine.kernels import scan_kernel
 
 # ------------------------------------------------------------------ what a program says
 
@@ -285,20 +285,20 @@ def _check_down(
 
 def _cut_small(text: str) -> str:
     """The source with blocks of a few elements in place of hundreds, so that few show its edges."""
-    sizes = dict.fromkeys((CHUNK, *SHORT.values(), nest.ANGLES), 3)
-    sizes |= {nest_fold.ROWS: 9, rowwise_source.FLUSH: 9}
+    sizes = dict.fromkeys((CHUNK, *SHORT.values(), loop_source.ANGLES), 3)
+    sizes |= {loop_fold_source.ROWS: 9, row_source.FLUSH: 9}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if "range(" in line or "min(" in line:
             lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
     text = "\n".join(lines)
-    return text.replace(f"size = {nest.STAGE} if", "size = 2 if")
+    return text.replace(f"size = {loop_source.STAGE} if", "size = 2 if")
 
 
 def _other_angles(text: str) -> str:
     """The source with the choice between forms of sine and cosine turned around."""
-    return text.replace(f"if widest <= {nest.NEAR}:", f"if widest > {nest.NEAR}:")
+    return text.replace(f"if widest <= {loop_source.NEAR}:", f"if widest > {loop_source.NEAR}:")
 
 
 def _leading(rank: int, seed: int) -> list[int]:
@@ -313,7 +313,7 @@ def check(program: Program | RowProgram, text: str, seed: int = 0) -> None:
         for rows, columns, cut in ((1, 1, text), (11, 3, text), (71, 2, _cut_small(text))):
             head = _leading(program.rank, seed)
             head[0] = rows if program.rank == 2 else head[0]
-            with mock.patch.multiple(rowwise_run, ITEM=7, PARTS=2, WIDTH=2):
+            with mock.patch.multiple(row_kernel, ITEM=7, PARTS=2, WIDTH=2):
                 check_rows(program, [*head, columns], cut)
         return
     fold = program.fold
@@ -321,7 +321,7 @@ def check(program: Program | RowProgram, text: str, seed: int = 0) -> None:
     head = _leading(program.rank, seed)
     check_nest(program, [*head, 1], text)
     check_nest(program, [*head, 5], _other_angles(text), other=True)
-    with mock.patch.multiple(binding, **pieces):
+    with mock.patch.multiple(arguments, **pieces):
         check_nest(program, [*head, 7], _cut_small(text))
         check_nest(program, [*head, 4], _cut_small(text), in_place=True, other=True)
         if fold is not None and fold.start == 0 and fold.stop < program.rank:
@@ -356,9 +356,9 @@ def watching(found: list[str]) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         for module, checks in (
-            (nest, of_loop),
-            (rowwise_source, of_loop),
-            (recurrent_run, scan_checker.check),
+            (loop_source, of_loop),
+            (row_source, of_loop),
+            (scan_kernel, scan_checker.check),
         ):
             write = _checking(module.source, checks, found)
             stack.enter_context(mock.patch.object(module, "source", write))

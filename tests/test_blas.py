@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from kbench.engine import blas, threads
+from kbench.engine.runtime import blas, threads
 
 
 class Pool:

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from kbench import cli
+from kbench.cli import main as cli
 from kbench.version import __version__
 
 ESCAPE = "\x1b"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench import cli_base
+from kbench.cli import exit_codes
 from kbench.version import __version__
 
 ESCAPE = "\x1b"
@@ -89,12 +89,12 @@ def test_json_carries_the_data_of_what_is_small():
     import scipy.sparse
 
     import kbench
-    from kbench import cli_json
+    from kbench.cli import json_document
 
     names = {"K": kbench, "np": np, "scipy": scipy}
     for code, part, wanted in DATA:
-        outcome = cli_json.Outcome(value=eval(code, names))
-        row = json.loads(cli_json.text(outcome, lambda _frame: True))["value"]
+        outcome = json_document.Outcome(value=eval(code, names))
+        row = json.loads(json_document.text(outcome, lambda _frame: True))["value"]
         row = row if part is None else row.get(part, {})
         assert (code, row.get("data")) == (code, wanted)
 
@@ -128,7 +128,7 @@ def test_the_workbench_opens_on_a_real_terminal_only(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdin", _Stream(stdin))
     monkeypatch.setattr(sys, "stdout", _Stream(stdout))
-    refusal = cli_base.terminal_refusal()
+    refusal = exit_codes.terminal_refusal()
     assert refusal is None if expected is None else expected in refusal
 
 
@@ -228,7 +228,7 @@ def test_options_of_the_workbench_do_not_go_with_plain_lessons(run_kbench):
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_lesson_can_be_walked_to_its_end(run_kbench, tmp_path, number):
-    from kbench.workbench.lessons import load
+    from kbench.workbench.lessons.lesson_files import load
 
     lesson = load(number)
     lines = []

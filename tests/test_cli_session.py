@@ -15,8 +15,8 @@ from typing import Any
 import pexpect
 import pytest
 
-from kbench import cli
-from kbench.workbench import recall
+from kbench.cli import main as cli
+from kbench.workbench.history import session_archive
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_=>])")
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,11 +91,11 @@ def runtime(tmp_path_factory: Any) -> Iterator[Path]:
 
 def nobody_listens(path: Path) -> bool:
     """Whether nobody listens there yet."""
-    from kbench.workbench import existing
+    from kbench.workbench.session import running_kernels
 
     try:
-        return not existing.find(str(path))
-    except existing.AttachError:
+        return not running_kernels.find(str(path))
+    except running_kernels.AttachError:
         return True
 
 
@@ -202,7 +202,7 @@ def test_a_plain_session_that_was_killed_comes_back(tmp_path):
         lines.expect("In [")
     lines.child.kill(signal.SIGKILL)
     lines.leave()
-    assert len(recall.unfinished(tmp_path / "journal")) == 1
+    assert len(session_archive.unfinished(tmp_path / "journal")) == 1
     lines = Lines(tmp_path, "--plain", "--resume")
     lines.expect("nothing of it has run again")
     lines.expect("In [2]: kept + 1")
@@ -219,4 +219,4 @@ def test_a_plain_session_that_was_killed_comes_back(tmp_path):
     lines.expect("84")
     lines.say("exit")
     assert lines.leave() == 0
-    assert recall.unfinished(tmp_path / "journal") == []
+    assert session_archive.unfinished(tmp_path / "journal") == []

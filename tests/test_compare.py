@@ -12,10 +12,10 @@ import scipy.sparse
 
 import kbench
 from kbench import backend as K
-from kbench import differences
-from kbench.comparison import flatten
-from kbench.differences import Comparison, Difference, Result, difference, seconds
-from kbench.notebook import html
+from kbench.api import differences
+from kbench.api.comparison import flatten
+from kbench.api.differences import Comparison, Difference, Result, difference, seconds
+from kbench.notebook.html import html
 
 ARRAY = np.random.default_rng(5).normal(size=(40, 30)).astype("float32")
 

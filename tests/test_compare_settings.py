@@ -11,11 +11,12 @@ import pytest
 
 import kbench
 import kbench as K
-from kbench.engine import config, trace
-from kbench.engine.temporary import temporarily
-from kbench.notebook import comparing
-from kbench.workbench import versus
-from kbench.workbench.recorder import Recorder
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.overrides import temporarily
+from kbench.notebook.html import comparing
+from kbench.workbench.analysis import compare
+from kbench.workbench.inspector.recorder import Recorder
 
 IMAGES = np.random.default_rng(3).normal(size=(2, 6, 6, 6)).astype("float32")
 
@@ -93,7 +94,7 @@ def test_why_a_setting_made_no_difference(fn: Any, settings: Any, words: str) ->
     said = found.unfelt()
     assert (words in said and said.startswith("no difference by ")) if words else said == ""
     flat = " ".join(found.text(60).split())
-    for text in (flat, " ".join("\n".join(versus.lines(found, 60)).split())):
+    for text in (flat, " ".join("\n".join(compare.lines(found, 60)).split())):
         assert " ".join(said.split()) in text
     assert html.escape(said, quote=False).replace("\n", " ")[:40] in comparing.comparison(found)
 
@@ -194,7 +195,7 @@ def test_arrays_that_a_function_computes_are_timed() -> None:
 def test_placeholders_take_what_was_fed_last() -> None:
     recorder = Recorder()
     recorder.keep_feeds()
-    find = versus.feeds(recorder)
+    find = compare.feeds(recorder)
     trace.keepers.append(find)
     try:
         x = K.placeholder((2,), name="x")
@@ -217,37 +218,37 @@ TYPED = [
 
 @pytest.mark.parametrize("text,wanted", TYPED, ids=[one[0] for one in TYPED])
 def test_variants_are_read(text: str, wanted: Any) -> None:
-    assert versus.parse(text) == wanted
+    assert compare.parse(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "epsilon", "epsilon=", "=3", "speed=1", "x y"])
 def test_variants_that_are_none(text: str) -> None:
-    with pytest.raises(versus.NotUnderstood):
-        versus.parse(text)
+    with pytest.raises(compare.NotUnderstood):
+        compare.parse(text)
 
 
 @pytest.mark.parametrize("text", ["K.sqrt(x)", "K.sqrt(  # why\n  x\n)", "[x, (x,\n x)]", "x # y"])
 def test_the_line_that_compares_is_python(text: str) -> None:
-    line = versus.code(text, "engine=numpy")
+    line = compare.code(text, "engine=numpy")
     names: dict[str, Any] = {"K": K, "x": K.constant(4.0)}
     assert eval(line, names).results[0].error is None
 
 
 def test_a_cell_is_a_function_of_K() -> None:
     names: dict[str, Any] = {"a": 2.0}
-    fn = versus.function("b = a * 3\nK.constant(b) + K.epsilon()", names)
+    fn = compare.function("b = a * 3\nK.constant(b) + K.epsilon()", names)
     found = kbench.compare(fn, settings={"epsilon": [0.0, 1.0]}, repeats=0)
     assert [float(one.value) for one in found.results] == [6.0, 7.0] and "b" not in names
     for cell in ("b = 1", "", "if x", "for i in ():\n    pass"):
-        with pytest.raises(versus.NotUnderstood):
-            versus.function(cell, names)
+        with pytest.raises(compare.NotUnderstood):
+            compare.function(cell, names)
 
 
 def test_the_largest_differences_come_first() -> None:
     x = np.zeros((3, 4), "float32")
     x[1, 2], x[2, 3] = 1.0, 5.0
     found = kbench.compare(lambda K: K.constant(x) * K.epsilon(), settings={"epsilon": [0.0, 1.0]})
-    lines = versus.lines(found, 60)
+    lines = compare.lines(found, 60)
     at = next(n for n, line in enumerate(lines) if "largest differences" in line)
     assert [line.split()[:2] for line in lines[at + 2 : at + 4]] == [["[2,", "3]"], ["[1,", "2]"]]
     assert "first values of 12" in "\n".join(lines)

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config, environment, folders, keras_file
-from kbench.engine.errors import shown
+from kbench.engine.core import environment, paths
+from kbench.engine.core.errors import shown
+from kbench.engine.runtime import config, keras_json
 
 # ------------------------------------------------------------------ setters
 
@@ -117,7 +118,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[str]]:
     """The settings after reading a file, and the warnings given."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        keras_file.load_file(path)
+        keras_json.load_file(path)
     return config.snapshot(), [str(one.message) for one in caught]
 
 
@@ -203,7 +204,7 @@ def test_numbers_and_nesting_in_texts_are_no_matter(path: Path) -> None:
     path.write_text(json.dumps({"mine": mine, "floatx": "float64"}), encoding="utf-8")
     after, warned = load(path)
     assert (after["floatx"], warned) == ("float64", [])
-    keras_file.save_file(path)
+    keras_json.save_file(path)
     assert json.loads(path.read_text(encoding="utf-8"))["mine"] == mine
 
 
@@ -214,20 +215,20 @@ def test_a_file_that_others_can_write_is_not_believed(
 ) -> None:
     path.write_text('{"floatx": "float64", "backend": "evilmod"}', encoding="utf-8")
     if "owner" in change:
-        own = folders.is_own
+        own = paths.is_own
         stranger = (path.parent if "folder" in change else path).stat().st_ino
-        monkeypatch.setattr(folders, "is_own", lambda one: own(one) and one.st_ino != stranger)
+        monkeypatch.setattr(paths, "is_own", lambda one: own(one) and one.st_ino != stranger)
     else:
         (path.parent if "folder" in change else path).chmod(0o777)
     before = config.snapshot()
     with pytest.warns(UserWarning, match="others can write it; using the defaults") as warned:
-        assert keras_file.load_file(path) == {}
+        assert keras_json.load_file(path) == {}
     assert (config.snapshot(), len(warned)) == (before, 1)
     if "folder" in change:
         with pytest.raises(OSError, match="the folder .* others can write it"):
-            keras_file.save_file(path)
+            keras_json.save_file(path)
     else:
-        keras_file.save_file(path)
+        keras_json.save_file(path)
         kept = json.loads(path.read_text(encoding="utf-8"))
         assert (kept["backend"], kept["floatx"]) == ("kbench", "float32")
 
@@ -259,7 +260,7 @@ def test_no_file_is_no_matter_and_none_is_made(path: Path) -> None:
 def test_saving_keeps_unknown_fields(path: Path) -> None:
     path.write_text('{"backend": "tensorflow", "mine": [1, 2]}', encoding="utf-8")
     K.set_epsilon(0.125)
-    assert keras_file.save_file(path) == path
+    assert keras_json.save_file(path) == path
     assert json.loads(path.read_text(encoding="utf-8")) == {
         "backend": "tensorflow",
         "mine": [1, 2],
@@ -271,7 +272,7 @@ def test_saving_keeps_unknown_fields(path: Path) -> None:
 
 
 def test_saving_makes_the_folder(tmp_path: Path) -> None:
-    written = keras_file.save_file(tmp_path / "a" / "b" / "keras.json")
+    written = keras_json.save_file(tmp_path / "a" / "b" / "keras.json")
     assert json.loads(written.read_text(encoding="utf-8"))["backend"] == "kbench"
 
 
@@ -281,16 +282,16 @@ def test_a_save_that_fails_leaves_the_old_file(path: Path, monkeypatch: Any) -> 
     def fail(*_arguments: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(keras_file.os, "replace", fail)
+    monkeypatch.setattr(keras_json.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        keras_file.save_file(path)
+        keras_json.save_file(path)
     assert path.read_text(encoding="utf-8") == '{"mine": 1}'
     assert list(path.parent.iterdir()) == [path], "no temporary file is left"
 
 
 def test_a_broken_file_is_not_overwritten_silently(path: Path) -> None:
     path.write_text('{"mine": 1,', encoding="utf-8")
-    keras_file.save_file(path)
+    keras_json.save_file(path)
     assert sorted(one.name for one in path.parent.iterdir()) == ["keras.json", "keras.json.broken"]
     kept = [one for one in path.parent.iterdir() if one != path]
     assert json.loads(path.read_text(encoding="utf-8"))["floatx"] == "float32"
@@ -320,10 +321,10 @@ VARIABLES: list[tuple[str, str, Callable[[], Any], Any]] = [
     ("KBENCH_EXACT", "false", environment.flag, False),
     ("KBENCH_EXACT", "no", environment.flag, False),
     ("KBENCH_JIT", "", config.jit_mode, "auto"),
-    ("KBENCH_CACHE_DIR", "/some/where", folders.cache_dir, Path("/some/where")),
-    ("KBENCH_STATE_DIR", "/some/where", folders.state_dir, Path("/some/where")),
-    ("KERAS_HOME", "/some/where", folders.keras_home, Path("/some/where")),
-    ("KERAS_HOME", "", folders.keras_home, Path.home() / ".keras"),
+    ("KBENCH_CACHE_DIR", "/some/where", paths.cache_dir, Path("/some/where")),
+    ("KBENCH_STATE_DIR", "/some/where", paths.state_dir, Path("/some/where")),
+    ("KERAS_HOME", "/some/where", paths.keras_home, Path("/some/where")),
+    ("KERAS_HOME", "", paths.keras_home, Path.home() / ".keras"),
 ]
 
 
@@ -365,7 +366,7 @@ def test_nonsense_in_the_environment_warns_once(
 
 @pytest.mark.parametrize(("text", "wanted"), [("1", 1), ("3", 3), ("", None), ("x", None)])
 def test_threads_of_the_environment(text: str, wanted: Any, run_python: Any) -> None:
-    code = "import kbench.engine.config as c; print(c.num_threads())"
+    code = "import kbench.engine.runtime.config as c; print(c.num_threads())"
     done = run_python("-c", code, env={"KBENCH_NUM_THREADS": text})
     own = run_python("-c", code, env={"KBENCH_NUM_THREADS": ""})
     assert int(done.stdout) == (wanted or int(own.stdout))

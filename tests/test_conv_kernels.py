@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
 
-from kbench.engine import config
-from kbench.engine.kernels import conv, conv_run, conv_sources, depthwise, library, stats
-from kbench.engine.kernels.background import service
-from kbench.engine.kernels.conv_drive import Tiles
-from kbench.engine.kernels.conv_ways import Memory, perform
-from kbench.engine.plan.buffers import pool
+from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.jit.service import service, stats
+from kbench.engine.kernels import registry
+from kbench.engine.kernels.conv import api as conv
+from kbench.engine.kernels.conv import direct as conv_run
+from kbench.engine.kernels.conv import direct_source
+from kbench.engine.kernels.conv.launch import Tiles
+from kbench.engine.kernels.conv.variants import Memory, perform
+from kbench.engine.kernels.depthwise import api as depthwise
+from kbench.engine.runtime import config
 
 __all__ = ["compiled_at_once"]
 
@@ -175,7 +179,7 @@ def test_every_depthwise_way_agrees_with_loops(size, dtype):
 @pytest.mark.parametrize(("lanes", "most"), [(8, 6), (4, 12), (4, 6)])
 def test_tiles_of_other_machines(lanes, most):
     """What AVX2, NEON and SSE would run; this machine's own tile is in every other test."""
-    text = conv_sources.TILES.replace("DTYPE", "float32").replace("SHAPE", str((lanes, most)))
+    text = direct_source.TILES.replace("DTYPE", "float32").replace("SHAPE", str((lanes, most)))
     job = service.submit(f"conv_tiles_float32_{lanes}x{most}", lambda: text)
     assert job is not None and job.state == "ready", stats().failures
     host = conv.find_tiles("float32")
@@ -332,9 +336,9 @@ def test_none_without_a_compiler_or_for_other_dtypes(monkeypatch):
 
 def test_the_library_knows_them():
     for family in ("conv", "depthwise"):
-        assert (f"{family}_forward", "float64", "all") in library.catalogue()
+        assert (f"{family}_forward", "float64", "all") in registry.catalogue()
         for way in WAYS:
-            assert library.find(f"{family}_{way}", "float32", "all") is not None
+            assert registry.find(f"{family}_{way}", "float32", "all") is not None
 
 
 def test_what_suits():

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench import backend as K
-from kbench.engine import cancel
-from kbench.engine.ops import correlate, windows
-from kbench.engine.ops import depthwise as depthwise_ops
+from kbench.engine.core import cancel
+from kbench.engine.ops.conv import convolve_numpy, windows
+from kbench.engine.ops.conv import depthwise as depthwise_ops
 
 RANDOM = np.random.default_rng(5)
 
@@ -72,7 +72,7 @@ def test_integers_in_every_form(value: Any) -> None:
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 9), st.integers(1, 200))
 def test_blocks_cover_everything_once_in_order(sizes: list[int], unit: int, budget: int) -> None:
     seen = np.zeros(sizes, int)
-    for box in correlate.blocks(tuple(sizes), unit, budget):
+    for box in convolve_numpy.blocks(tuple(sizes), unit, budget):
         seen[box] += 1
         part = seen[box]
         assert part.flags.c_contiguous
@@ -111,14 +111,14 @@ def test_all_three_products_for_any_blocks(
         wanted[1][on] += g[at].astype(float) @ kernel[tap].T
         wanted[2][tap] += x[on].astype(float).T @ g[at]
     got = [np.full(one.shape, np.nan, "float32") for one in wanted]
-    before_blocks = correlate.PATCHES
-    correlate.PATCHES = budget
+    before_blocks = convolve_numpy.PATCHES
+    convolve_numpy.PATCHES = budget
     try:
-        correlate.correlate(got[0], x, kernel, strides, starts, dilation)
-        correlate.correlate_to_input(got[1], g, kernel, strides, starts, dilation)
-        correlate.correlate_to_kernel(got[2], g, x, strides, starts, dilation)
+        convolve_numpy.correlate(got[0], x, kernel, strides, starts, dilation)
+        convolve_numpy.correlate_to_input(got[1], g, kernel, strides, starts, dilation)
+        convolve_numpy.correlate_to_kernel(got[2], g, x, strides, starts, dilation)
     finally:
-        correlate.PATCHES = before_blocks
+        convolve_numpy.PATCHES = before_blocks
     for value, right in zip(got, wanted, strict=True):
         np.testing.assert_allclose(value, right, 1e-5, 1e-5)
 
@@ -144,9 +144,9 @@ def test_memory_beside_the_result_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     sides = ((1, 1), (-3, -3), (1, 1))
     tracemalloc.start()
     try:
-        correlate.correlate(out, x, kernel, *sides)
-        correlate.correlate_to_kernel(gradient, out, x, *sides)
-        correlate.correlate_to_input(x, out, kernel, *sides)
+        convolve_numpy.correlate(out, x, kernel, *sides)
+        convolve_numpy.correlate_to_kernel(gradient, out, x, *sides)
+        convolve_numpy.correlate_to_input(x, out, kernel, *sides)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -9,10 +9,11 @@ from typing import Any
 import coverage_page
 import pytest
 
-from kbench import api, legacy
 from kbench import backend as K
-from kbench.api_samples import GIVES, SAMPLES
-from kbench.engine.op import REGISTRY
+from kbench.api import legacy
+from kbench.api import reference as api
+from kbench.api.samples import GIVES, SAMPLES
+from kbench.engine.graph.op import REGISTRY
 
 KNOWN = api.data()["functions"]
 ENTRIES = {one.name: one for one in api.entries()}

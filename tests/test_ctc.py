@@ -10,8 +10,8 @@ import pytest
 from ctc_paths import every_spelling, predictions, shares
 
 from kbench import backend as K
-from kbench.engine.kernels import ctc as kernels
-from kbench.engine.ops import ctc_lattice
+from kbench.engine.kernels.ctc import api as kernels
+from kbench.engine.ops.ctc import lattice
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -164,7 +164,7 @@ def test_compiled_equals_numpy(
     """Costs and gradients of rows of every kind: at once, one by one, and cut in time."""
     monkeypatch.setattr(kernels, "TILE_SECONDS", tile)
     monkeypatch.setattr(kernels, "GROUP", group)
-    monkeypatch.setattr(ctc_lattice, "GROUP", group)
+    monkeypatch.setattr(lattice, "GROUP", group)
     y_true, y_pred, steps, lengths = operands(7, 9, 60, 20, 12)
     y_pred = y_pred.astype(dtype)
     steps[0], lengths[1], y_pred[2, 5] = 3, 0, np.nan
@@ -216,7 +216,7 @@ def test_kernels_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernel is not None
     x, out = np.zeros((2, 4, 3), "float32"), np.zeros(2, "float32")
     numbers = np.array([[0, 1], [1, 1]])
-    states, skips = ctc_lattice.states_of(numbers, np.array([2, 1]), 3)
+    states, skips = lattice.states_of(numbers, np.array([2, 1]), 3)
     good: list[Any] = [out, x, np.array([4, 4]), np.array([4, 2]), states, skips]
     kernel(*good, None)
     for position, wrong in (
@@ -233,11 +233,11 @@ def test_kernels_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("mode", ["off", "wait"])
 def test_a_row_beyond_memory_is_refused(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kbench.engine import memory
+    from kbench.engine.core import memory_limit
 
     monkeypatch.setenv("KBENCH_JIT", mode)
-    monkeypatch.setattr(memory, "ASK_FROM", 1 << 16)
-    monkeypatch.setattr(memory, "available", lambda: 1 << 21)
+    monkeypatch.setattr(memory_limit, "ASK_FROM", 1 << 16)
+    monkeypatch.setattr(memory_limit, "available", lambda: 1 << 21)
     x = K.variable(np.full((2, 2000, 3), 0.3))
     cost = K.ctc_batch_cost(np.zeros((2, 100)), x, [2000, 2000], [1, 1])
     with pytest.raises(K.OutOfMemory, match="2000 steps and 100 labels"):
@@ -252,7 +252,7 @@ def test_a_long_row_can_be_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert kernel is not None
     steps = 400_000
     x = np.zeros((1, steps, 3), "float32")
-    states, skips = ctc_lattice.states_of(np.zeros((1, 30), int), np.array([30]), 3)
+    states, skips = lattice.states_of(np.zeros((1, 30), int), np.array([30]), 3)
     out = np.empty(1 if name == "cost" else x.shape, "float32")
     looked: list[None] = []
     arguments = (out, x, np.array([steps]), np.array([60]), states, skips)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.plan.direct import MOST_ELEMENTS, MOST_NODES, direct_value
+from kbench.engine.execute.eager import MOST_ELEMENTS, MOST_NODES, direct_value
 
 
 def small():

@@ -14,7 +14,7 @@ import pytest
 
 import kbench
 from kbench import backend as K
-from kbench.engine import config
+from kbench.engine.runtime import config
 
 PAGE = Path(__file__).parents[1] / "docs" / "disagreements.md"
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_helpers import compiled_at_once, kernel
 
-from kbench.engine import config, threads
-from kbench.engine.kernels import Input, Program, Statement, driver, native
-from kbench.engine.kernels.background import service
-from kbench.engine.kernels.binding import Binding
+from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen.loop_program import Input, Program, Statement
+from kbench.engine.jit import fast_call, thread_pool
+from kbench.engine.jit.service import service
+from kbench.engine.runtime import config, threads
 
 __all__ = ["compiled_at_once"]
 
@@ -28,7 +29,7 @@ COUNTING = Program((Input("int64", (True,)),), (Statement("a0 + 1", "int64"),), 
 def _pools():
     kernel(COUNTING)
     module = service.job("driver").module
-    return {"own": driver.Pool(module), "executors": driver.Executors(module)}
+    return {"own": thread_pool.Pool(module), "executors": thread_pool.Executors(module)}
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +110,13 @@ def test_one_thread_asks_nothing_of_the_others(pools, monkeypatch):
 
 def test_looks_fill_a_moment(pools):
     pool = pools["own"]
-    looks = pool._looks_of(driver.WATCH)
+    looks = pool._looks_of(thread_pool.WATCH)
     times = []
     for _ in range(5):
         begun = time.perf_counter()
         pool._idle(pool._block, looks)
         times.append(time.perf_counter() - begun)
-    assert driver.WATCH / 3 < min(times) < driver.WATCH * 3
+    assert thread_pool.WATCH / 3 < min(times) < thread_pool.WATCH * 3
 
 
 def test_fewer_threads_than_before(pools):
@@ -155,8 +156,8 @@ def test_without_posix_threads_the_standard_library_serves(monkeypatch):
     def refused(module):
         raise AttributeError("pthread_mutex_lock")
 
-    monkeypatch.setattr(driver, "Pool", refused)
-    made = driver.Driver(service.job("driver").module)
+    monkeypatch.setattr(thread_pool, "Pool", refused)
+    made = thread_pool.Driver(service.job("driver").module)
     x = np.zeros(500_000, np.int64)
     params, _ = Binding(COUNTING, x.shape).parameters([x], [x])
     monkeypatch.setattr(threads, "count", lambda: 3)
@@ -181,10 +182,10 @@ def _arrays():
 
 def test_addresses_are_what_arrays_say():
     kernel(COUNTING)
-    assert native._address is not native.slow_address
+    assert fast_call._address is not fast_call.slow_address
     for array in _arrays():
         want = array.__array_interface__["data"][0]
-        assert native.address_of(array) == native.slow_address(array) == want
+        assert fast_call.address_of(array) == fast_call.slow_address(array) == want
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_addresses_are_what_arrays_say():
 def test_only_arrays_have_addresses(thing):
     kernel(COUNTING)
     with pytest.raises(SystemError):
-        native.address_of(thing)
+        fast_call.address_of(thing)
 
 
 def test_a_short_call_takes_a_kernel_and_its_parameters():
@@ -218,8 +219,8 @@ def test_a_short_call_takes_a_kernel_and_its_parameters():
 
 def test_other_interpreters_take_the_long_way(monkeypatch):
     kernel(COUNTING)
-    monkeypatch.setattr(native, "_begin_as_expected", lambda: False)
-    made = driver.Driver(service.job("driver").module)
+    monkeypatch.setattr(fast_call, "_begin_as_expected", lambda: False)
+    made = thread_pool.Driver(service.job("driver").module)
     assert made._short == made._by_ctypes
     x = np.zeros(9, np.int64)
     params, _ = Binding(COUNTING, x.shape).parameters([x], [x])

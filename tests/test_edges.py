@@ -15,7 +15,7 @@ from case import Row, Shape, draw, rows
 from cases import CASES
 
 from kbench import backend as K
-from kbench.engine.spec import DTYPES
+from kbench.engine.core.spec import DTYPES
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0])
 

@@ -18,9 +18,11 @@ import pytest
 
 import kbench
 from kbench import backend as K
-from kbench import cli_base, engines
-from kbench.engine import config, trace
-from kbench.engine.errors import EngineError
+from kbench import engines
+from kbench.cli import exit_codes
+from kbench.engine.core.errors import EngineError
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
 
 ENGINE = '''
 """A backend of three functions and a few more."""
@@ -180,7 +182,9 @@ def test_kbench_by_its_module_name_is_kbench(run_python: Any) -> None:
 def test_the_import_fails_with_the_reason(run_python: Any) -> None:
     done = run_python("-c", "import kbench", env={"KERAS_BACKEND": "theano"})
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("kbench.engine.errors.EngineError: KERAS_BACKEND asks for the engine")
+    assert last.startswith(
+        "kbench.engine.core.errors.EngineError: KERAS_BACKEND asks for the engine"
+    )
 
 
 # ------------------------------------------------------------------ the commands
@@ -266,9 +270,9 @@ def test_whether_an_engine_is_named(
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     if written:
         (tmp_path / "keras.json").write_text(written)
-    assert cli_base.names_engine() is named
+    assert exit_codes.names_engine() is named
     monkeypatch.setenv("KERAS_BACKEND", "kbench")
-    assert cli_base.names_engine() is False
+    assert exit_codes.names_engine() is False
 
 
 # ------------------------------------------------------------------ engines side by side
@@ -341,13 +345,13 @@ def test_kbench_is_there_beside_another_engine(run_python: Any, modules: Path) -
     code = (
         "[K.compare(lambda K, x: K.sum(x), ['kbench', 'numpy'], feeds=[[1.0, 2.0]])"
         "['numpy'].value.item(), K.backend(),"
-        " len(__import__('kbench.api', fromlist=['api']).entries()) > 180]"
+        " len(__import__('kbench.api.reference', fromlist=['api']).entries()) > 180]"
     )
     found = answer(run_python, code, KERAS_BACKEND="their_backend", PYTHONPATH=f"{modules}:{ROOT}")
     assert found == [3.0, "their_backend", True]
 
 
-@pytest.mark.parametrize("module", ["kbench.engines", "kbench.comparison"])
+@pytest.mark.parametrize("module", ["kbench.engines", "kbench.api.comparison"])
 def test_examples(module: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 

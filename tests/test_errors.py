@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import errors
+from kbench.engine.core import errors
 
 PREPARATION = """\
 x = K.placeholder((None, 3), name="images")

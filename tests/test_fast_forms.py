@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from test_tiers import UNITS, agree, on_tier, quickly, size_of
 
 from kbench import backend as K
-from kbench.engine import threads, trace
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import threads
 
 
 def run(form: Form, arrays: Sequence[np.ndarray], tier: str = "compiled") -> Any:

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import cancel, config, trace
-from kbench.engine.errors import FeedError
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import FeedError
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
 
 
 def value(x: Any) -> Any:

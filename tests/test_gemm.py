@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from kernel_helpers import compiled_at_once  # noqa: F401
 
 import kbench as K
-from kbench.engine.kernels import gemm, gemm_plan, library
+from kbench.engine.kernels import registry
+from kbench.engine.kernels.gemm import api as gemm
+from kbench.engine.kernels.gemm import tiling as gemm_plan
 
 RNG = np.random.default_rng(11)
 CLOSE = {"float32": 2e-6, "float64": 4e-15}
@@ -269,7 +271,7 @@ def test_dtypes_and_read_only_results_are_refused() -> None:
         multiply(fixed, x, x)
     assert gemm.find("product", "int32") is None
     assert gemm.find("other", "float32") is None
-    assert library.find("gemm_product", "float32") is not None
+    assert registry.find("gemm_product", "float32") is not None
 
 
 # ------------------------------------------------------------------ cuts and pace
@@ -334,7 +336,7 @@ def test_one_slow_product_does_not_set_the_pace(monkeypatch: pytest.MonkeyPatch)
 
 
 ROWS_AFTER = '''"""Adds one to each element of finished rows: a test's."""
-from kbench.engine.kernels.toolkit import field, peek_float32, range_kernel, store_float32
+from kbench.engine.intrinsics.toolkit import field, peek_float32, range_kernel, store_float32
 
 
 @range_kernel
@@ -351,7 +353,7 @@ def run(params, start, stop):
 @pytest.mark.parametrize("size", [(90, 50, 200), (20, 300, 10), (3, 5, 0), (400, 400, 300)])
 def test_rows_after(size: Any, cuts: str, count: int, threads: Any, request: Any) -> None:
     """Every row is met once, when it is finished."""
-    from kbench.engine.kernels.background import service
+    from kbench.engine.jit.service import service
 
     if cuts != "usual":
         request.getfixturevalue(f"{cuts}_cuts")

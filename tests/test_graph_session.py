@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.engine import variables as module
+from kbench.engine.graph import variables as module
+from kbench.engine.runtime import config
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.iteration.loop import LOOP
-from kbench.engine.plan import plan as planning
-from kbench.engine.plan.hoist import hoist_loops
-from kbench.engine.plan.trim import trim_loops
-from kbench.engine.walk import walk
+from kbench.engine.compiler.loop_dce import trim_loops
+from kbench.engine.compiler.loop_fission import hoist_loops
+from kbench.engine.control_flow.loop_op import LOOP
+from kbench.engine.execute import plan as planning
+from kbench.engine.graph.traverse import walk
 
 WITHOUT = tuple(one for one in planning.PASSES if one is not hoist_loops)
 

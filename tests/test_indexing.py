@@ -278,8 +278,8 @@ def test_one_entry_joins_a_compiled_loop(
 
 
 def test_every_result_of_rank_0_is_an_array() -> None:
-    from kbench.engine.ops.indexing import GETITEM
-    from kbench.engine.ops.joining import TAKE
+    from kbench.engine.ops.layout.indexing import GETITEM
+    from kbench.engine.ops.layout.stack import TAKE
 
     one = GETITEM.numpy(None, np.arange(3.0), items=(("int", 1),))
     assert isinstance(one, np.ndarray) and one.shape == ()

@@ -19,14 +19,9 @@ from sampling import every
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.kernels import (
-    Fold,
-    Input,
-    Program,
-    Statement,
-    library,
-    stats,
-)
+from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.jit.service import stats
+from kbench.engine.kernels import registry
 
 # ------------------------------------------------------------------ folds
 
@@ -79,7 +74,7 @@ def test_every_fold_of_every_dtype(dtype, view):
         with np.errstate(all="ignore"):
             want = np.asarray(getattr(np, kind)(wide, axis=1)).astype(result)
         out = np.empty(want.shape, result)
-        found = library.find(kind, dtype, view)
+        found = registry.find(kind, dtype, view)
         assert found is not None, stats().failures
         found(out, x)
         assert_same(out, want)
@@ -93,7 +88,7 @@ def test_nan_wins_every_largest_and_smallest():
         data = x.reshape(-1) if view == "all" else x
         want = getattr(np, kind)(data, axis={"all": 0, "last": 1, "first": 0}[view])
         out = np.empty(want.shape, np.float32)
-        library.find(kind, "float32", view)(out, data)
+        registry.find(kind, "float32", view)(out, data)
         np.testing.assert_array_equal(out, want)
 
 
@@ -101,12 +96,12 @@ def test_folds_of_nothing():
     nothing = np.empty((3, 0), np.float32)
     for kind, want in (("sum", 0), ("prod", 1), ("mean", np.nan)):
         out = np.full(3, 9, np.float32)
-        library.find(kind, "float32", "last")(out, nothing)
+        registry.find(kind, "float32", "last")(out, nothing)
         np.testing.assert_array_equal(out, np.full(3, want, np.float32))
     for kind in ("max", "argmax"):
         out = np.empty(3, "int64" if kind == "argmax" else "float32")
         with pytest.raises(ValueError, match="of no elements"):
-            library.find(kind, "float32", "last")(out, nothing)
+            registry.find(kind, "float32", "last")(out, nothing)
 
 
 def test_a_fold_with_whole_outputs_and_a_condition():
@@ -127,7 +122,7 @@ def test_long_sums_keep_their_digits():
     for view, data in (("all", x.reshape(-1)), ("last", x), ("first", np.ascontiguousarray(x.T))):
         axis = {"all": 0, "last": 1, "first": 0}[view]
         out = np.empty(np.delete(data.shape, axis), np.float32)
-        library.find("sum", "float32", view)(out, data)
+        registry.find("sum", "float32", view)(out, data)
         np.testing.assert_allclose(out, data.sum(axis, dtype="f8"), rtol=2e-7)
 
 
@@ -137,7 +132,7 @@ LIBRARY = [
     ("softmax", "last"),
     ("log_softmax", "last"),
     ("logsumexp", "last"),
-    *itertools.product(("var", "std", "argmax", "argmin", "cumsum", "cumprod"), library.VIEWS),
+    *itertools.product(("var", "std", "argmax", "argmin", "cumsum", "cumprod"), registry.VIEWS),
 ]
 
 
@@ -164,7 +159,7 @@ def test_library_kernels(name, view, dtype):
         x = 1 + x / 64
     want = reference(name, x.astype("float64"), axis)
     out = np.empty(want.shape, "int64" if name.startswith("arg") else dtype)
-    library.find(name, dtype, view)(out, x)
+    registry.find(name, dtype, view)(out, x)
     scale = {"float16": 1e-3, "float32": 3e-6, "float64": 1e-13}[dtype]
     np.testing.assert_allclose(out, want, rtol=scale, atol=scale)
 
@@ -177,47 +172,47 @@ def test_the_first_of_equals_and_the_first_nan_are_found(view):
     for name in ("argmax", "argmin"):
         want = getattr(np, name)(x, axis=1 if view == "last" else 0)
         out = np.empty(want.shape, np.int64)
-        library.find(name, "float32", view)(out, x)
+        registry.find(name, "float32", view)(out, x)
         np.testing.assert_array_equal(out, want)
 
 
 def test_softmax_of_special_rows_and_in_place():
     x = np.array([[1e4, -1e4, 0], [-np.inf, 0, 0], [np.inf, 0, 0], [np.nan, 0, 0]], np.float32)
     out = np.empty_like(x)
-    library.find("softmax", "float32")(out, x)
+    registry.find("softmax", "float32")(out, x)
     np.testing.assert_allclose(out[:2], [[1, 0, 0], [0, 0.5, 0.5]])
     assert np.isnan(out[2:]).any(1).all()
     total = np.empty(4, np.float32)
-    library.find("logsumexp", "float32")(total, x)
+    registry.find("logsumexp", "float32")(total, x)
     np.testing.assert_allclose(total, [1e4, np.log(2), np.inf, np.nan], rtol=1e-6)
     for name in ("softmax", "log_softmax", "cumsum"):
         x = values("float32", 600).reshape(3, 200)
         want = np.empty_like(x)
-        library.find(name, "float32")(want, x)
-        library.find(name, "float32")(x, x)
+        registry.find(name, "float32")(want, x)
+        registry.find(name, "float32")(x, x)
         np.testing.assert_array_equal(x, want)
 
 
 def test_a_long_running_sum_in_blocks():
     x = np.random.default_rng(2).normal(size=300_000).astype(np.float32)
     out = np.empty_like(x)
-    library.find("cumsum", "float32", "all")(out, x)
+    registry.find("cumsum", "float32", "all")(out, x)
     np.testing.assert_allclose(out, np.cumsum(x, dtype="f8"), rtol=1e-6, atol=1e-4)
     ints = np.full(300_000, 2**20, np.int32)
     whole = np.empty_like(ints)
-    library.find("cumsum", "int32", "all")(whole, ints)
+    registry.find("cumsum", "int32", "all")(whole, ints)
     np.testing.assert_array_equal(whole, np.cumsum(ints, dtype=np.int32))
 
 
 def test_library_arrays_that_do_not_fit_are_refused():
     x, out = np.zeros((3, 4), np.float32), np.zeros((3, 4), np.float32)
-    softmax = library.find("softmax", "float32")
+    softmax = registry.find("softmax", "float32")
     for wrong in (np.zeros((3, 5), "f4"), np.zeros((3, 4), "f8"), np.zeros((3, 8), "f4")[:, ::2]):
         with pytest.raises(ValueError):
             softmax(wrong, x)
     with pytest.raises(ValueError):
         softmax(out.reshape(-1), x.reshape(-1))
     with pytest.raises(ValueError, match="no library kernel"):
-        library.find("median", "float32")
+        registry.find("median", "float32")
     with pytest.raises(ValueError, match="view"):
-        library.find("sum", "float32", "left")
+        registry.find("sum", "float32", "left")

@@ -21,24 +21,19 @@ from kernel_helpers import (
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.kernels import (
-    Input,
-    Program,
-    Statement,
-    background,
-    compiler,
-    library,
-    request,
-    rows,
-    source_of,
-    stats,
-)
+from kbench.engine.codegen.loop_kernel import request
+from kbench.engine.codegen.loop_program import Input, Program, Statement
+from kbench.engine.jit import compiler_process
+from kbench.engine.jit import service as background
+from kbench.engine.jit.service import stats
+from kbench.engine.kernels import registry
+from kbench.engine.kernels.reduce import softmax
 
 # ------------------------------------------------------------------ threads and cancelling
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
-    from kbench.engine import config
+    from kbench.engine.runtime import config
 
     x = np.random.default_rng(1).normal(size=(1500, 1000)).astype(np.float32)
     cases = [
@@ -62,7 +57,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
                     else np.delete(data.shape, {"all": 0, "last": 1, "first": 0}[view])
                 )
                 out = np.empty(shape, "int64" if name == "argmax" else "float32")
-                library.find(name, "float32", view)(out, data)
+                registry.find(name, "float32", view)(out, data)
                 results[name, view, threads] = out
     finally:
         config.set_num_threads(before)
@@ -122,7 +117,9 @@ def _interrupt():
 SCRIPT = """
 import warnings
 import numpy as np
-from kbench.engine.kernels import *
+from kbench.engine.codegen.loop_kernel import request
+from kbench.engine.codegen.loop_program import Input, Program, Statement
+from kbench.engine.jit.service import stats, wait_idle
 program = Program((Input("float32", (True,)),), (Statement("exp(a0) * 3", "float32"),), (0,))
 kernel = request(program)
 x = np.linspace(-1, 1, 200_000).astype("float32")
@@ -177,7 +174,7 @@ def test_no_source_needs_numba_to_be_written(tmp_path):
     """Sources are written where they are needed, at once; they are compiled elsewhere."""
     after = """
 import sys
-from kbench.engine.kernels import library
+from kbench.engine.kernels import registry as library
 for entry in library.catalogue():
     library.find(*entry)
 print({"numba", "llvmlite"} & set(sys.modules), stats().failures, stats().pending > 100)
@@ -186,7 +183,7 @@ print({"numba", "llvmlite"} & set(sys.modules), stats().failures, stats().pendin
 
 
 def test_importing_kernels_loads_no_numba():
-    code = "import kbench.engine.kernels, sys; print('numba' in sys.modules)"
+    code = "import kbench.engine.kernels.registry, sys; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -217,26 +214,26 @@ def test_a_failed_compile_is_remembered():
 
 def test_the_source_can_be_read():
     program = Program((Input("float32", (True,)),), (Statement("exp(a0) * 2", "float32"),), (0,))
-    text = source_of(kernel(program))
+    text = kernel(program).source
     assert "t0 = exp_f32(a0) * np.float32(2.0)" in text
     assert kernel(program).path.read_text() == text
 
 
 def test_the_whole_library_can_be_compiled_ahead(monkeypatch):
     entries = [("sum", "float32", "all"), ("softmax", "float64", "last")]
-    monkeypatch.setattr(library, "catalogue", lambda: entries)
+    monkeypatch.setattr(registry, "catalogue", lambda: entries)
     seen = []
-    assert library.warmup(lambda *state: seen.append(state)) == 2
+    assert registry.warmup(lambda *state: seen.append(state)) == 2
     assert [one[:2] for one in seen] == [(1, 2), (2, 2)]
     assert {one[2] for one in seen} == {"sum float32 all", "softmax float64 last"}
     failing = [("softmax", "int32", "last")]
-    monkeypatch.setattr(library, "catalogue", lambda: failing)
-    assert library.warmup() == 0
+    monkeypatch.setattr(registry, "catalogue", lambda: failing)
+    assert registry.warmup() == 0
 
 
 @pytest.mark.slow
 def test_every_kernel_of_the_library_compiles():
-    assert library.warmup() == len(library.catalogue()), stats().failures
+    assert registry.warmup() == len(registry.catalogue()), stats().failures
 
 
 def test_without_numba_everything_stays_on_numpy(tmp_path):
@@ -271,7 +268,7 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
     left = [deaths]
 
-    class Mortal(compiler.Process):
+    class Mortal(compiler_process.Process):
         def compile(self, name, text, folder):
             if name != "driver" and left[0]:
                 left[0] -= 1
@@ -279,9 +276,9 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
                 raise EOFError("the compiling process has ended")
             return super().compile(name, text, folder)
 
-    monkeypatch.setattr(compiler, "Process", Mortal)
+    monkeypatch.setattr(compiler_process, "Process", Mortal)
     service = background.Service()
-    job = service.submit("mortal", lambda: rows.source("softmax", "float32"))
+    job = service.submit("mortal", lambda: softmax.source("softmax", "float32"))
     service.stop()
     assert job.state == state
     assert ("has ended" in job.reason) == (state == "failed")
@@ -289,7 +286,7 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
 
 def test_a_source_without_kernels_fails(tmp_path):
     after = """
-from kbench.engine.kernels.background import service
+from kbench.engine.jit.service import service
 print(service.submit("nothing", lambda: "x = 1").reason)
 """
     assert run_script(tmp_path, "wait", after)[0][-3:] == ["defines", "no", "kernel"]
@@ -297,9 +294,9 @@ print(service.submit("nothing", lambda: "x = 1").reason)
 
 def test_two_compilers_work_at_once(tmp_path):
     """The driver, asked for first, is needed by all the others."""
-    before = "from kbench.engine.kernels.background import service; service._crew = 2\n"
+    before = "from kbench.engine.jit.service import service; service._crew = 2\n"
     after = """
-from kbench.engine.kernels import library
+from kbench.engine.kernels import registry as library
 names = ("sum", "max", "prod", "argmax")
 finds = [library.find(name, "float32", "all") for name in names]
 wait_idle()
@@ -312,12 +309,12 @@ print(all(library.find(name, "float32", "all") for name in names), len(stats().f
 def test_the_user_comes_before_a_compiler():
     """Between sessions Linux shares evenly, so that a compiler must stay in that of the user; and
     what interrupts the user must not reach it."""
-    process = compiler.Process()
+    process = compiler_process.Process()
     try:
         assert process._answer() == {"ready": True}
         pid = process._process.pid
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + compiler.NICE, 19)
+        assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + compiler_process.NICE, 19)
         assert os.getsid(pid) == os.getsid(0)
         assert os.getpgid(pid) != os.getpgid(0)
     finally:
@@ -329,8 +326,8 @@ def test_a_compiler_is_as_urgent_as_those_who_wait(tmp_path):
     """And only as long as they wait; also when what they wait for was begun before."""
     after = """
 import os, threading, time
-from kbench.engine.kernels import rows
-from kbench.engine.kernels.background import service
+from kbench.engine.kernels.reduce import softmax as rows
+from kbench.engine.jit.service import service
 
 
 def behind():
@@ -366,7 +363,7 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "GRACE", 0.0)
     urgencies = []
 
-    class Stubborn(compiler.Process):
+    class Stubborn(compiler_process.Process):
         def __init__(self, urgent=False):
             urgencies.append(urgent)
             super().__init__(urgent)
@@ -374,10 +371,10 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
         def hurry(self):
             return self.urgent
 
-    monkeypatch.setattr(compiler, "Process", Stubborn)
+    monkeypatch.setattr(compiler_process, "Process", Stubborn)
     service = background.Service()
     service._crew = 1
-    job = service.submit("stubborn", lambda: rows.source("softmax", "float32"))
+    job = service.submit("stubborn", lambda: softmax.source("softmax", "float32"))
     while not any(one.by for one in service._jobs.values()):
         pass
     monkeypatch.setenv("KBENCH_JIT", "wait")
@@ -388,13 +385,13 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="parents of POSIX")
 @pytest.mark.parametrize(
-    "without", ["", "import kbench.engine.kernels.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
+    "without", ["", "import kbench.engine.jit.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
 )
 def test_a_compiler_ends_with_a_parent_that_is_killed(without):
     """Also where a child of the parent keeps the other end of its input open, for hours."""
     program = """
 import os, signal, subprocess, sys, time
-from kbench.engine.kernels import compiler
+from kbench.engine.jit import compiler_process as compiler
 
 if sys.argv[1]:  # without the signal of Linux
     compiler._START = sys.argv[1] + "; " + compiler._START
@@ -430,7 +427,7 @@ def _runs(pid):
 @pytest.mark.parametrize("before", ["", HERE, HERE + "sys.modules['llvmlite'] = None\n"])
 def test_somebody_compiles_from_the_first_request_to_the_last_compile(tmp_path, before):
     after = """
-from kbench.engine import threads
+from kbench.engine.runtime import threads
 print(threads.compiling())
 wait_idle()
 deadline = time.monotonic() + 60
@@ -448,7 +445,7 @@ def test_a_forked_child_has_its_own_compiler(tmp_path):
     before = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
     after = """
 import os
-from kbench.engine.kernels.background import service
+from kbench.engine.jit.service import service
 assert kernel is None
 child = os.fork()
 if child == 0:
@@ -462,14 +459,15 @@ print(os.waitpid(child, 0)[1], request(program) is not None)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize(
-    "moment", ["service._inside_llvm", "any('codegen' in name for name in list(sys.modules))"]
+    "moment",
+    ["service._inside_llvm", "any('core.codegen' in name for name in list(sys.modules))"],
 )
 def test_a_child_forked_during_a_compile_does_not_hang(tmp_path, moment):
     """Nor one forked while the compiler is being imported."""
     before = HERE + "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
     after = """
 import os, sys, time
-from kbench.engine.kernels.background import service
+from kbench.engine.jit.service import service
 while not {moment}:
     time.sleep(0.001)
 child = os.fork()
@@ -483,7 +481,9 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_threads_leave_the_users_environment_alone():
-    code = "import os, kbench.engine.threads; print(*[os.environ.get(n) for n in {names!r}])"
+    code = (
+        "import os, kbench.engine.runtime.threads; print(*[os.environ.get(n) for n in {names!r}])"
+    )
     names = ("OMP_WAIT_POLICY", "OPENBLAS_THREAD_TIMEOUT")
     done = subprocess.run(
         [sys.executable, "-c", code.format(names=names)],

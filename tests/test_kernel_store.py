@@ -13,7 +13,7 @@ from kernel_helpers import compiled_at_once
 from test_kernel_service import COUNTS, HERE, run_script
 from test_regular_files import MADE
 
-from kbench.engine.kernels import image, loading, store
+from kbench.engine.jit import disk_cache, linker, loader
 
 __all__ = ["compiled_at_once"]
 
@@ -23,17 +23,17 @@ HEADER = {"form": "image", "entries": {}, "bases": [], "externals": {}, "numbers
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
-    return store.folder()
+    return disk_cache.folder()
 
 
 # ------------------------------------------------------------------ damage
 
 
 def test_what_is_stored_is_read(folder):
-    store.write("one", "k", HEADER, b"code")
-    header, code = store.read("one", "k")
+    disk_cache.write("one", "k", HEADER, b"code")
+    header, code = disk_cache.read("one", "k")
     assert code == b"code" and header == {**HEADER, "key": "k"}
-    assert store.read("one", "other") is None and store.read("other", "k") is None
+    assert disk_cache.read("one", "other") is None and disk_cache.read("other", "k") is None
 
 
 def _flip(data, place):
@@ -55,55 +55,55 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_file_is_removed(folder, kind):
-    store.write("one", "k", HEADER, b"code" * 10)
-    path = store.code_path("one", "k")
+    disk_cache.write("one", "k", HEADER, b"code" * 10)
+    path = disk_cache.code_path("one", "k")
     path.write_bytes(DAMAGE[kind](path.read_bytes()))
-    assert store.read("one", "k") is None
+    assert disk_cache.read("one", "k") is None
     assert not path.exists()
 
 
 def test_every_flipped_bit_is_noticed(folder):
-    store.write("one", "k", HEADER, b"code")
-    path = store.code_path("one", "k")
+    disk_cache.write("one", "k", HEADER, b"code")
+    path = disk_cache.code_path("one", "k")
     whole = path.read_bytes()
     for place in range(len(whole)):
         path.write_bytes(_flip(whole, place))
-        assert store.read("one", "k") is None, place
+        assert disk_cache.read("one", "k") is None, place
 
 
 def test_a_renamed_file_is_not_believed(folder):
-    store.write("one", "k", HEADER, b"code")
-    os.replace(store.code_path("one", "k"), store.code_path("one", "m"))
-    assert store.read("one", "m") is None
+    disk_cache.write("one", "k", HEADER, b"code")
+    os.replace(disk_cache.code_path("one", "k"), disk_cache.code_path("one", "m"))
+    assert disk_cache.read("one", "m") is None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
 def test_a_file_that_others_may_write_is_not_run(folder):
-    store.write("one", "k", HEADER, b"code")
-    store.code_path("one", "k").chmod(0o666)
-    assert store.read("one", "k") is None
+    disk_cache.write("one", "k", HEADER, b"code")
+    disk_cache.code_path("one", "k").chmod(0o666)
+    assert disk_cache.read("one", "k") is None
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", MADE)
 def test_what_is_no_file_is_removed(folder, kind):
     """And never waited for: a pipe, a device, a folder with something in it."""
-    path = store.code_path("one", "k")
+    path = disk_cache.code_path("one", "k")
     MADE[kind](path)
     if path.is_dir():
         (path / "inside").write_text("")
-    assert store.read("one", "k") is None
-    store.write_source("one", "k", "text")
-    store.write("one", "k", HEADER, b"code")
-    assert store.read("one", "k")[1] == b"code"
+    assert disk_cache.read("one", "k") is None
+    disk_cache.write_source("one", "k", "text")
+    disk_cache.write("one", "k", HEADER, b"code")
+    assert disk_cache.read("one", "k")[1] == b"code"
 
 
 def test_a_folder_where_a_file_is_to_be_written_gives_way(folder):
-    (store.code_path("one", "k") / "inside").mkdir(parents=True)
+    (disk_cache.code_path("one", "k") / "inside").mkdir(parents=True)
     (folder / "one-k.py").mkdir()
-    store.write_source("one", "k", "text")
-    store.write("one", "k", HEADER, b"code")
-    assert store.read("one", "k")[1] == b"code"
+    disk_cache.write_source("one", "k", "text")
+    disk_cache.write("one", "k", HEADER, b"code")
+    assert disk_cache.read("one", "k")[1] == b"code"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
@@ -112,24 +112,24 @@ def test_nobody_else_can_write_into_the_folder(tmp_path, monkeypatch):
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     kernels.chmod(0o777)
-    assert store.folder() == kernels and kernels.stat().st_mode & 0o777 == 0o755
+    assert disk_cache.folder() == kernels and kernels.stat().st_mode & 0o777 == 0o755
     other = tmp_path / "another"
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(other))
-    assert store.folder().stat().st_mode & 0o077 == 0
+    assert disk_cache.folder().stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
 def test_a_folder_of_somebody_else_is_not_believed(folder, monkeypatch):
-    store.write("one", "k", HEADER, b"code")
-    monkeypatch.setattr(store, "_folders", {})
-    monkeypatch.setattr(store, "_broken", set())
+    disk_cache.write("one", "k", HEADER, b"code")
+    monkeypatch.setattr(disk_cache, "_folders", {})
+    monkeypatch.setattr(disk_cache, "_broken", set())
     stranger = folder.stat().st_uid + 1
     monkeypatch.setattr(os, "getuid", lambda: stranger)
     folder.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        assert store.folder() != folder
+        assert disk_cache.folder() != folder
     if folder.stat().st_uid:  # root's files are believed
-        assert store.read("one", "k") is None
+        assert disk_cache.read("one", "k") is None
 
 
 def test_damaged_files_are_compiled_anew(tmp_path):
@@ -148,29 +148,29 @@ def _fail(*arguments, **options):
 
 def test_a_cache_that_can_only_be_read_is_read(folder, monkeypatch):
     for name in ("one", "damaged"):
-        store.write(name, "k", HEADER, b"code")
-        store.write_source(name, "k", "text")
-    store.code_path("damaged", "k").write_bytes(b"")
-    monkeypatch.setattr(store, "_folders", {})
-    monkeypatch.setattr(store, "_broken", set())
+        disk_cache.write(name, "k", HEADER, b"code")
+        disk_cache.write_source(name, "k", "text")
+    disk_cache.code_path("damaged", "k").write_bytes(b"")
+    monkeypatch.setattr(disk_cache, "_folders", {})
+    monkeypatch.setattr(disk_cache, "_broken", set())
     with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="cannot be written"):
-        patch.setattr(store.tempfile, "mkstemp", _fail)
-        other = store.folder()
-    assert other != folder and not store.cacheable()
-    assert store.read("one", "k")[1] == b"code"
-    assert store.source_path("one", "k") == folder / "one-k.py"
-    assert store.read("damaged", "k") is None
+        patch.setattr(disk_cache.tempfile, "mkstemp", _fail)
+        other = disk_cache.folder()
+    assert other != folder and not disk_cache.cacheable()
+    assert disk_cache.read("one", "k")[1] == b"code"
+    assert disk_cache.source_path("one", "k") == folder / "one-k.py"
+    assert disk_cache.read("damaged", "k") is None
     for name in ("damaged", "new"):
-        store.write(name, "k", HEADER, b"own")
-        assert store.read(name, "k")[1] == b"own"
-    assert store.code_path("new", "k").parent == other
+        disk_cache.write(name, "k", HEADER, b"own")
+        assert disk_cache.read(name, "k")[1] == b"own"
+    assert disk_cache.code_path("new", "k").parent == other
 
 
 @pytest.mark.parametrize("step", ["fdopen", "replace"])
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(folder, monkeypatch, step):
-    monkeypatch.setattr(store.os, step, _fail)
+    monkeypatch.setattr(disk_cache.os, step, _fail)
     with pytest.raises(OSError):
-        store.write("one", "k", HEADER, b"code")
+        disk_cache.write("one", "k", HEADER, b"code")
     assert list(folder.iterdir()) == []
 
 
@@ -207,65 +207,67 @@ def test_a_process_that_compiles_removes_old_files(tmp_path):
 
 
 def test_measured_limits_are_kept(tmp_path, monkeypatch):
-    from kbench.engine.kernels import limits
+    from kbench.engine.inspect import roofline
 
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(limits, "COPY_BYTES", 2**20)
-    monkeypatch.setattr(limits, "GEMM_SIZE", 64)
-    monkeypatch.setattr(limits, "SECONDS", 0.01)
-    first = limits.measure()
+    monkeypatch.setattr(roofline, "COPY_BYTES", 2**20)
+    monkeypatch.setattr(roofline, "GEMM_SIZE", 64)
+    monkeypatch.setattr(roofline, "SECONDS", 0.01)
+    first = roofline.measure()
     assert min(first.copy_gb_per_s, first.gemm_float32, first.gemm_float64) > 0
     assert first.read_gb_per_s > 0 and all(rate > 0 for _, rate in first.cached)
-    assert limits.measure() == first
-    assert limits.measure(again=True).copy_gb_per_s >= first.copy_gb_per_s
+    assert roofline.measure() == first
+    assert roofline.measure(again=True).copy_gb_per_s >= first.copy_gb_per_s
     (path,) = tmp_path.glob("limits-*.json")
     for broken in ("{", "{}", '{"copy_gb_per_s": "fast"}', "[1]", '{"cached": 3}'):
         path.write_text(broken)
-        assert limits.measure().copy_gb_per_s > 0
+        assert roofline.measure().copy_gb_per_s > 0
 
 
 # ------------------------------------------------------------------ what a key depends on
 
 
 def test_a_key_depends_on_source_helpers_versions_and_processor(monkeypatch, tmp_path):
-    text = "from kbench.engine.kernels.toolkit import load_float32\n"
-    first = store.key_of(text)
-    assert first == store.key_of(text)
-    assert first != store.key_of(text + "\n")
-    monkeypatch.setattr(store, "machine", lambda: "another")
-    assert first != store.key_of(text)
+    text = "from kbench.engine.intrinsics.toolkit import load_float32\n"
+    first = disk_cache.key_of(text)
+    assert first == disk_cache.key_of(text)
+    assert first != disk_cache.key_of(text + "\n")
+    monkeypatch.setattr(disk_cache, "machine", lambda: "another")
+    assert first != disk_cache.key_of(text)
     monkeypatch.undo()
-    monkeypatch.setattr(store, "_compilers", lambda: "another")
-    assert first != store.key_of(text)
+    monkeypatch.setattr(disk_cache, "_compilers", lambda: "another")
+    assert first != disk_cache.key_of(text)
     monkeypatch.undo()
-    known = store._helper
+    known = disk_cache._helper
     monkeypatch.setattr(
-        store, "_helper", lambda name: ("edited", known(name)[1]) if name == "simd" else known(name)
+        disk_cache,
+        "_helper",
+        lambda name: ("edited", known(name)[1]) if name == "intrinsics/exp" else known(name),
     )
-    assert first != store.key_of(text)  # toolkit imports simd
-    plain = "from kbench.engine.kernels.compile import entry\n"
-    edited = store.key_of(plain)
+    assert first != disk_cache.key_of(text)  # toolkit imports it
+    plain = "from kbench.engine.jit.numba_backend import entry\n"
+    edited = disk_cache.key_of(plain)
     monkeypatch.undo()
-    assert edited == store.key_of(plain)  # which does not
+    assert edited == disk_cache.key_of(plain)  # which does not
 
 
 def test_settings_of_numba_make_another_key(monkeypatch):
-    before = store._compilers.__wrapped__()
+    before = disk_cache._compilers.__wrapped__()
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
-    assert store._compilers.__wrapped__() != before
+    assert disk_cache._compilers.__wrapped__() != before
 
 
 def test_old_files_are_removed_and_used_ones_kept(folder):
-    store.write("used", "k", HEADER, b"code")
-    store.write("old", "k", HEADER, b"code")
+    disk_cache.write("used", "k", HEADER, b"code")
+    disk_cache.write("old", "k", HEADER, b"code")
     former = folder.parent / "kernels-of-a-former-version"
     former.mkdir()
-    for path in (store.code_path("used", "k"), store.code_path("old", "k"), former):
+    for path in (disk_cache.code_path("used", "k"), disk_cache.code_path("old", "k"), former):
         os.utime(path, (0, 0))
-    assert store.read("used", "k") is not None  # which says that it is in use
-    store.prune()
-    assert store.read("used", "k") is not None
-    assert store.read("old", "k") is None and not former.exists()
+    assert disk_cache.read("used", "k") is not None  # which says that it is in use
+    disk_cache.prune()
+    assert disk_cache.read("used", "k") is not None
+    assert disk_cache.read("old", "k") is None and not former.exists()
 
 
 # ------------------------------------------------------------------ linking
@@ -298,7 +300,7 @@ def elf(code=RETURN, symbol="kbench_f", relocations=(), undefined=(), flags=2 | 
 
 def test_references_are_resolved():
     relocations = [(0, 1, 1, 5), (8, 24, 1, 0), (16, 1, 2, 3)]
-    linked = image.link([elf(bytes(24), "f", relocations, ["memcpy"])] * 2, ["f", "f"])
+    linked = linker.link([elf(bytes(24), "f", relocations, ["memcpy"])] * 2, ["f", "f"])
     assert linked.entries == {"f": 32}
     assert linked.bases == [0, 32] and linked.externals == {"memcpy": [16, 48]}
     assert struct.unpack_from("<qqq", linked.code, 32) == (32 + 5, -8, 3)
@@ -320,16 +322,16 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_cannot_be_linked_is_refused(kind):
-    with pytest.raises((image.UnlinkableError, ValueError)):
-        image.link([WRONG[kind]], ["f"])
+    with pytest.raises((linker.UnlinkableError, ValueError)):
+        linker.link([WRONG[kind]], ["f"])
 
 
-@pytest.mark.skipif(not loading.can_run_images(), reason="images do not run here")
+@pytest.mark.skipif(not loader.can_run_images(), reason="images do not run here")
 def test_an_image_calls_the_c_library():
     """Not the instructions are tested, but where their addresses are filled in."""
-    linked = image.link([elf(bytes(16), "f", [(0, 1, 2, 0), (8, 1, 1, 0)], ["memcpy"])], ["f"])
+    linked = linker.link([elf(bytes(16), "f", [(0, 1, 2, 0), (8, 1, 1, 0)], ["memcpy"])], ["f"])
     header = {**HEADER, "entries": linked.entries, "bases": linked.bases}
-    loaded = loading.load_image({**header, "externals": linked.externals}, bytes(linked.code))
+    loaded = loader.load_image({**header, "externals": linked.externals}, bytes(linked.code))
     found = np.ctypeslib.as_array((ctypes.c_int64 * 2).from_address(loaded.f.address))
     assert found[0] == ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
     assert found[1] == loaded.f.address
@@ -338,7 +340,7 @@ def test_an_image_calls_the_c_library():
 
 
 def test_object_code_that_is_no_image_is_loaded_by_llvm(tmp_path):
-    before = HERE + "from kbench.engine.kernels import loading; loading.can_run_images = bool\n"
+    before = HERE + "from kbench.engine.jit import loader; loader.can_run_images = bool\n"
     assert run_script(tmp_path, "wait", COUNTS, before) == (["2", "0", "0"], "")
     after = "import sys; " + COUNTS + "; print('llvmlite' in sys.modules)"
     assert run_script(tmp_path, "wait", after) == (["0", "2", "0", "True"], "")
@@ -347,7 +349,7 @@ def test_object_code_that_is_no_image_is_loaded_by_llvm(tmp_path):
 def test_a_system_that_runs_no_images_stays_on_numpy(tmp_path):
     """Such as one that forbids memory to be made executable."""
     before = """
-from kbench.engine.kernels import loading
+from kbench.engine.jit import loader as loading
 def refused(header, code):
     raise OSError("compiled code may not be executed")
 loading.load_image = refused

@@ -19,16 +19,10 @@ from kernel_helpers import (
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.kernels import (
-    SCALARS,
-    Fold,
-    Input,
-    Program,
-    Statement,
-    numpy_form,
-    request,
-    stats,
-)
+from kbench.engine.codegen.loop_kernel import request
+from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.graph.expr import SCALARS, numpy_form
+from kbench.engine.jit.service import stats
 
 # ------------------------------------------------------------------ the vocabulary
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.plan import plan
-from kbench.engine.plan.layouts import inverse, settle_layouts
+from kbench.engine.compiler.layout import inverse, settle_layouts
+from kbench.engine.execute import plan
 
 FIRST = "channels_first"
 RNG = np.random.default_rng(3)

@@ -16,10 +16,10 @@ import pytest
 from test_golden import CASES, Case, Reader
 
 from kbench import backend as K
-from kbench import legacy
-from kbench.engine import config
+from kbench.api import legacy
+from kbench.engine.runtime import config
 
-SPEC = json.loads(Path(K.__file__).with_name("api.json").read_text("utf-8"))["functions"]
+SPEC = json.loads((Path(K.__file__).parent / "api" / "api.json").read_text("utf-8"))["functions"]
 OLD_FORMS = {row["name"]: row["keras-1.2"] for row in SPEC if "keras-1.2" in row}
 
 

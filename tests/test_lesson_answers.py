@@ -13,12 +13,12 @@ import pytest
 from lesson_answers import ANSWERS
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.workbench import lessons
-from kbench.workbench.lesson_checks import judge
-from kbench.workbench.lessons import BLANK, Lesson
+from kbench.engine.runtime import config
+from kbench.workbench.lessons import lesson_files
+from kbench.workbench.lessons.lesson_checks import judge
+from kbench.workbench.lessons.lesson_files import BLANK, Lesson
 
-LESSONS = lessons.catalogue()
+LESSONS = lesson_files.catalogue()
 QUICK = (1, 2, 3, 4, 10)
 pytestmark = keras_loaded.OWN_WARNINGS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbench import backend as K
-from kbench.workbench import lessons
+from kbench.workbench.lessons import lesson_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "lessons.md"
@@ -39,7 +39,7 @@ def code(notebook: Path) -> str:
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     found = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     if notebook.with_suffix(".toml").exists():
-        found += [one.solution for one in lessons.read(notebook).exercises.values()]
+        found += [one.solution for one in lesson_files.read(notebook).exercises.values()]
     return "\n".join(found)
 
 
@@ -47,7 +47,7 @@ def test_every_lesson_is_listed_under_its_title() -> None:
     rows = [(row[0], row[1]) for row in table("# The lessons")]
     names = [
         (str(one.number), f"[{one.title}](../tutorials/{one.path.name})")
-        for one in lessons.catalogue()
+        for one in lesson_files.catalogue()
     ]
     assert rows == names
     assert all(len(cell) > 3 for row in table("# The lessons") for cell in row[2:])

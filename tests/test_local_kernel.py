@@ -7,9 +7,10 @@ import pytest
 from kernel_helpers import compiled_at_once
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.engine.kernels import local, stats
-from kbench.engine.ops.local import PRODUCTS
+from kbench.engine.jit.service import stats
+from kbench.engine.kernels.conv import local
+from kbench.engine.ops.conv.local import PRODUCTS
+from kbench.engine.runtime import config
 
 __all__ = ["compiled_at_once"]
 

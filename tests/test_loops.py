@@ -11,9 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kbench import backend as K
-from kbench.engine import cancel, trace
-from kbench.engine.iteration.loop import LOOP
-from kbench.engine.walk import walk
+from kbench.engine.control_flow.loop_op import LOOP
+from kbench.engine.core import cancel
+from kbench.engine.graph.traverse import walk
+from kbench.engine.runtime import profile as trace
 
 UNITS = 2
 

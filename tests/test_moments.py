@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kbench.engine.ops import moments
+from kbench.engine.ops.reduce import moments
 
 SHAPES = [(), (1,), (5,), (40,), (3, 4), (1, 50, 1), (2, 3, 5), (2, 8, 3, 2), (100, 3), (0, 3)]
 AXES = [None, 0, 1, -1]

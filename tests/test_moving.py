@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kernel_helpers import compiled_at_once
 
 from kbench import backend as K
-from kbench.engine import cancel
-from kbench.engine.kernels import moving, onehot
+from kbench.engine.core import cancel
+from kbench.engine.kernels.data import one_hot, strided_copy
 
 __all__ = ["compiled_at_once"]
 
@@ -33,14 +33,14 @@ def numbers(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
 def form_of(target: np.ndarray, origin: np.ndarray) -> str:
     """What a copy is done by: "numpy", or a kernel's form."""
     ways = target.shape, target.strides, origin.strides, target.itemsize
-    plan = moving._planned(*ways, 1)
+    plan = strided_copy._planned(*ways, 1)
     return "numpy" if plan is None else plan[0].form
 
 
 def assert_copied(target: np.ndarray, around: np.ndarray, origin: np.ndarray) -> None:
     """Every cell of the target is right, and none around it has changed."""
     before = around.copy()
-    moving.copy(target, origin)
+    strided_copy.copy(target, origin)
     got = around.copy()
     around[...] = before
     np.copyto(target, origin)
@@ -79,7 +79,7 @@ def test_each_form(
     dense = np.empty(origin.shape, dtype)
     if dtype == "float32":
         assert form_of(dense, origin) == form
-    moving.copy(dense, origin)
+    strided_copy.copy(dense, origin)
     np.testing.assert_array_equal(dense, origin)
 
 
@@ -119,35 +119,35 @@ def test_what_no_kernel_copies() -> None:
     x = numbers((40, 40), "float32")
     wanted = x.copy()
     wanted[1:] = x[:-1]
-    moving.copy(x[1:], x[:-1])  # overlapping
+    strided_copy.copy(x[1:], x[:-1])  # overlapping
     np.testing.assert_array_equal(x, wanted)
     raw = np.zeros(4 * 1600 + 1, np.uint8)[1:].view(np.float32).reshape(40, 40)  # misaligned
-    moving.copy(raw, x.T)
+    strided_copy.copy(raw, x.T)
     np.testing.assert_array_equal(raw, x.T)
     single = np.zeros(())
-    moving.copy(single, np.array(3.0))
+    strided_copy.copy(single, np.array(3.0))
     assert single == 3
-    moving.copy(np.zeros((0, 3)), np.ones((0, 3)))
+    strided_copy.copy(np.zeros((0, 3)), np.ones((0, 3)))
     with pytest.raises(ValueError, match="read-only"):
         fixed = np.zeros((40, 40), "float32")
         fixed.flags.writeable = False
-        moving.copy(fixed, x)
+        strided_copy.copy(fixed, x)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_large_targets_are_written_past_the_caches(
     dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "STREAM", 1 << 10)
-    moving._planned.cache_clear()
+    monkeypatch.setattr(strided_copy, "STREAM", 1 << 10)
+    strided_copy._planned.cache_clear()
     for shift in (0, 1, 5):
         x = numbers((30, 3000), dtype)
         whole = numbers((30, 3100), dtype, 1)
         assert_copied(whole[:, shift : shift + 3000], whole, x)
     zeros = np.ones(50_001, dtype)
-    moving.zero(zeros, moving.copy)
+    strided_copy.zero(zeros, strided_copy.copy)
     assert not zeros.any()
-    moving._planned.cache_clear()
+    strided_copy._planned.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
@@ -155,9 +155,9 @@ def test_large_targets_are_written_past_the_caches(
 def test_tiles_past_the_caches_begin_where_lines_do(
     shape: tuple[int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "STREAM", 1)
-    monkeypatch.setattr(moving, "LONG", 1)
-    moving._planned.cache_clear()
+    monkeypatch.setattr(strided_copy, "STREAM", 1)
+    monkeypatch.setattr(strided_copy, "LONG", 1)
+    strided_copy._planned.cache_clear()
     rows, columns = shape
     for step in (640, 641):  # rows of whole lines, and others
         for right, down in [(0, 0), (0, 1), (3, 0), (5, 15), (16, 17), (12, 31)]:
@@ -165,7 +165,7 @@ def test_tiles_past_the_caches_begin_where_lines_do(
             whole = numbers((rows + 2, step), dtype, 1)
             origin = x[:, right : right + rows].T
             assert_copied(whole[1:-1, down : down + columns], whole, origin)
-    moving._planned.cache_clear()
+    strided_copy._planned.cache_clear()
 
 
 def test_one_and_several_threads_copy_the_same() -> None:
@@ -173,7 +173,7 @@ def test_one_and_several_threads_copy_the_same() -> None:
     for count in (1, 2, 5):
         K.set_num_threads(count)
         out = np.empty((900, 700), "float32")
-        moving.copy(out, x.T)
+        strided_copy.copy(out, x.T)
         np.testing.assert_array_equal(out, x.T)
 
 
@@ -184,7 +184,7 @@ def test_a_stop_is_honoured(jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cancel.request()
     try:
         with pytest.raises(KeyboardInterrupt):
-            moving.copy(np.empty((1100, 3000), "float32"), x.T, cancel.check)
+            strided_copy.copy(np.empty((1100, 3000), "float32"), x.T, cancel.check)
     finally:
         cancel.clear()
 
@@ -198,8 +198,8 @@ def test_rows_with_a_one(dtype: str, width: int, monkeypatch: pytest.MonkeyPatch
     indices = np.array([[0, width - 1, -1], [width, 2, -(2**40)]])
     wanted = (indices[..., None] == np.arange(width)).astype(dtype)
     for stream in (1 << 40, 1):
-        monkeypatch.setattr(onehot, "STREAM", stream)
-        call = onehot.find("rows", dtype)
+        monkeypatch.setattr(one_hot, "STREAM", stream)
+        call = one_hot.find("rows", dtype)
         assert call is not None
         out = np.full((2, 3, width), 7, dtype)
         call(out, indices, None)

@@ -14,8 +14,8 @@ from cases import CASES
 from test_ops import ROWS, inputs_of
 
 from kbench import backend as K
-from kbench.engine.op import REGISTRY
-from kbench.engine.walk import walk
+from kbench.engine.graph.op import REGISTRY
+from kbench.engine.graph.traverse import walk
 
 SOURCES = {"variable", "placeholder", "constant", "update"}  # test_variables, test_function
 RANDOM = {  # values in test_random
@@ -93,7 +93,7 @@ ELSEWHERE = {  # functions of kbench.engine.ops without operands to draw, and wh
 
 
 def test_every_public_function_of_the_op_families_has_a_row() -> None:
-    modules = ("kbench.engine.ops.", "kbench.engine.iteration.")
+    modules = ("kbench.engine.ops.", "kbench.engine.control_flow.")
     functions = {name: one for name, one in vars(K).items() if inspect.isfunction(one)}
     public = {
         name

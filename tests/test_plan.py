@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine.plan import exponentials, fuse, simplify
-from kbench.engine.walk import walk
+from kbench.engine.compiler import decompose_softmax, simplify
+from kbench.engine.execute.steps import group_step
+from kbench.engine.graph.traverse import walk
 
 SOURCES = ("placeholder", "variable", "constant")
 
@@ -106,7 +107,7 @@ FED = np.array([[1.5, -2.0, np.nan], [-0.0, np.inf, 3e38]], "float32")
 @pytest.mark.parametrize(("rule", "build", "after"), RULES)
 def test_rule(rule: str, build: Build, after: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if rule == "columns_of_exponentials":
-        monkeypatch.setattr(exponentials, "LEAST", 0)
+        monkeypatch.setattr(decompose_softmax, "LEAST", 0)
     x = K.placeholder((2, 3))
     result = build(x)
     assert planned(K.sin(result), inputs=[x]) == sorted([*after, NEXT])
@@ -292,7 +293,7 @@ def test_chains_and_their_fold_are_one_step(mode: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), 2])
 def test_a_fold_in_slabs(name: str, axis: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "off")
-    monkeypatch.setattr(fuse, "SLAB", 5000)
+    monkeypatch.setattr(group_step, "SLAB", 5000)
     x, y = K.placeholder((None, None, None), dtype=dtype), K.placeholder((None,), dtype=dtype)
     compiled = K.function([x, y], [getattr(K, name)(x * y, axis)])
     fed = np.random.default_rng(1).uniform(0.99, 1.01, (40, 30, 20)).astype(dtype)

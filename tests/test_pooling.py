@@ -11,12 +11,14 @@ from cases_pool import pooled
 from kernel_helpers import compiled_at_once
 
 from kbench import backend as K
-from kbench.engine import cancel
-from kbench.engine.kernels import pool_windows, pooling
-from kbench.engine.op import REGISTRY
-from kbench.engine.ops import image, poolnumpy
-from kbench.engine.plan.buffers import pool
-from kbench.engine.spec import Spec
+from kbench.engine.core import cancel
+from kbench.engine.core.spec import Spec
+from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.graph.op import REGISTRY
+from kbench.engine.kernels.pool import api as pooling
+from kbench.engine.kernels.pool import channel_lanes
+from kbench.engine.ops.layout import resize
+from kbench.engine.ops.pool import pool_numpy
 
 __all__ = ["compiled_at_once"]
 
@@ -246,22 +248,22 @@ def test_any_block_gives_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -
     random = np.random.default_rng(3)
     x = random.standard_normal((3, 7, 6, 2))
     attrs = {"first": 1, "window": (3, 2), "strides": (2, 1), "padding": "same"}
-    y = poolnumpy.pool_max(None, x, **attrs)
+    y = pool_numpy.pool_max(None, x, **attrs)
     g = random.standard_normal(y.shape)
 
     def results() -> list[np.ndarray]:
         return [
-            poolnumpy.pool_max(None, x, **attrs),
-            poolnumpy.pool_average(None, x, **attrs),
-            poolnumpy.pool_max_gradient(None, g, x, y, **attrs),
-            poolnumpy.pool_winners(None, x + 1, x, y, **attrs),
-            poolnumpy.pool_spread(None, g, x, **attrs),
+            pool_numpy.pool_max(None, x, **attrs),
+            pool_numpy.pool_average(None, x, **attrs),
+            pool_numpy.pool_max_gradient(None, g, x, y, **attrs),
+            pool_numpy.pool_winners(None, x + 1, x, y, **attrs),
+            pool_numpy.pool_spread(None, g, x, **attrs),
         ]
 
     whole = results()
     np.testing.assert_allclose(whole[0], pooled(x, (3, 2), (2, 1), "same"))
     np.testing.assert_allclose(whole[3], whole[0] + 1)
-    monkeypatch.setattr(poolnumpy, "BLOCK", block)
+    monkeypatch.setattr(pool_numpy, "BLOCK", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 
@@ -275,7 +277,7 @@ def test_a_stop_is_honoured_between_blocks(jit: str, monkeypatch: pytest.MonkeyP
     try:
         with pytest.raises(KeyboardInterrupt):
             if jit == "off":
-                poolnumpy.pool_max(None, x, **attrs)
+                pool_numpy.pool_max(None, x, **attrs)
             else:
                 out = np.empty((4, 32, 32, 64), "float32")
                 kernel_of("pool_max", x, **attrs)(out, x, cancel.check)
@@ -313,7 +315,7 @@ def test_any_block_enlarges_alike(block: int, monkeypatch: pytest.MonkeyPatch) -
         return [K.eval(one) for one in graphs + backs]
 
     whole = results()
-    monkeypatch.setattr(image, "BLOCK", block)
+    monkeypatch.setattr(resize, "BLOCK", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 
@@ -369,7 +371,7 @@ def test_windows_whose_lanes_are_channels(
     dtype: str, past: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole vectors of channels and the rest; borders, overlaps, cells in no window; NaN."""
-    monkeypatch.setattr(pool_windows, "PAST_BYTES", past)
+    monkeypatch.setattr(channel_lanes, "PAST_BYTES", past)
     random = np.random.default_rng(4)
     windows = [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 2), (2, 3)), ((2, 2), (3, 3))]
     for channels, (window, strides) in itertools.product((16, 23, 64, 113), windows):

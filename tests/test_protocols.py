@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 from kbench import backend as K
-from kbench.engine import ufuncs
+from kbench.engine.graph import numpy_protocol
 
 PAGE = Path(__file__).parents[1] / "docs" / "numpy.md"
 
@@ -86,10 +86,10 @@ def test_refusal(call: Callable[[], Any], says: tuple[str, ...]) -> None:
 
 
 def test_the_functions_that_are_proposed_are_there() -> None:
-    for name, ours in ufuncs.FUNCTIONS.items():
+    for name, ours in numpy_protocol.FUNCTIONS.items():
         assert callable(operator.attrgetter(name)(np))
         assert callable(getattr(K, ours))
-    for name in ufuncs.OPERATORS:
+    for name in numpy_protocol.OPERATORS:
         assert isinstance(getattr(np, name), np.ufunc)
 
 
@@ -114,7 +114,7 @@ def test_methods_of_arrays_are_told_what_to_write(name: str, make: Callable[[], 
 
 
 def test_what_is_proposed_for_methods_is_there() -> None:
-    for text in ufuncs.METHODS.values():
+    for text in numpy_protocol.METHODS.values():
         assert callable(getattr(K, text.split("(")[0].removeprefix("K.")))
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import kbench as K
-from kbench.engine.kernels import philox
+from kbench.engine.intrinsics import philox
 
 ALL = 0xFFFFFFFF
 DRAWS = 200_000

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.kernels import gaussian, philox, philox_fill
+from kbench.engine.intrinsics import philox
+from kbench.engine.kernels.random import fill as philox_fill
+from kbench.engine.kernels.random import normal as gaussian
 
 Draw = Callable[..., Any]
 

@@ -23,8 +23,8 @@ import pytest
 from reference_documents import DOCUMENTS, Cell, cells
 from run_book import run_book
 
-from kbench.engine import errors as engine_errors
-from kbench.workbench import journal
+from kbench.engine.core import errors as engine_errors
+from kbench.workbench.history import journal
 
 PRELUDE = """
 import json

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbench.engine import folders
+from kbench.engine.core import paths
 
 # ------------------------------------------------------------------ what may lie there
 
@@ -63,26 +63,26 @@ def test_only_regular_files_of_that_size_are_read(
 ) -> None:
     odd(tmp_path / "file")
     with pytest.raises(OSError, match=r"not a regular file|larger than 4 bytes|symbolic links"):
-        folders.read_regular(tmp_path / "file", 4)
+        paths.read_regular(tmp_path / "file", 4)
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(FileNotFoundError):
-        folders.read_regular(path, 4)
+        paths.read_regular(path, 4)
     path.write_bytes(b"four")
-    assert folders.read_regular(path, 4) == b"four"
+    assert paths.read_regular(path, 4) == b"four"
     path.write_bytes(b"fives")
     with pytest.raises(OSError, match="larger than 4 bytes"):
-        folders.read_regular(path, 4)
+        paths.read_regular(path, 4)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
 def test_a_file_that_tells_no_size_is_read_up_to_its_limit() -> None:
     assert Path("/proc/self/status").stat().st_size == 0
-    assert folders.read_regular("/proc/self/status", 1 << 20).startswith(b"Name:")
+    assert paths.read_regular("/proc/self/status", 1 << 20).startswith(b"Name:")
     with pytest.raises(OSError, match="larger than 4 bytes"):
-        folders.read_regular("/proc/self/status", 4)
+        paths.read_regular("/proc/self/status", 4)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of files")
@@ -91,18 +91,18 @@ def test_a_file_that_tells_no_size_is_read_up_to_its_limit() -> None:
 def test_files_that_others_can_write_are_told_apart(
     tmp_path: Path, mode: int, fits: bool | None, private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_is_private", lambda _group: private)
+    monkeypatch.setattr(paths, "_is_private", lambda _group: private)
     fits = private if fits is None else fits
     path = tmp_path / "file"
     path.write_bytes(b"four")
     path.chmod(mode)
-    assert folders.is_own(path.stat()) == fits
-    assert folders.read_regular(path, 4) == b"four"
+    assert paths.is_own(path.stat()) == fits
+    assert paths.read_regular(path, 4) == b"four"
     if fits:
-        assert folders.read_regular(path, 4, own=True) == b"four"
+        assert paths.read_regular(path, 4, own=True) == b"four"
     else:
         with pytest.raises(OSError, match="others can write it"):
-            folders.read_regular(path, 4, own=True)
+            paths.read_regular(path, 4, own=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no users")
@@ -120,18 +120,18 @@ def test_a_group_is_private_that_has_the_users_name_and_nobody_else(
     monkeypatch.setattr(pwd, "getpwuid", lambda _user: SimpleNamespace(pw_name="ada"))
     known = SimpleNamespace(gr_name=group, gr_mem=others)
     monkeypatch.setattr(grp, "getgrgid", lambda _group: known)
-    assert folders._is_private(1000) == alone
+    assert paths._is_private(1000) == alone
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert not folders._is_private(1000)
+    assert not paths._is_private(1000)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no owners of folders")
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
-    folders.check_own(tmp_path)
+    paths.check_own(tmp_path)
     for mode in (0o757, 0o1777):
         tmp_path.chmod(mode)
         with pytest.raises(OSError, match="belongs to another user, or others can write it"):
-            folders.check_own(tmp_path)
+            paths.check_own(tmp_path)
 
 
 # ------------------------------------------------------------------ who reads
@@ -139,24 +139,33 @@ def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
 
 def _reads(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
     """Files that kbench reads, and what reads them."""
-    from kbench.engine.kernels import limits
-    from kbench.tui import drafts, keymap, remembered
-    from kbench.workbench import existing, history, journal, lesson_progress, recall
+    from kbench.engine.inspect import roofline
+    from kbench.tui.keys import keymap
+    from kbench.tui.session import ui_state, unsent_input
+    from kbench.workbench.history import input_history, journal, session_archive
+    from kbench.workbench.lessons import lesson_progress
+    from kbench.workbench.session import running_kernels
 
     progress = lesson_progress.Progress(folder / "progress.json")
-    (folder / drafts.FOLDER).mkdir()
+    (folder / unsent_input.FOLDER).mkdir()
     return {
         "keys": (folder / "keys.toml", lambda: keymap.load(folder / "keys.toml")),
         "preset": (folder / "keys2.toml", lambda: keymap.choose(folder / "keys2.toml", "vi")),
-        "remembered": (folder / remembered.FILE, lambda: remembered.load(folder)),
-        "draft": (folder / drafts.FOLDER / "1.txt", lambda: drafts.take(folder)),
+        "remembered": (folder / ui_state.FILE, lambda: ui_state.load(folder)),
+        "draft": (folder / unsent_input.FOLDER / "1.txt", lambda: unsent_input.take(folder)),
         "progress": (folder / "progress.json", progress._load),
-        "connection": (folder / "k.json", lambda: existing.read_connection(folder / "k.json")),
+        "connection": (
+            folder / "k.json",
+            lambda: running_kernels.read_connection(folder / "k.json"),
+        ),
         "journal": (folder / "j.jsonl", lambda: journal.read(folder / "j.jsonl")),
         "held": (folder / "j2.jsonl", lambda: journal.is_held(folder / "j2.jsonl")),
-        "sessions": (folder / "j3.jsonl", lambda: recall.unfinished(folder)),
-        "history": (folder / "h.sqlite", lambda: history.History(folder / "h.sqlite").add("1")),
-        "limits": (folder / "limits.json", lambda: limits._read(folder / "limits.json")),
+        "sessions": (folder / "j3.jsonl", lambda: session_archive.unfinished(folder)),
+        "history": (
+            folder / "h.sqlite",
+            lambda: input_history.History(folder / "h.sqlite").add("1"),
+        ),
+        "limits": (folder / "limits.json", lambda: roofline._read(folder / "limits.json")),
     }
 
 
@@ -168,7 +177,7 @@ READERS += ("sessions", "history", "limits")
 def test_whoever_reads_is_never_held_up(
     tmp_path: Path, odd: Callable[[Path], object], reader: str
 ) -> None:
-    from kbench.workbench.existing import AttachError
+    from kbench.workbench.session.running_kernels import AttachError
 
     path, read = _reads(tmp_path)[reader]
     odd(path)

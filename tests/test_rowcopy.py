@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kernel_helpers import compiled_at_once
 
 from kbench import backend as K
-from kbench.engine import cancel
-from kbench.engine.kernels import rowadd, rowcopy
-from kbench.engine.op import REGISTRY
-from kbench.engine.ops import indexing
+from kbench.engine.core import cancel
+from kbench.engine.graph.op import REGISTRY
+from kbench.engine.kernels.data import gather, scatter_add
+from kbench.engine.ops.layout import indexing
 
 __all__ = ["compiled_at_once"]
 
@@ -34,7 +34,7 @@ def table(rows: int, width: int, dtype: str, seed: int = 0) -> np.ndarray:
 
 
 def take(x: np.ndarray, indices: Any) -> np.ndarray:
-    call = rowcopy.find_take(x.dtype.name, int(np.prod(x.shape[1:])))
+    call = gather.find_take(x.dtype.name, int(np.prod(x.shape[1:])))
     assert call is not None
     out = np.full((*np.shape(indices), *x.shape[1:]), 1, x.dtype)
     call(out, x, np.asarray(indices), None)
@@ -42,7 +42,7 @@ def take(x: np.ndarray, indices: Any) -> np.ndarray:
 
 
 def added(g: np.ndarray, indices: Any, rows: int) -> np.ndarray:
-    call = rowadd.find_add(g.dtype.name)
+    call = scatter_add.find_add(g.dtype.name)
     assert call is not None
     out = np.full((rows, *g.shape[1:]), 1, g.dtype)
     call(out, g, np.asarray(indices), None)
@@ -79,7 +79,7 @@ def test_strided_misaligned_and_overlapping_operands() -> None:
     raw = np.zeros(8 * 8 + 4, np.uint8)[4:].view(np.float32).reshape(8, 2)  # not on whole words
     raw[...] = x[:, :2]
     np.testing.assert_array_equal(take(raw, [7, 1]), x[[7, 1], :2])
-    call = rowcopy.find_take("float32", 12)
+    call = gather.find_take("float32", 12)
     assert call is not None
     wanted = x[[1, 0, 2]]
     call(x[:3], x, np.array([1, 0, 2]), None)
@@ -100,7 +100,7 @@ def test_the_same_sums_on_any_number_of_threads(
     random = np.random.default_rng(1)
     g = random.standard_normal((3000, width)).astype("float32")
     indices = random.integers(0, 10, 3000)
-    monkeypatch.setattr(rowadd, "TILE", 50_000)
+    monkeypatch.setattr(scatter_add, "TILE", 50_000)
     sums = []
     for threads in (1, 2, 5):
         K.set_num_threads(threads)
@@ -118,7 +118,7 @@ WRONG = [[0, 5], [-1, 0], [2**40], [-(2**40)], [np.iinfo("int64").min]]
 def test_no_index_leaves_the_table(indices: Any) -> None:
     x = table(5, 3, "float32")
     out = np.full((len(indices), 3), 9, "float32")
-    call, add = rowcopy.find_take("float32", 3), rowadd.find_add("float32")
+    call, add = gather.find_take("float32", 3), scatter_add.find_add("float32")
     assert call is not None and add is not None
     with pytest.raises(IndexError, match="5 rows"):
         call(out, x, np.asarray(indices), None)
@@ -132,7 +132,7 @@ def test_no_index_leaves_the_table(indices: Any) -> None:
 
 def test_arrays_of_other_sizes_are_refused() -> None:
     x = table(5, 3, "float32")
-    call, add = rowcopy.find_take("float32", 3), rowadd.find_add("float32")
+    call, add = gather.find_take("float32", 3), scatter_add.find_add("float32")
     assert call is not None and add is not None
     rows = np.array([1, 2])
     out = np.zeros((2, 3), "float32")
@@ -207,7 +207,7 @@ def test_large_tables_take_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["take", "add"])
 def test_a_stop_is_honoured(name: str) -> None:
     x = np.zeros((3000, 64), "float32")
-    call = rowcopy.find_take("float32", 64) if name == "take" else rowadd.find_add("float32")
+    call = gather.find_take("float32", 64) if name == "take" else scatter_add.find_add("float32")
     assert call is not None
     cancel.request()
     try:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sampling import every
 
 from kbench import backend as K
-from kbench.engine.kernels import rowwise_run
-from kbench.engine.kernels.rowwise import RowProgram
+from kbench.engine.codegen import row_kernel
+from kbench.engine.codegen.row_program import RowProgram
 
 Build = Callable[..., Sequence[Any]]
 SHAPES = [(33, 129), (1, 5), (17, 1), (40, 2), (3, 7, 66), (2, 3, 5, 31), (4100, 3)]
@@ -230,7 +230,7 @@ def test_a_cross_entropy_of_shares_takes_one_exponential(sparse: bool) -> None:
     entropy = K.sparse_categorical_crossentropy if sparse else K.categorical_crossentropy
     loss = entropy(target, K.softmax(x))
     asked: list[RowProgram] = []
-    with mock.patch.object(rowwise_run, "request", asked.append):
+    with mock.patch.object(row_kernel, "request", asked.append):
         with mock.patch.dict("os.environ", {"KBENCH_LEAST": "1"}):
             values = [np.zeros(one.shape, one.dtype) for one in (target, x)]
             for result in (loss, K.gradients(K.sum(loss), x)[0]):
@@ -293,7 +293,7 @@ def test_one_side_of_a_branch() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_until_the_kernel_is_ready_the_items_run(name: str) -> None:
     arrays = _operands((33, 20), "float32")
-    with mock.patch.object(rowwise_run, "request", lambda program: None):
+    with mock.patch.object(row_kernel, "request", lambda program: None):
         got = _run(arrays, ROWS[name], "wait")
     _agree(got, _run(arrays, ROWS[name], "off"))
 

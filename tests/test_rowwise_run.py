@@ -8,17 +8,17 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from kbench.engine.kernels import rowwise_run
-from kbench.engine.kernels.program import Input
-from kbench.engine.kernels.rowwise import Node, RowProgram
+from kbench.engine.codegen import row_kernel
+from kbench.engine.codegen.loop_program import Input
+from kbench.engine.codegen.row_program import Node, RowProgram
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
 
 
-def _kernel(program: RowProgram) -> rowwise_run.RowKernel:
+def _kernel(program: RowProgram) -> row_kernel.RowKernel:
     with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait"}):
-        found = rowwise_run.request(program)
+        found = row_kernel.request(program)
     assert found is not None
     return found
 
@@ -84,7 +84,7 @@ def test_long_rows_that_are_kept_are_refused() -> None:
     nodes = (Node("exp(a0)", F), Node("t0", F, along="sum"), Node("exp(a0) * t1", F))
     program = RowProgram((FULL,), (*nodes[:2], Node("t0 * t1", F)), (2,))
     assert program.kept == {0}
-    size = rowwise_run.KEPT_COLUMNS + 1
+    size = row_kernel.KEPT_COLUMNS + 1
     x = np.zeros((2, size), F)
     with pytest.raises(ValueError, match="columns"):
         _kernel(program).run([np.empty_like(x)], [x], x.shape)

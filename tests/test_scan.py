@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose
 from scan_cells import CELLS, Cell, both, graph, lstm, random, same, weight
 
 from kbench import backend as K
-from kbench.engine import config, trace
-from kbench.engine.kernels import recurrent_run
-from kbench.engine.kernels.recurrent import Access, Columns, Line, Phase, Recurrence, source
+from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Recurrence, source
+from kbench.engine.kernels import scan_kernel
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
 
 
 @pytest.fixture(autouse=True)
@@ -283,7 +284,7 @@ def accumulating() -> Recurrence:
 
 def test_what_a_kernel_reaches_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
-    kernel = recurrent_run.request(accumulating())
+    kernel = scan_kernel.request(accumulating())
     assert kernel is not None and kernel.source == source(accumulating())
     x = random(3, 4, 6)
     state = np.zeros((2, 4, 6), "float32")
@@ -307,7 +308,7 @@ def test_time_is_cut_between_two_looks_at_the_cancel_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feeds, results, values = graph("lstm", (5, 9, 3, 17))
-    monkeypatch.setattr(recurrent_run, "SECONDS", 1e-9)  # one step at a time
+    monkeypatch.setattr(scan_kernel, "SECONDS", 1e-9)  # one step at a time
     plain, compiled, forms = both(monkeypatch, feeds, results, values)
     same(plain, compiled)
     assert forms == ["scan", "scan"]
@@ -325,7 +326,7 @@ def test_the_plan_shows_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_long_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
-    kernel = recurrent_run.request(accumulating())
+    kernel = scan_kernel.request(accumulating())
     assert kernel is not None
     calls: list[int] = []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once, kernel
 
-from kbench.engine.kernels import Input, Program, Statement
+from kbench.engine.codegen.loop_program import Input, Program, Statement
 
 __all__ = ["compiled_at_once"]
 
@@ -236,7 +236,7 @@ def test_special_values(name, given, wanted, dtype):
     ],
 )
 def test_which_machines_use_vectors_of_512_bits(monkeypatch, features, chosen, wanted):
-    from kbench.engine.kernels import compile as compiling
+    from kbench.engine.jit import numba_backend as compiling
 
     config = compiling.numba.core.config
     monkeypatch.setattr(config, "CPU_NAME", chosen)

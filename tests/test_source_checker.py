@@ -9,10 +9,10 @@ import scan_checker
 import source_checker
 from abstract_machine import SourceError
 
-from kbench.engine.kernels import nest, recurrent, rowwise_source
-from kbench.engine.kernels.program import Fold, Input, Program, Statement
-from kbench.engine.kernels.recurrent import Access, Columns, Line, Phase, Product, Recurrence
-from kbench.engine.kernels.rowwise import Node, RowProgram
+from kbench.engine.codegen import loop_source, row_source, scan_program
+from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.codegen.row_program import Node, RowProgram
+from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
 
 F4 = "float32"
 BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)
@@ -91,9 +91,9 @@ ROWS = {
 @pytest.mark.parametrize("seed", range(3))
 def test_a_right_source_passes(name: str, seed: int) -> None:
     if name in NESTS:
-        source_checker.check(NESTS[name], nest.source(NESTS[name]), seed)
+        source_checker.check(NESTS[name], loop_source.source(NESTS[name]), seed)
     else:
-        source_checker.check(ROWS[name], rowwise_source.source(ROWS[name]), seed)
+        source_checker.check(ROWS[name], row_source.source(ROWS[name]), seed)
 
 
 LOOP = Recurrence(
@@ -124,7 +124,7 @@ LOOP_FAULTS = [
 
 @pytest.mark.parametrize(("what", "instead", "said"), LOOP_FAULTS)
 def test_a_fault_of_a_loop_is_found(what: str, instead: str, said: str) -> None:
-    text = recurrent.source(LOOP)
+    text = scan_program.source(LOOP)
     scan_checker.check(LOOP, text)
     wrong = re.sub(what, instead, text)
     assert wrong != text, text
@@ -161,7 +161,7 @@ FAULTS = [  # a source, what is changed in it, and what the checker says
 @pytest.mark.parametrize(("name", "what", "instead", "said"), FAULTS)
 def test_a_fault_is_found(name: str, what: str, instead: str, said: str) -> None:
     program = (NESTS | ROWS)[name]
-    text = (nest if name in NESTS else rowwise_source).source(program)
+    text = (loop_source if name in NESTS else row_source).source(program)
     wrong = re.sub(what, instead, text)
     assert wrong != text, text
     with pytest.raises(SourceError, match=said):
@@ -177,7 +177,7 @@ def test_a_value_kept_where_an_output_is_stored_in_the_same_sweep_is_found(
         (Node("exp(a0)", F4), Node("t0 * 2", F4), Node("t0", F4, along="sum"), Node("t0 / t2", F4)),
         (1, 3),
     )
-    source_checker.check(program, rowwise_source.source(program))
+    source_checker.check(program, row_source.source(program))
     monkeypatch.setitem(program.__dict__, "homes", {0: 0})
     with pytest.raises(SourceError, match="stored twice"):
-        source_checker.check(program, rowwise_source.source(program))
+        source_checker.check(program, row_source.source(program))

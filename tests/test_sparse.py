@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbench import backend as K
-from kbench.engine import cancel, sparse
-from kbench.workbench import summary
+from kbench.engine.core import cancel, csr
+from kbench.workbench.inspector import summary
 
 VALUES = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0.5, 0]], "float32")
 FORMATS = ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")
@@ -52,7 +52,7 @@ def test_every_format_is_taken(matrix: Any) -> None:
     assert (K.get_value(v).nnz, K.get_value(v).indices.dtype) == (4, "int32")
 
 
-@pytest.mark.parametrize("dtype", sparse.SPARSE_DTYPES)
+@pytest.mark.parametrize("dtype", csr.SPARSE_DTYPES)
 def test_dense_arrays_are_taken_again_and_again(dtype: str) -> None:
     values, by = np.array([[0, 1], [1, 0]], dtype), np.array([[2, 0], [0, 3]], dtype)
     x, y = K.placeholder((2, 2), dtype=dtype, sparse=True), K.placeholder((2, 2), dtype=dtype)
@@ -62,7 +62,7 @@ def test_dense_arrays_are_taken_again_and_again(dtype: str) -> None:
             np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("dtype", sparse.SPARSE_DTYPES)
+@pytest.mark.parametrize("dtype", csr.SPARSE_DTYPES)
 def test_every_dtype(dtype: str) -> None:
     values = np.array([[0, 1], [1, 0]], dtype)
     v = K.variable(sp.csr_array(values), dtype)
@@ -139,7 +139,7 @@ def short(kind: str) -> Any:
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_indices_that_were_checked_are_nobody_elses(form: str) -> None:
     matrix = sp.csr_array(VALUES).asformat(form)
-    taken = sparse.as_csr(matrix)
+    taken = csr.as_csr(matrix)
     own = matrix.coords if form == "coo" else (matrix.indices, matrix.indptr)
     for one in (taken.indices, taken.indptr):
         assert not any(np.shares_memory(one, other) for other in own)
@@ -203,7 +203,7 @@ def random_pair(rows: int, inner: int, columns: int, dtype: str = "float64") -> 
 def test_gradients_are_those_of_the_dense_product(
     first: str, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse, "PIECE", piece)
+    monkeypatch.setattr(csr, "PIECE", piece)
     a, b = random_pair(30, 20, 7)
     b = b if first == "sparse" else b[:, :6].T.reshape(6, 20) @ np.ones((20, 30))
     both = []
@@ -369,14 +369,14 @@ def test_a_large_matrix_is_never_made_dense() -> None:
 
 def test_a_matrix_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, _ = random_pair(40, 30, 1)
-    monkeypatch.setattr(sparse, "CELLS", 70)
-    np.testing.assert_array_equal(sparse.as_dense(matrix), matrix.toarray())
+    monkeypatch.setattr(csr, "CELLS", 70)
+    np.testing.assert_array_equal(csr.as_dense(matrix), matrix.toarray())
     for shape in ((0, 3), (3, 0), (0, 0)):
-        assert sparse.as_dense(sp.csr_array(shape)).shape == shape
+        assert csr.as_dense(sp.csr_array(shape)).shape == shape
 
 
 def test_a_long_product_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse, "PIECE", 1)
+    monkeypatch.setattr(csr, "PIECE", 1)
     looked: list[int] = []
 
     def check() -> None:
@@ -386,7 +386,7 @@ def test_a_long_product_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cancel, "check", check)
     with pytest.raises(KeyboardInterrupt):
-        sparse.multiply(sp.csr_array(np.ones((9, 2))), np.ones((2, 2)), False)
+        csr.multiply(sp.csr_array(np.ones((9, 2))), np.ones((2, 2)), False)
     assert len(looked) == 3
 
 

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from kbench import backend as K
-from kbench.engine import describe, entries, windows
-from kbench.notebook import html
-from kbench.workbench import namespace, summary
-from kbench.workbench.inspector import Inspector
-from kbench.workbench.protocol import ProtocolError
+from kbench.engine.inspect import describe, slice_view, sparse_summary
+from kbench.notebook.html import html
+from kbench.workbench.inspector import namespace, summary
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.inspector.protocol import ProtocolError
 
 VALUES = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0.5, 0]], "float32")
 FORMATS = ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")
@@ -29,7 +29,7 @@ def test_they_are_shown_by_their_entries() -> None:
     assert summary.line(K.variable(sp.csr_array((0, 3)))).count("0 entries") == 1
     K.eval(v)
     assert describe.tensor(v)["bytes"] is None and describe.held_array(v) is None
-    found = entries.facts(K.get_value(v))
+    found = sparse_summary.facts(K.get_value(v))
     assert (found["entries"], found["bytes"]) == (4, 48)
     for value in (v, K.get_value(v)):
         shown = html.show(value)
@@ -47,9 +47,9 @@ def test_matrices_of_the_user_are_shown_too(form: str) -> None:
     with pytest.raises(ProtocolError, match="sparse"):
         view.array("m")
     if form in ("csr", "csc", "coo"):
-        window = windows.window(view.cells("m"), None, (1, 2), (0, 9))
+        window = slice_view.window(view.cells("m"), None, (1, 2), (0, 9))
         assert window["cells"] == [["0"] * 4, ["3", "0", "0.5", "0"]]
-        assert windows.window(view.cells("m"), [0, 3], row_axis=0, col_axis=None)["heat"]
+        assert slice_view.window(view.cells("m"), [0, 3], row_axis=0, col_axis=None)["heat"]
 
 
 def test_a_recorded_run_knows_their_bytes() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from kernel_helpers import assert_same, compiled_at_once, kernel, values
 
-from kbench.engine import config
-from kbench.engine.kernels import Fold, Input, Program, Statement, caches, library
+from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.kernels import registry
+from kbench.engine.runtime import config, cpu_caches
 
 __all__ = ["compiled_at_once"]
 
@@ -17,7 +18,7 @@ KINDS = ("bool", "uint8", "float16", "float32", "float64")
 @pytest.fixture
 def streaming(monkeypatch):
     """No cache is large enough, and no row too short."""
-    monkeypatch.setattr(caches, "is_streamed", lambda moved, row: True)
+    monkeypatch.setattr(cpu_caches, "is_streamed", lambda moved, row: True)
 
 
 def placed(count, dtype, shift):
@@ -82,7 +83,7 @@ RULE = [
 
 @pytest.mark.parametrize(("times", "row", "want"), [r[1:] for r in RULE], ids=[r[0] for r in RULE])
 def test_what_no_cache_holds_is_streamed(times, row, want):
-    assert caches.is_streamed(times * caches.last_level(), row) is want
+    assert cpu_caches.is_streamed(times * cpu_caches.last_level(), row) is want
 
 
 SYSTEMS = [
@@ -97,7 +98,7 @@ def test_the_largest_cache_is_found(tmp_path, files, want):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    assert caches.last_level(tmp_path) == want
+    assert cpu_caches.last_level(tmp_path) == want
 
 
 @pytest.mark.parametrize("kind", ("sum", "max"))
@@ -124,7 +125,7 @@ ACROSS = ((7, 5), (5, 511), (6, 2049), (3, 9000))
 @pytest.mark.parametrize("dtype", ("int8", "float16", "float32", "float64"))
 @pytest.mark.parametrize("view", ("last", "first", "middle"))
 def test_running_sums_streamed(view, dtype, streaming):
-    run = library.find("cumsum", dtype, view)
+    run = registry.find("cumsum", dtype, view)
     for rows, columns in LAST if view == "last" else ACROSS:
         x = np.zeros((*((3,) if view == "middle" else ()), rows, columns), dtype)
         x[..., ::7] = 1

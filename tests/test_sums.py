@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.engine.ops.adding import added
+from kbench.engine.ops.reduce.summation import added
+from kbench.engine.runtime import config
 
 TIERS = ("off", "wait")
 Build = Callable[..., Sequence[Any]]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import cancel
-from kbench.engine.errors import KbenchError
-from kbench.engine.kernels import calls
-from kbench.engine.kernels.calls import Tape, join
-from kbench.engine.plan import bound, taped
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import KbenchError
+from kbench.engine.execute import executable, replay
+from kbench.engine.jit import launch as calls
+from kbench.engine.jit.launch import Tape, join
 
 Arrays = list[np.ndarray]
 ROWS = 24
@@ -177,21 +177,21 @@ MODELS: list[Callable[[Model], None]] = [
 def _early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
-    monkeypatch.setattr(taped, "AFTER", 1)
-    monkeypatch.setattr(bound, "OFTEN", 1)
+    monkeypatch.setattr(replay, "AFTER", 1)
+    monkeypatch.setattr(executable, "OFTEN", 1)
 
 
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many steps were written down, for each run that repeated them."""
     found: list[int] = []
-    plain = taped.Taped.run
+    plain = replay.Taped.run
 
     def run(self: Any, *rest: Any) -> None:
         found.append(self.written)
         plain(self, *rest)
 
-    monkeypatch.setattr(taped.Taped, "run", run)
+    monkeypatch.setattr(replay.Taped, "run", run)
     yield found
 
 
@@ -230,9 +230,9 @@ def test_values_are_those_of_the_steps_themselves(
     make: Callable[[Model], None], repeated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, after = values_of(make)
-    assert len(repeated) >= 8 and min(repeated) >= taped.FEWEST
+    assert len(repeated) >= 8 and min(repeated) >= replay.FEWEST
     repeated.clear()
-    monkeypatch.setattr(taped, "AFTER", 1 << 40)
+    monkeypatch.setattr(replay, "AFTER", 1 << 40)
     wanted, ends = values_of(make)
     assert not repeated
     for one, other in zip([*found, after], [*wanted, ends], strict=True):
@@ -274,7 +274,7 @@ def test_convolutions_that_are_not_finite(
 
     found = results()
     assert len(repeated) >= 8
-    monkeypatch.setattr(taped, "AFTER", 1 << 40)
+    monkeypatch.setattr(replay, "AFTER", 1 << 40)
     for got, want in zip(found, results(), strict=True):
         for one, other in zip(got, want, strict=True):
             np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))

@@ -17,14 +17,14 @@ import pytest
 from run_book import run_book
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.workbench import lesson_author, lessons
-from kbench.workbench.lesson_checks import Unmet, judge
-from kbench.workbench.lesson_coach import Coach
-from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Exercise, Lesson, LessonError, Verdict
+from kbench.engine.runtime import config
+from kbench.workbench.lessons import lesson_author, lesson_files
+from kbench.workbench.lessons.lesson_checks import Unmet, judge
+from kbench.workbench.lessons.lesson_coach import Coach
+from kbench.workbench.lessons.lesson_files import Exercise, Lesson, LessonError, Verdict
+from kbench.workbench.lessons.lesson_progress import Progress
 
-LESSONS = lessons.catalogue()
+LESSONS = lesson_files.catalogue()
 NAMES = [lesson.name for lesson in LESSONS]
 pytestmark = keras_loaded.OWN_WARNINGS
 
@@ -219,7 +219,7 @@ def test_unmet_names_its_stage() -> None:
 
 
 def test_coach_walks_through_a_lesson() -> None:
-    lesson, names = lessons.load(2), {}
+    lesson, names = lesson_files.load(2), {}
     exec("import numpy as np\nfrom kbench import backend as K", names)
     coach = Coach(lesson, names)
     assert coach.current == "set-value"
@@ -238,7 +238,7 @@ def test_coach_walks_through_a_lesson() -> None:
     last = Verdict(True, "", "")
     assert coach.take("counter", last).message.endswith("That was the last one of this lesson.")
     assert coach.take("counter", last).message.endswith("All of this lesson is done.")
-    assert "[x] guess-shape" in Coach(lessons.load(2), {}).overview()
+    assert "[x] guess-shape" in Coach(lesson_files.load(2), {}).overview()
     with pytest.raises(LessonError, match="no exercise 'nope'; it has: set-value"):
         coach.check("nope")
 
@@ -292,7 +292,7 @@ def test_unwritable_progress_stays_in_memory(tmp_path: Path) -> None:
 
 def test_unknown_lesson_lists_the_known() -> None:
     with pytest.raises(LessonError, match="no lesson 99; there are: 1, 2"):
-        lessons.load(99)
+        lesson_files.load(99)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_broken_lessons_say_so(
     for one, content in ((path, notebook), (path.with_suffix(".toml"), sidecar)):
         one.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(LessonError, match=message):
-        lessons.read(path)
+        lesson_files.read(path)
 
 
 def test_a_notebook_that_was_worked_in_is_the_same_lesson(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_notebook_that_was_worked_in_is_the_same_lesson(tmp_path: Path) -> Non
     book.cells.insert(at, nbformat.v4.new_markdown_cell("My note."))
     book.cells.insert(at, nbformat.from_dict({**answer, "id": "copied", "source": "means = 4"}))
     nbformat.write(book, path)
-    worked = lessons.read(path)
+    worked = lesson_files.read(path)
     assert worked.key == first.key
     assert [step.name for step in worked.steps] == [step.name for step in first.steps]
     assert worked.starter(answer.metadata["kbench"]["id"]) == "means = 3"
@@ -346,7 +346,7 @@ def test_missing_sidecar_is_named(tmp_path: Path) -> None:
     path = tmp_path / "01-x.ipynb"
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(LessonError, match=r"01-x\.toml"):
-        lessons.read(path)
+        lesson_files.read(path)
 
 
 def test_magics_are_left_out_of_plain_code() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine import variables as module
+from kbench.engine.graph import variables as module
 
 # ------------------------------------------------------------------ making them
 

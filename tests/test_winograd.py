@@ -8,9 +8,11 @@ from kernel_helpers import compiled_at_once
 from test_conv_kernels import expected, inputs_of, operands, run_found
 
 from kbench import backend as K
-from kbench.engine import config
-from kbench.engine.kernels import conv, stats, winograd
-from kbench.engine.kernels import taken as forms
+from kbench.engine.jit.service import stats
+from kbench.engine.kernels import chosen_variant as forms
+from kbench.engine.kernels.conv import api as conv
+from kbench.engine.kernels.winograd import api as winograd
+from kbench.engine.runtime import config
 
 __all__ = ["compiled_at_once"]
 

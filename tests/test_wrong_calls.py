@@ -20,9 +20,10 @@ import pytest
 from wrong import Wrong
 
 from kbench import backend as K
-from kbench.engine import config, errors
-from kbench.engine.tensor import Tensor
-from kbench.engine.variables import Variable, changed
+from kbench.engine.core import errors
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.variables import Variable, changed
+from kbench.engine.runtime import config
 
 FEWEST = 3
 # Some rows call in the form of Keras 1, which says so before it fails.
@@ -143,7 +144,7 @@ def public_functions() -> list[str]:
         for name, one in found.items()
         if inspect.isfunction(one)
         and one.__name__.strip("_") == name
-        and getattr(one, "__module__", "") != "kbench.legacy"
+        and getattr(one, "__module__", "") != "kbench.api.legacy"
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from kbench import backend
-from kbench.engine.function import Function
-from kbench.engine.tensor import Tensor
+from kbench.engine.execute.function import Function
+from kbench.engine.graph.tensor import Tensor
 
 K: Any = backend
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kbench.engine import errors
-from kbench.notebook.lazy import HOMES, widget
+from kbench.engine.core import errors
+from kbench.notebook.registry import HOMES, widget
 
 __all__ = [  # the keys of HOMES
     *("CompareView", "ConfigPanel", "GradPanel", "GraphView", "PlanTable", "TensorView"),

@@ -19,13 +19,15 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
 
-from kbench.tui import drafts, keymap, keys, redraw, remembered, terminal_keys
-from kbench.tui.gate import Gate, Passed
-from kbench.tui.glyphs import ASCII, UNICODE, Glyphs, counted
-from kbench.tui.link import Link, Opener, open_existing, open_kernel
-from kbench.tui.screens.main import MainScreen
-from kbench.tui.screens.pick import Pick
-from kbench.tui.text import typed
+from kbench.tui.dialogs.pick import Pick
+from kbench.tui.keys import keymap, keys, terminal_keys
+from kbench.tui.keys.key_queue import Gate, Passed
+from kbench.tui.main_screen import MainScreen
+from kbench.tui.session import ui_state, unsent_input
+from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
+from kbench.tui.text import draw_cache
+from kbench.tui.text.glyphs import ASCII, UNICODE, Glyphs, counted
+from kbench.tui.text.text import typed
 from kbench.tui.themes import DEFAULT, THEMES, full_name
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class BlankEnds(ScrollBarRender):
 
 def _commands() -> type[Provider]:
     """Loaded when the palette opens for the first time."""
-    from kbench.tui.commands import BenchCommands
+    from kbench.tui.keys.commands import BenchCommands
 
     return BenchCommands
 
@@ -87,7 +89,7 @@ class WorkbenchApp(App[int]):
         motion: bool = True,
         lesson: int | None = None,
     ) -> None:
-        redraw.forget_with_widgets()
+        draw_cache.forget_with_widgets()
         super().__init__()
         self.gate = Gate(self, super().on_event)
         self.kernels = list(kernels)  # to choose from: (`existing.Kernel`, words)
@@ -130,7 +132,7 @@ class WorkbenchApp(App[int]):
         """Textual's driver, but one that notices when the terminal is gone."""
         found = super().get_driver_class()
         if found.__name__ == "LinuxDriver":  # another system's cannot even be imported
-            from kbench.tui.driver import TerminalDriver
+            from kbench.tui.keys.driver import TerminalDriver
 
             return TerminalDriver
         return found
@@ -168,7 +170,7 @@ class WorkbenchApp(App[int]):
         """Take over the user's theme, pane sizes and keys, and report what is wrong with them."""
         self.folder = folder
         if folder is not None:
-            state, problem = remembered.load(folder)
+            state, problem = ui_state.load(folder)
             self._main.choices.shares.update(state.shares)
             self._main.watching.restore(state.watches)
             if state.theme and not self._wanted_theme:
@@ -200,10 +202,10 @@ class WorkbenchApp(App[int]):
     def remember(self) -> None:
         """Write down what was typed and has not run, the theme, the pane sizes and the watches."""
         if self.folder is not None:
-            drafts.keep(self.folder, self._main.drafts.text)
+            unsent_input.keep(self.folder, self._main.drafts.text)
             theme = "" if self.theme in (DEFAULT, full_name(self._wanted_theme)) else self.theme
             shares, watches = self._main.choices.shares, self._main.watching.expressions
-            remembered.save(self.folder, remembered.Remembered(theme, shares, watches))
+            ui_state.save(self.folder, ui_state.Remembered(theme, shares, watches))
 
     @property
     def keys_file(self) -> Path:
@@ -275,7 +277,7 @@ class WorkbenchApp(App[int]):
 
     def _note_key(self, key: str, character: str | None) -> None:
         """Keep what the diagnostics show: the key's name, its character, its meaning."""
-        from kbench.tui.screens.diagnostics import meaning
+        from kbench.tui.dialogs.diagnostics import meaning
 
         codes = " ".join(f"U+{ord(one):04X}" for one in character or "")
         words = f"{key}{' ' * bool(codes)}{codes}: {meaning(key, self.keymap.changes)}"
@@ -290,7 +292,7 @@ class WorkbenchApp(App[int]):
 
     def action_command_palette(self) -> None:
         """The palette, with words that every terminal can draw."""
-        from kbench.tui.commands import Palette
+        from kbench.tui.keys.commands import Palette
 
         if not any(isinstance(screen, Palette) for screen in self.screen_stack):
             words = "part of a command's name"
@@ -300,7 +302,7 @@ class WorkbenchApp(App[int]):
         """The palette of themes."""
         from textual.theme import ThemeProvider
 
-        from kbench.tui.commands import Palette
+        from kbench.tui.keys.commands import Palette
 
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="part of a theme's name"))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.message import Message
 
-from kbench.tui.geometry import TITLES
+from kbench.tui.layout import TITLES
 
 
 class SessionEvent(Message):

@@ -30,14 +30,14 @@ from rich.console import Console
 from textual.widgets import Input
 
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.link import Opened
-from kbench.tui.widgets.prompt import Prompt
+from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.session.link import Opened
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from kbench.engine.trace import RunRecord
-    from kbench.workbench.base import Reply, Session
+    from kbench.engine.runtime.profile import RunRecord
+    from kbench.workbench.session.session_interface import Reply, Session
 
 THREADS = 2
 SECONDS = 0.0012  # what every cell and every step of a plan is said to have taken
@@ -167,7 +167,7 @@ class _Timing:
 
     def start(self) -> None:
         """Stand before all who listen to runs."""
-        from kbench.engine import trace
+        from kbench.engine.runtime import profile as trace
 
         self.stop = trace.ran.subscribe(self.fix)
 
@@ -184,9 +184,9 @@ class _Timing:
 
 def _fixed_session(timing: _Timing) -> Session:
     """A session in this process that tells nothing of this machine and its speed."""
-    from kbench.engine import config
-    from kbench.workbench.journal import Journal
-    from kbench.workbench.local import LocalSession
+    from kbench.engine.runtime import config
+    from kbench.workbench.history.journal import Journal
+    from kbench.workbench.session.local_session import LocalSession
 
     class FixedSession(LocalSession):
         """Whatever tells seconds tells `SECONDS`, but for the steps of runs."""
@@ -224,7 +224,9 @@ def _timeless(data: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _without_hurry() -> Iterator[None]:
     """On a busy machine, what is quick elsewhere must not be put off as slow."""
-    from kbench.workbench import gradient_verbs, nan_verbs, watches
+    from kbench.workbench.inspector import gradient_verbs
+    from kbench.workbench.nan import nan_verbs
+    from kbench.workbench.watches import watches
 
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
     before = [module.BUDGET for module in modules]

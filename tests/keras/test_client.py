@@ -16,7 +16,7 @@ from keras import backend as K
 from keras import layers
 
 import kbench
-from kbench.engine.config import changed
+from kbench.engine.runtime.config import changed
 
 # ------------------------------------------------------------------ fresh processes
 

@@ -11,8 +11,8 @@ import pytest
 from keras import backend as K
 from keras import layers, models, regularizers
 
-from kbench.engine.errors import KbenchError
-from kbench.workbench import errors
+from kbench.engine.core.errors import KbenchError
+from kbench.workbench.errors import explanation
 
 # ------------------------------------------------------------------ sizes that only a batch tells
 
@@ -372,6 +372,6 @@ def test_errors_draw_the_expression_of_the_model():
     narrow = layers.Input((1, 5, 2))
     with pytest.raises(KbenchError, match="a window of 2 is larger than spatial axis 0") as caught:
         layers.Conv2D(3, 2)(narrow)
-    first, second, *_ = errors.detail(caught.value)["drawing"]
+    first, second, *_ = explanation.detail(caught.value)["drawing"]
     assert first.strip() == "layers.Conv2D(3, 2)(narrow)"
     assert second.index("+--") == first.index("narrow")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keras import backend as K
 from keras import layers, models
 
-from kbench.engine.errors import KbenchError
+from kbench.engine.core.errors import KbenchError
 
 Shape = tuple[int, ...]
 SMALL = 2  # units and filters

@@ -13,7 +13,7 @@ import ipywidgets
 import pytest
 
 from kbench import backend as K
-from kbench.engine import config
+from kbench.engine.runtime import config
 
 if TYPE_CHECKING:
     from browser_lab import Browser

@@ -8,7 +8,7 @@ from typing import Any
 
 from waiting import wait_for
 
-from kbench.notebook import html
+from kbench.notebook.html import html
 
 LIMIT = 12_000
 VOID = {"br", "hr", "img", "meta"}

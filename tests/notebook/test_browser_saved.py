@@ -11,7 +11,7 @@ from browser_lab import Browser, until
 from browser_page import poor_contrast
 from nbconvert import HTMLExporter
 
-from kbench.workbench import lessons
+from kbench.workbench.lessons import lesson_files
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ CANARY = (
 
 @pytest.mark.parametrize("number", [1, 10])
 def test_a_lesson_run_whole(browser: Browser, number: int) -> None:
-    lesson = lessons.load(number)
+    lesson = lesson_files.load(number)
     notebook = nbformat.read(lesson.path, as_version=4)
     checks = []
     code = [one for one in notebook.cells if one.cell_type == "code"]

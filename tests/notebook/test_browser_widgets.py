@@ -15,7 +15,7 @@ import os, time
 import numpy as np
 import kbench
 from kbench import backend as K
-from kbench.engine import config
+from kbench.engine.runtime import config
 from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer
 w = K.variable(np.random.RandomState(0).normal(size=(4, 6, 8)), name="w")
 bad = np.array([[1.0, np.nan], [np.inf, 4.0]])

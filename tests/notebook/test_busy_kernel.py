@@ -19,7 +19,7 @@ SETUP = """
 import time
 import numpy as np
 from kbench import backend as K
-from kbench.engine import config
+from kbench.engine.runtime import config
 from kbench.notebook import (
     CompareView, ConfigPanel, GradPanel, GraphView, PlanTable, TensorView, VariableTable,
     WatchList, explore, explorer,

@@ -15,19 +15,20 @@ from waiting import wait_for
 
 import kbench
 import kbench.notebook
-from kbench import api
 from kbench import backend as K
-from kbench.engine import config, variables
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import explore_run
-from kbench.notebook.explore_controls import Choice, Control, Fixed, Flag, Number, Words
-from kbench.notebook.explore_functions import functions
-from kbench.notebook.explore_panel import explore
-from kbench.notebook.explore_run import Outcome, Runner
-from kbench.notebook.explore_subject import subject
-from kbench.notebook.explore_widgets import widget_of
-from kbench.notebook.markup import LIMIT
-from kbench.notebook.progress_bar import progress
+from kbench.api import reference as api
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.notebook.exploration import explore_run
+from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Words
+from kbench.notebook.exploration.explore_functions import functions
+from kbench.notebook.exploration.explore_panel import explore
+from kbench.notebook.exploration.explore_run import Outcome, Runner
+from kbench.notebook.exploration.explore_subject import subject
+from kbench.notebook.exploration.explore_widgets import widget_of
+from kbench.notebook.html.markup import LIMIT
+from kbench.notebook.ipython.progress_bar import progress
 
 # Called with what its controls begin with, each of these changes something, which is refused.
 REFUSED = {
@@ -271,7 +272,7 @@ def test_opening_calls_nothing_but_what_is_explored() -> None:
     """In a process of its own, since what is known of the API is kept."""
     code = (
         "import kbench\n"
-        "from kbench.engine import config, trace\n"
+        "from kbench.engine.runtime import config, profile as trace\n"
         "told = []\n"
         "trace.ran.subscribe(told.append)\n"
         "config.changed.subscribe(told.append)\n"

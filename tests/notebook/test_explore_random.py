@@ -12,14 +12,15 @@ from hypothesis.extra import numpy as arrays
 from test_explore import ends, told
 
 from kbench import backend as K
-from kbench.engine import config, describe
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import explore_view
-from kbench.notebook.explore_controls import Choice, Fixed
-from kbench.notebook.explore_functions import functions
-from kbench.notebook.explore_run import Runner
-from kbench.notebook.explore_subject import subject
-from kbench.notebook.markup import LIMIT
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.notebook.exploration import explore_view
+from kbench.notebook.exploration.explore_controls import Choice, Fixed
+from kbench.notebook.exploration.explore_functions import functions
+from kbench.notebook.exploration.explore_run import Runner
+from kbench.notebook.exploration.explore_subject import subject
+from kbench.notebook.html.markup import LIMIT
 
 NAMES = sorted(name for members in functions().values() for name in members)
 DTYPES = ["float32", "float64", "float16", "int32", "int8", "bool", "complex64", "U3", "M8[s]"]

@@ -12,7 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from kbench import backend as K
-from kbench.engine import config, errors
+from kbench.engine.core import errors
+from kbench.engine.runtime import config
 
 
 @pytest.fixture

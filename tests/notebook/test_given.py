@@ -16,9 +16,11 @@ from waiting import wait_for
 
 from kbench import backend as K
 from kbench import plots
-from kbench.engine import config, trace, variables
-from kbench.engine.errors import ArgumentError
-from kbench.engine.signal import Signal
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.signal import Signal
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
 from kbench.notebook import (
     CompareView,
     GradPanel,
@@ -29,10 +31,8 @@ from kbench.notebook import (
     WatchList,
     explore,
     explorer,
-    hub,
-    live,
-    part,
 )
+from kbench.notebook.base import inspector_hub, part, redraw
 
 pytestmark = keras_loaded.OWN_WARNINGS
 Names = dict[str, Any]
@@ -51,16 +51,18 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
         "f": K.function([x], [loss], name="train"), "g": K.function([x], [y], name="train"),
         "model": keras_loaded.residual(), "z": K.sum(w * 2.0),
     }  # fmt: skip
-    monkeypatch.setattr(live, "named", lambda given=None: (made if given is None else given, None))
-    holder = hub.opened(None)  # what was fed is known from here on
+    monkeypatch.setattr(
+        redraw, "named", lambda given=None: (made if given is None else given, None)
+    )
+    holder = inspector_hub.opened(None)  # what was fed is known from here on
     stop = holder.record()
     made["f"]([made["data"]])
     made["g"]([made["data"]])
     K.eval(made["z"])
     yield made
     stop()
-    hub.closed(holder)
-    assert not hub._hubs
+    inspector_hub.closed(holder)
+    assert not inspector_hub._hubs
     for one in (trace.ran, trace.fed, variables.changed, config.changed):
         assert not one, f"{one.name} is listened to"
     assert isinstance(trace.ran, Signal)
@@ -217,7 +219,7 @@ def test_the_obvious_call_shows_it_or_says_why_not(
     for one in live_parts:
         if hasattr(one, "live"):
             one.live.throttle.ask()
-    time.sleep(2 * live.INTERVAL if kind == "PlanTable" else 0)
+    time.sleep(2 * redraw.INTERVAL if kind == "PlanTable" else 0)
     made.close()
     quiet(caplog)
 
@@ -287,7 +289,7 @@ def test_of_functions_of_one_name_each_has_its_own_plan(names: Names) -> None:
     steps = text_of(one.html)
     for _ in range(40):  # more than are kept
         names["g"]([names["data"]])
-    time.sleep(3 * live.INTERVAL)
+    time.sleep(3 * redraw.INTERVAL)
     assert text_of(one.html) == steps
     one.close()
     other.close()

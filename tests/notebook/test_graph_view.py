@@ -11,9 +11,9 @@ from seen import Reader, settled, text_of
 
 from kbench import backend as K
 from kbench.notebook import GraphView
-from kbench.notebook.graph_layout import laid_out, layers
-from kbench.notebook.graph_view import DRAWN, drawn
-from kbench.notebook.markup import LIMIT
+from kbench.notebook.drawing.graph_layout import laid_out, layers
+from kbench.notebook.html.markup import LIMIT
+from kbench.notebook.widgets.graph_view import DRAWN, drawn
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ import pytest
 from seen import read, text_of_value
 
 from kbench import backend as K
-from kbench.engine import describe, statistics
-from kbench.notebook import graph_rows, html, show, views
+from kbench.engine.inspect import describe, statistics
+from kbench.notebook import show
+from kbench.notebook.drawing import graph_rows
+from kbench.notebook.html import html, views
 
 
 def raised(action: Any) -> Exception:

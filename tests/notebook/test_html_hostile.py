@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from seen import read, text_of_value
 
 from kbench import backend as K
-from kbench.engine import describe, errors
-from kbench.engine.trace import RunRecord
-from kbench.notebook import html, show, views
-from kbench.notebook.live import rows
-from kbench.workbench.namespace import View
+from kbench.engine.core import errors
+from kbench.engine.inspect import describe
+from kbench.engine.runtime.profile import RunRecord
+from kbench.notebook import show
+from kbench.notebook.base.redraw import rows
+from kbench.notebook.html import html, views
+from kbench.workbench.inspector.namespace import View
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.notebook import html, style
-from kbench.notebook.style import STYLE
+from kbench.notebook.html import html, style
+from kbench.notebook.html.style import STYLE
 
 
 def test_style_is_small_and_scoped() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from test_html import read
 
-from kbench.notebook import extension, html, views
-from kbench.notebook.live import rows
-from kbench.workbench.namespace import View
+from kbench.notebook.base.redraw import rows
+from kbench.notebook.html import html, views
+from kbench.notebook.ipython import extension
+from kbench.workbench.inspector.namespace import View
 
 pytestmark = keras_loaded.OWN_WARNINGS
 

@@ -12,7 +12,8 @@ import pytest
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.notebook import GradPanel, GraphView, TensorView, WatchList, explorer, live
+from kbench.notebook import GradPanel, GraphView, TensorView, WatchList, explorer
+from kbench.notebook.base import redraw
 
 ROUNDS = 15
 Work = Callable[[random.Random], None]
@@ -128,7 +129,7 @@ def test_a_press_never_waits_for_a_drawing() -> None:
         go.wait(30)
         done.append(1)
 
-    throttle = live.Throttle(action)
+    throttle = redraw.Throttle(action)
     throttle.ask()
     assert begun.wait(30)
     for _ in range(20):

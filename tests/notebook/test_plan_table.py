@@ -11,15 +11,16 @@ from seen import settled, text_of
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.engine import trace
-from kbench.engine.errors import Place
-from kbench.engine.kernels import limits
-from kbench.engine.trace import RunRecord, StepRecord
-from kbench.notebook import PlanTable, recording
-from kbench.notebook.recording import Recording
-from kbench.workbench.recorder import KEPT, Recorder
+from kbench.engine.core.errors import Place
+from kbench.engine.inspect import roofline
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.profile import RunRecord, StepRecord
+from kbench.notebook import PlanTable
+from kbench.notebook.base import recording
+from kbench.notebook.base.recording import Recording
+from kbench.workbench.inspector.recorder import KEPT, Recorder
 
-LIMITS = limits.Limits(20.0, 100.0, 50.0, 2)
+LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
 STEP = StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32", Place("a.py", 1))
 Names = dict[str, Any]
 
@@ -60,14 +61,14 @@ def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
 def test_each_step_beside_what_the_machine_can_do(
     names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "known", lambda: None)
-    monkeypatch.setattr(limits, "measure", lambda *, again: LIMITS)
+    monkeypatch.setattr(roofline, "known", lambda: None)
+    monkeypatch.setattr(roofline, "measure", lambda *, again: LIMITS)
     part = PlanTable(namespace=names)
     part._repr_mimebundle_()
     trace.publish(RunRecord("train", 0.01, 3 << 20, [STEP]))
     settled("'measure' finds", part)
     assert '<th scope="col">of limit</th>' in part.html and "flop<" not in part.html
-    monkeypatch.setattr(limits, "known", lambda: LIMITS)
+    monkeypatch.setattr(roofline, "known", lambda: LIMITS)
     part.measure_button.click()
     settled("67% flop", part)
     assert "with 2 threads: 20.0 GB/s, 100 GFLOP/s in float32" in text_of(part.html)

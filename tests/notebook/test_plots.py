@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 import kbench
 from kbench import backend as K
-from kbench.engine import config, variables
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import plots
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.notebook.plots import plots
 
 RISING = np.arange(24.0).reshape(1, 2, 4, 3)
 
@@ -170,7 +171,7 @@ def test_norms_that_are_not_finite_are_marked() -> None:
 
 @pytest.mark.parametrize("value, norm", [([3.0, 4.0], 5.0), ([3e200, 4e200], 5e200), ([], 0.0)])
 def test_norm(value: list[float], norm: float) -> None:
-    from kbench.notebook.plots_records import norm as norm_of
+    from kbench.notebook.plots.records import norm as norm_of
 
     assert norm_of(value) == pytest.approx(norm)
 

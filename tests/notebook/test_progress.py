@@ -15,9 +15,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from run_book import run_book
 
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import progress_bar as bars
-from kbench.workbench.progress import progress
+from kbench.engine.core.errors import ArgumentError
+from kbench.notebook.ipython import progress_bar as bars
+from kbench.workbench.progress.progress import progress
 
 
 class Screen:
@@ -179,7 +179,7 @@ def test_what_cannot_be_looped_over_is_refused() -> None:
 def test_in_a_kernel(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook()
     for code in (
-        "import time\nfrom kbench.notebook.progress_bar import progress, _BARS",
+        "import time\nfrom kbench.notebook.ipython.progress_bar import progress, _BARS",
         "for n in progress(range(2), name='epoch'):\n"
         "    bars, end = getattr(get_ipython(), _BARS), time.monotonic() + 30\n"
         "    while bars._change is None and time.monotonic() < end:\n"

@@ -12,10 +12,11 @@ from PIL import Image
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import TensorView, hub, live
-from kbench.notebook.heatmap import PIXELS, Picture, sampled, thinned, unit_range
-from kbench.notebook.slicing import Slice, first, parse
+from kbench.engine.core.errors import ArgumentError
+from kbench.notebook import TensorView
+from kbench.notebook.base import inspector_hub, redraw
+from kbench.notebook.base.slicing import Slice, first, parse
+from kbench.notebook.drawing.heatmap import PIXELS, Picture, sampled, thinned, unit_range
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_view_follows_its_variable_only() -> None:
     view.observe(lambda _change: drawn.append(1), "children")
     view._body.observe(lambda _change: drawn.append(1), "value")
     K.set_value(other, 1.0)
-    time.sleep(2 * live.INTERVAL)
+    time.sleep(2 * redraw.INTERVAL)
     assert drawn == []
     K.set_value(w, np.full((2, 2), 7.0))
     wait_for(lambda: ">7<" in view._body.value)
@@ -330,4 +331,4 @@ def test_symbols_that_need_what_was_never_fed_say_so() -> None:
         TensorView(x)
     with pytest.raises(ArgumentError, match="needs values for x"):
         TensorView(x * 2)
-    assert not hub._hubs
+    assert not inspector_hub._hubs

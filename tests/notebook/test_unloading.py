@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from shells import opened, run
 
-from kbench.engine import config, errors, trace, variables
-from kbench.notebook import progress_bar
+from kbench.engine.core import errors
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.ipython import progress_bar
 
 
 @pytest.fixture
@@ -82,17 +85,19 @@ def test_unloading_leaves_the_shell_as_it_was(
 
 def test_what_was_shown_otherwise_before_is_so_again(bare: Any) -> None:
     formatter = bare.display_formatter.mimebundle_formatter
-    formatter.for_type_by_name("kbench.engine.function", "Function", print)
+    formatter.for_type_by_name("kbench.engine.execute.function", "Function", print)
     bare.run_line_magic("load_ext", "kbench")
     run(bare, "K.function([], [K.variable(1.0)])")
     bare.run_line_magic("unload_ext", "kbench")
-    assert formatter.deferred_printers == {("kbench.engine.function", "Function"): print}
+    assert formatter.deferred_printers == {("kbench.engine.execute.function", "Function"): print}
 
 
 def test_loading_that_fails_leaves_nothing(bare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run(bare, "1 / 0")  # IPython keeps the last traceback
     before = state(bare)
-    monkeypatch.setattr("kbench.notebook.extension.error_report.install", lambda shell: 1 / 0)
+    monkeypatch.setattr(
+        "kbench.notebook.ipython.extension.error_report.install", lambda shell: 1 / 0
+    )
     assert "ZeroDivisionError" in run(bare, "%load_ext kbench")
     after = state(bare)
     changed = [name for name in before if before[name] != after[name]]

@@ -13,17 +13,11 @@ from seen import settled, text_of
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.engine import config, trace, variables
-from kbench.notebook import (
-    CompareView,
-    GradPanel,
-    GraphView,
-    PlanTable,
-    WatchList,
-    explorer,
-    hub,
-    live,
-)
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.notebook import CompareView, GradPanel, GraphView, PlanTable, WatchList, explorer
+from kbench.notebook.base import inspector_hub, redraw
 
 HOSTILE = '<script>alert("1")</script>&'
 Names = dict[str, Any]
@@ -69,11 +63,11 @@ def test_hidden_widgets_send_and_evaluate_nothing(kind: str, names: Names) -> No
         K.set_value(names["w"], np.full((3, 2), float(value)))
         K.set_epsilon(10.0**-value)
         names["train"]([names["data"]])
-    time.sleep(3 * live.INTERVAL)
+    time.sleep(3 * redraw.INTERVAL)
     assert sent == []
     part.close()
     assert not variables.changed and not config.changed and not trace.ran and not trace.fed
-    assert not hub._hubs and not trace.keepers
+    assert not inspector_hub._hubs and not trace.keepers
 
 
 @pytest.mark.parametrize("kind", MAKERS)

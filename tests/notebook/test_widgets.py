@@ -16,9 +16,12 @@ from run_book import run_book
 from waiting import wait_for
 
 from kbench import backend as K
-from kbench.engine import config, trace, variables
-from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer, live
-from kbench.notebook.dropdown import Dropdown
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer
+from kbench.notebook.base import redraw
+from kbench.notebook.base.dropdown import Dropdown
 
 
 @pytest.fixture
@@ -147,7 +150,7 @@ def test_table_follows_variables_once_shown() -> None:
     wait_for(lambda: ">v1<" in table.html)
     table.close()
     K.set_value(w, np.ones((2, 2)))
-    time.sleep(2 * live.INTERVAL)
+    time.sleep(2 * redraw.INTERVAL)
     assert ">v1<" in table.html
 
 
@@ -156,7 +159,7 @@ def test_hidden_table_does_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     table = VariableTable({"w": w})
     monkeypatch.setattr(table, "_rows", lambda: calls.append(1) or [])
     K.set_value(w, 2.0)
-    time.sleep(2 * live.INTERVAL)
+    time.sleep(2 * redraw.INTERVAL)
     assert calls == [] and not variables.changed
 
 
@@ -198,9 +201,9 @@ class Clock:
 
 def test_redraws_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, calls = Clock(), []
-    monkeypatch.setattr(live, "time", clock)
-    monkeypatch.setattr(live, "threading", clock.made)
-    throttle = live.Throttle(lambda: calls.append(clock.now), 0.1)
+    monkeypatch.setattr(redraw, "time", clock)
+    monkeypatch.setattr(redraw, "threading", clock.made)
+    throttle = redraw.Throttle(lambda: calls.append(clock.now), 0.1)
     for _ in range(550):
         throttle.ask()
         clock.go_on(0.001)
@@ -266,7 +269,7 @@ def test_what_was_changed_in_place_is_shown() -> None:
 
 
 def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kbench.engine import describe
+    from kbench.engine.inspect import describe
 
     w, calls = K.variable(np.ones(3)), []
     array = describe.array

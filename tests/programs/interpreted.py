@@ -18,9 +18,12 @@ from unittest import mock
 
 import numpy as np
 
-from kbench.engine.kernels import loops, rowwise_run, scalars
-from kbench.engine.kernels.background import Job, service
-from kbench.engine.plan import exponentials, groups, libraried
+from kbench.engine.codegen import loop_kernel, row_kernel
+from kbench.engine.compiler import decompose_softmax
+from kbench.engine.execute.steps import library_step
+from kbench.engine.fusion import elementwise
+from kbench.engine.graph import expr
+from kbench.engine.jit.service import Job, service
 
 Kernel = Callable[[int, int, int], None]
 
@@ -152,7 +155,7 @@ def _names() -> dict[str, Any]:
         if "int" in dtype:
             for width in ("float32", "float64"):
                 found[f"{width}_to_{dtype}"] = _saturating(dtype)
-    for row in scalars.SCALARS.values():
+    for row in expr.SCALARS.values():
         for end, made in (("f32", np.float32), ("f64", np.float64)):
             plain = row.numpy
             form = lambda *x, plain=plain, made=made: made(plain(*x))  # noqa: E731
@@ -240,8 +243,8 @@ def interpreted() -> Iterator[Interpreter]:
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         enter(mock.patch.object(service, "submit", found.submit))
-        enter(mock.patch.dict(loops._kernels, clear=True))
-        enter(mock.patch.dict(rowwise_run._kernels, clear=True))
-        for module in (groups, libraried, exponentials):
+        enter(mock.patch.dict(loop_kernel._kernels, clear=True))
+        enter(mock.patch.dict(row_kernel._kernels, clear=True))
+        for module in (elementwise, library_step, decompose_softmax):
             enter(mock.patch.object(module, "LEAST", 2))
         yield found

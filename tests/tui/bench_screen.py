@@ -12,11 +12,11 @@ from fake_session import FakeSession
 from textual.pilot import Pilot
 
 import kbench as K
-from kbench.tui import assist
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.link import Opened
-from kbench.tui.screens import dialogs, overlays
-from kbench.workbench import inspector
+from kbench.tui.dialogs import dialogs, overlays
+from kbench.tui.prompt import assist
+from kbench.tui.session.link import Opened
+from kbench.workbench.inspector import inspector
 
 inspector.PUSH_INTERVAL = 0.01  # tests need not wait for what people do not notice
 assist.PAUSE = 0.01

@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from kbench.workbench import events
-from kbench.workbench.base import Cell, Completion, Reply, Session, failed_reply
-from kbench.workbench.inspector import Inspector
-from kbench.workbench.journal import Journal
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import (
+    Cell,
+    Completion,
+    Reply,
+    Session,
+    failed_reply,
+)
 
 DETAIL = {
     "kind": "ShapeError",

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.tui import keys
-from kbench.tui.presets import PRESETS
+from kbench.tui.keys import keys
+from kbench.tui.keys.presets import PRESETS
 from kbench.tui.themes import THEMES
 
 Action = list[Any]

@@ -23,12 +23,12 @@ from textual.geometry import Region, Size
 from textual.keys import _character_to_key
 from textual.widgets import Input
 
-from kbench.tui import keymap
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.lines import LineView
-from kbench.tui.link import Opened, open_kernel
-from kbench.tui.screens.dialogs import Choice
-from kbench.tui.screens.main import MainScreen
+from kbench.tui.dialogs.dialogs import Choice
+from kbench.tui.keys import keymap
+from kbench.tui.main_screen import MainScreen
+from kbench.tui.session.link import Opened, open_kernel
+from kbench.tui.text.lines import LineView
 
 PATIENCE = 60.0  # seconds in which even a busy machine answers a key
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")

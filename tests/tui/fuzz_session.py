@@ -12,9 +12,9 @@ import fake_session
 import numpy as np
 
 import kbench as K
-from kbench.workbench import events
-from kbench.workbench.base import Cell
-from kbench.workbench.journal import Journal
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import Cell
 
 CODES = (
     "w = K.variable(np.eye(3), name='w')",

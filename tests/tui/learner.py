@@ -13,13 +13,13 @@ from fake_session import FakeSession
 from textual.pilot import Pilot
 
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.learning import Learning
-from kbench.tui.link import Opened
-from kbench.tui.widgets.prompt import Prompt
-from kbench.workbench import lesson_desk
-from kbench.workbench.base import Session
-from kbench.workbench.journal import Journal
-from kbench.workbench.local import LocalSession
+from kbench.tui.lesson.lesson_controller import Learning
+from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.session.link import Opened
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.lessons import lesson_desk
+from kbench.workbench.session.local_session import LocalSession
+from kbench.workbench.session.session_interface import Session
 
 BLANK_CODE = "means = K.mean(y, axis=___)\nK.eval(means)"
 PATIENCE = 120.0  # a bound, not an expectation

@@ -9,7 +9,7 @@ from bench_screen import SIZES, bench, settle, submit
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from kbench.tui import terminal_keys
+from kbench.tui.keys import terminal_keys
 
 
 @pytest.mark.parametrize(

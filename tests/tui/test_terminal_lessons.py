@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from terminal import Terminal
 
-from kbench.workbench import lessons
-from kbench.workbench.lesson_progress import Progress
+from kbench.workbench.lessons import lesson_files
+from kbench.workbench.lessons.lesson_progress import Progress
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_a_learner_takes_a_lesson(tmp_path: Path, size: tuple[int, int]) -> None:
-    lesson = lessons.load(2)
+    lesson = lesson_files.load(2)
     with Terminal(tmp_path, "learn", size=size) as terminal:
         terminal.until("Lessons", "0 of 6    Variables, placeholders")
         terminal.press("down", "enter")
@@ -53,7 +53,7 @@ def test_a_learner_takes_a_lesson(tmp_path: Path, size: tuple[int, int]) -> None
 
 
 def test_without_a_screen_the_lessons_are_lines(tmp_path: Path) -> None:
-    first = f"[1/{len(lessons.load(1).steps)}]"
+    first = f"[1/{len(lesson_files.load(1).steps)}]"
     with Terminal(tmp_path, "learn", "--list") as terminal:
         assert terminal.ended() == 0
         assert "0 of 6 exercises done" in terminal.screen

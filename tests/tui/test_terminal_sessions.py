@@ -18,8 +18,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from terminal import PATIENCE, Terminal, gone
 
 from kbench.tui.app import HANGUP
-from kbench.tui.screens import dialogs
-from kbench.workbench import recall
+from kbench.tui.dialogs import dialogs
+from kbench.workbench.history import session_archive
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +130,7 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
         )
         os.kill(terminal.child.pid, signal.SIGKILL)
     assert gone(kernel)  # without its workbench it leaves
-    (past,) = recall.unfinished(journals)
+    (past,) = session_archive.unfinished(journals)
     assert past.draft == "half_typed" and len(past.cells) == 4
     with Terminal(tmp_path, "--resume") as terminal:
         terminal.until("are back. Their variables are not.", "3 cells, without the 1")
@@ -146,7 +146,7 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
         terminal.run("print('got', kept)")
         terminal.until("got 42")
         assert terminal.quit() == 0
-    assert recall.unfinished(journals) == []
+    assert session_archive.unfinished(journals) == []
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "printing"])
@@ -167,7 +167,7 @@ def test_without_its_terminal_it_ends_although_hangups_are_ignored(
         )
         assert terminal.vanish() == HANGUP
     assert gone(kernel)
-    (past,) = recall.unfinished(journals)
+    (past,) = session_archive.unfinished(journals)
     assert past.draft == "half_typed" and len(past.cells) == 1 + busy
 
 

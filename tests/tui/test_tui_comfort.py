@@ -10,11 +10,14 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
-from kbench import cli, cli_base
-from kbench.engine.errors import ShapeError
-from kbench.tui import geometry, keys, remembered
-from kbench.tui.examples import EXAMPLES
-from kbench.tui.widgets import prompt
+from kbench.cli import exit_codes
+from kbench.cli import main as cli
+from kbench.engine.core.errors import ShapeError
+from kbench.tui import layout as geometry
+from kbench.tui.keys import keys
+from kbench.tui.prompt import prompt
+from kbench.tui.session import ui_state
+from kbench.tui.transcript.examples import EXAMPLES
 
 
 async def test_the_palette_offers_the_focused_panes_actions_first() -> None:
@@ -35,7 +38,7 @@ async def test_the_palette_offers_the_focused_panes_actions_first() -> None:
 
 
 async def test_every_action_is_found_in_the_palette() -> None:
-    from kbench.tui.commands import BenchCommands
+    from kbench.tui.keys.commands import BenchCommands
 
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")
@@ -144,7 +147,7 @@ async def test_diagnostics_name_what_a_report_needs_and_every_key(tmp_path: Path
 )
 def test_motion(asked: str, variable: str, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_MOTION", variable)
-    assert cli_base.motion(asked) is moves
+    assert exit_codes.motion(asked) is moves
 
 
 async def test_without_motion_nothing_spins_or_blinks() -> None:
@@ -203,7 +206,7 @@ async def test_borders_between_the_panes_are_dragged(
         await settle(pilot)
         assert geometry.border_at(app.screen.layout_now, *to) == border
         app.remember()
-        assert border in remembered.load(tmp_path)[0].shares
+        assert border in ui_state.load(tmp_path)[0].shares
 
 
 async def test_borders_are_moved_by_keys() -> None:
@@ -241,7 +244,7 @@ async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:
 
 async def test_broken_files_are_told_and_the_workbench_opens(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text("[[[", "utf-8")
-    (tmp_path / remembered.FILE).write_text("no json", "utf-8")
+    (tmp_path / ui_state.FILE).write_text("no json", "utf-8")
     async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
         await settle(pilot)
         told = " ".join(app.problems)
@@ -287,4 +290,4 @@ def test_where_the_full_screen_cannot_open(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("sys.stdout", Terminal())
-    assert (cli_base.terminal_refusal() or "") == words
+    assert (exit_codes.terminal_refusal() or "") == words

@@ -8,9 +8,9 @@ import pytest
 from fake_session import DETAIL
 from rich.cells import cell_len
 
-from kbench.tui.blocks import ErrorPart
-from kbench.tui.error_rows import chain_rows, error_rows, expression_rows
-from kbench.tui.glyphs import ASCII, UNICODE
+from kbench.tui.text.glyphs import ASCII, UNICODE
+from kbench.tui.transcript.cells import ErrorPart
+from kbench.tui.transcript.error_rows import chain_rows, error_rows, expression_rows
 
 CHAIN = [
     {"place": "In [9]", "function": "<module>", "source": "loss = train(x)", "marks": [[7, 15]]},

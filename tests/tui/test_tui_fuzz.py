@@ -19,10 +19,10 @@ from fuzz_play import Player, told
 from fuzz_session import CELLS, REAL_CELLS
 from textual.css.query import NoMatches
 
-from kbench.tui import drafts
-from kbench.tui.text import typed
-from kbench.workbench import journal
-from kbench.workbench.base import Reply, settle
+from kbench.tui.session import unsent_input
+from kbench.tui.text.text import typed
+from kbench.workbench.history import journal
+from kbench.workbench.session.session_interface import Reply, settle
 
 # What once failed: name, size, options, actions.
 SEQUENCES: list[tuple[str, tuple[int, int], dict[str, Any], list[Action]]] = [
@@ -200,7 +200,7 @@ async def test_a_journal_does_not_grow_beyond_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "LIMIT", 40_000)
-    monkeypatch.setattr(drafts, "PAUSE", 0.005)
+    monkeypatch.setattr(unsent_input, "PAUSE", 0.005)
     actions: list[Action] = []
     for number in range(12):
         actions += [["paste", f"{number} " * 1500], ["wait", 0.02], ["key", "ctrl+u"]]

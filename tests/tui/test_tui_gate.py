@@ -14,9 +14,9 @@ from textual import events
 from textual.keys import _character_to_key
 from textual.widgets import Input
 
-from kbench.tui import gate
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.gate import Gate, Passed
+from kbench.tui.keys import key_queue
+from kbench.tui.keys.key_queue import Gate, Passed
 
 Seen = Callable[[Any], bool]
 
@@ -86,7 +86,7 @@ async def test_keys_go_where_the_key_before_them_leads(
 async def test_a_dialog_that_never_comes_takes_what_was_meant_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gate, "LONGEST", 0.1)
+    monkeypatch.setattr(key_queue, "LONGEST", 0.1)
     session = FakeSession()
     async with bench((120, 40), session) as (app, pilot, _):
         await submit(pilot, "define")
@@ -107,7 +107,7 @@ async def test_a_key_whose_way_is_lost_holds_the_next_ones_up_for_a_moment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with bench((120, 40)) as (app, pilot, _):
-        monkeypatch.setattr(gate, "LONGEST", 0.1)
+        monkeypatch.setattr(key_queue, "LONGEST", 0.1)
         monkeypatch.setattr(WorkbenchApp, "on_passed", lambda self, message: None)
         send(app, "f3", "f2", "a", "b")
         for _round in range(1000):

@@ -12,8 +12,9 @@ from fake_session import FakeSession
 from test_tui_watch import session_with, until
 
 import kbench as K
-from kbench.tui import geometry
-from kbench.workbench import gradient_verbs, gradients
+from kbench.tui import layout as geometry
+from kbench.workbench.analysis import gradients
+from kbench.workbench.inspector import gradient_verbs
 
 GRADIENT = f"alt+{geometry.SIDE_PANES.index('gradient') + 1}"
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bench_screen import bench, session_with, settle, until
 
-from kbench.tui.widgets import value_grid
-from kbench.tui.widgets.value_grid import ValueGrid
-from kbench.workbench.base import Reply
+from kbench.tui.value import grid as value_grid
+from kbench.tui.value.grid import ValueGrid
+from kbench.workbench.session.session_interface import Reply
 
 ROWS = 50_000
 DOT = "·"

@@ -14,10 +14,10 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench import backend as K
-from kbench.tui.outline import Outline
-from kbench.tui.rows import Row
-from kbench.tui.widgets.variables import VariablesTable
-from kbench.workbench import events
+from kbench.tui.panes.rows import Row
+from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.text.outline import Outline
+from kbench.workbench.session import events
 
 SCREENS = Path(__file__).with_name("screens")
 pytestmark = keras_loaded.OWN_WARNINGS

@@ -9,8 +9,8 @@ import pytest
 from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
 
-from kbench.tui import keymap, keys
-from kbench.tui.presets import PRESETS
+from kbench.tui.keys import keymap, keys
+from kbench.tui.keys.presets import PRESETS
 
 MISTAKES = [
     ("nonsense = 1", "there is no 'nonsense'"),

@@ -9,8 +9,8 @@ from bench_screen import SIZES, bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 from test_tui_screens import compare
 
-from kbench.tui import geometry
-from kbench.workbench import lesson_desk, lessons
+from kbench.tui import layout as geometry
+from kbench.workbench.lessons import lesson_desk, lesson_files
 
 
 @pytest.fixture(autouse=True)
@@ -135,9 +135,9 @@ async def test_a_broken_lesson_does_not_hide_the_others(
 ) -> None:
     (tmp_path / "01-broken.ipynb").write_text("{", encoding="utf-8")
     (tmp_path / "01-broken.toml").write_text("", encoding="utf-8")
-    for name in (lessons.load(2).path, lessons.load(2).path.with_suffix(".toml")):
+    for name in (lesson_files.load(2).path, lesson_files.load(2).path.with_suffix(".toml")):
         (tmp_path / name.name).write_bytes(name.read_bytes())
-    monkeypatch.setattr(lessons, "folder", lambda: tmp_path)
+    monkeypatch.setattr(lesson_files, "folder", lambda: tmp_path)
     async with taught(0, (120, 40), silent()) as (app, pilot, learning):
         assert "cannot be read" in text_of(app) and "Variables, placeholders" in text_of(app)
         await pilot.press("up", "enter")

@@ -9,11 +9,11 @@ import pytest
 from bench_screen import settle, submit, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, typed
 
-from kbench.tui import keys
-from kbench.tui.widgets.prompt import Prompt
-from kbench.workbench import lessons
-from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Lesson
+from kbench.tui.keys import keys
+from kbench.tui.prompt.prompt import Prompt
+from kbench.workbench.lessons import lesson_files
+from kbench.workbench.lessons.lesson_files import Lesson
+from kbench.workbench.lessons.lesson_progress import Progress
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +185,7 @@ async def test_going_on_runs_what_later_steps_need() -> None:
 
 
 async def test_a_lesson_goes_on_where_it_was_left(tmp_path: Path) -> None:
-    lesson = lessons.load(1)
+    lesson = lesson_files.load(1)
     progress = Progress()
     progress.record_pass(lesson, "row-means")
     progress.record_step(lesson, 9)
@@ -200,7 +200,7 @@ async def test_a_lesson_goes_on_where_it_was_left(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_reset_forgets_and_begins_anew() -> None:
-    lesson = lessons.load(1)
+    lesson = lesson_files.load(1)
     Progress().record_pass(lesson, "row-means")
     async with taught() as (app, pilot, learning):
         await go_to(pilot, learning, "row-means")
@@ -224,7 +224,7 @@ async def test_steps_are_listed_and_gone_to() -> None:
 
 @pytest.mark.slow
 async def test_the_end_leads_to_the_next_lesson() -> None:
-    lesson = lessons.load(1)
+    lesson = lesson_files.load(1)
     Progress().record_step(lesson, len(lesson.steps) - 1)
     async with taught(1, (80, 24), silent()) as (app, pilot, learning):
         await enter(pilot)
@@ -235,7 +235,7 @@ async def test_the_end_leads_to_the_next_lesson() -> None:
 
 
 async def test_a_lesson_that_changed_says_so() -> None:
-    lesson = lessons.load(1)
+    lesson = lesson_files.load(1)
     progress = Progress()
     old = Lesson(**{**vars(lesson), "digest": "0" * 12})
     progress.record_step(old, 5)
@@ -244,7 +244,7 @@ async def test_a_lesson_that_changed_says_so() -> None:
 
 
 async def test_actions_of_a_lesson_are_in_the_palette() -> None:
-    from kbench.tui.commands import BenchCommands
+    from kbench.tui.keys.commands import BenchCommands
 
     async with taught(1, (80, 24), silent()) as (app, pilot, _):
         found = {one.ident for one in BenchCommands(app.screen).commands()}  # type: ignore[arg-type]

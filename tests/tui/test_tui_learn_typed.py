@@ -8,9 +8,9 @@ import pytest
 from bench_screen import bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
-from kbench.tui import lesson_typed
-from kbench.tui.widgets.prompt import Prompt
-from kbench.workbench.lesson_progress import Progress
+from kbench.tui.lesson import lesson_typed
+from kbench.tui.prompt.prompt import Prompt
+from kbench.workbench.lessons.lesson_progress import Progress
 
 FEED = "run = K.function([___], [___])"
 

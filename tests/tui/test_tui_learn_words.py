@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kbench.tui import lesson_words
-from kbench.workbench import lesson_pages, lessons
+from kbench.tui.lesson import lesson_words
+from kbench.workbench.lessons import lesson_files, lesson_pages
 
 
 def test_pages_hold_every_step_once() -> None:
-    for lesson in lessons.catalogue():
+    for lesson in lesson_files.catalogue():
         found = lesson_pages.pages(lesson)
         assert [found[0].first, found[-1].last] == [0, len(lesson.steps) - 1]
         for before, after in zip(found, found[1:], strict=False):
@@ -39,13 +39,13 @@ def test_pages_hold_every_step_once() -> None:
     ],
 )
 def test_what_is_meant_for_the_step(code: str, answers: bool) -> None:
-    found = lesson_pages.pages(lessons.load(2))
+    found = lesson_pages.pages(lesson_files.load(2))
     page = next(page for page in found if page.exercise == "set-value")
     assert page.answers(code) == answers
 
 
 def test_a_step_is_found_on_its_page() -> None:
-    lesson = lessons.load(1)
+    lesson = lesson_files.load(1)
     found = lesson_pages.pages(lesson)
     for step in range(len(lesson.steps)):
         page = found[lesson_pages.page_of(found, step)]

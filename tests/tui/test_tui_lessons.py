@@ -9,15 +9,15 @@ import pytest
 from bench_screen import text_of
 from learner import foot, idle, said, taught, typed, wait
 
-from kbench.tui.learning import Learning
-from kbench.tui.widgets.prompt import Prompt
-from kbench.workbench import lessons
-from kbench.workbench.journal import Journal
-from kbench.workbench.lesson_progress import Progress
-from kbench.workbench.lessons import Lesson
-from kbench.workbench.session import KernelSession
+from kbench.tui.lesson.lesson_controller import Learning
+from kbench.tui.prompt.prompt import Prompt
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.lessons import lesson_files
+from kbench.workbench.lessons.lesson_files import Lesson
+from kbench.workbench.lessons.lesson_progress import Progress
+from kbench.workbench.session.kernel_session import KernelSession
 
-LESSONS = lessons.catalogue()
+LESSONS = lesson_files.catalogue()
 NAMES = [lesson.name for lesson in LESSONS]
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ async def walk(app: Any, pilot: Any, learning: Learning, lesson: Lesson) -> None
         assert learning.at == at
         if page.exercise:
             await pilot.press("enter")  # the starter
-            await wait(pilot, lambda: f"still has a {lessons.BLANK}" in said(app), "blanks")
+            await wait(pilot, lambda: f"still has a {lesson_files.BLANK}" in said(app), "blanks")
             await pilot.press("alt+k")
             await answer(app, pilot, learning, lesson.exercises[page.exercise].solution)
             assert f"{page.exercise}: passed." in said(app), text_of(app)
@@ -96,7 +96,7 @@ means = Slow()"""
 
 
 async def test_a_check_is_interrupted_and_a_kernel_dies() -> None:
-    Progress().record_step(lessons.load(1), 7)
+    Progress().record_step(lesson_files.load(1), 7)
     session = KernelSession(Journal(None))
     async with taught(1, (80, 24), session) as (app, pilot, learning):
         conductor, prompt = learning.screen.conductor, app.query_one(Prompt)

@@ -6,12 +6,12 @@ import pytest
 from bench_screen import bench, settle, submit, text_of
 from textual.geometry import Region
 
-from kbench.tui import blocks
-from kbench.tui.blocks import Block, ErrorPart, ResultPart, StreamPart
-from kbench.tui.glyphs import ASCII
-from kbench.tui.status import pace_words
-from kbench.tui.widgets import transcript
-from kbench.workbench import terminal
+from kbench.tui.session.status import pace_words
+from kbench.tui.text.glyphs import ASCII
+from kbench.tui.transcript import cells as blocks
+from kbench.tui.transcript import transcript
+from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart, StreamPart
+from kbench.workbench.output import terminal_lines
 
 BEYOND = " ... (2,500,000 more characters)"
 
@@ -60,8 +60,8 @@ def test_errors_keep_their_style_and_are_folded_once() -> None:
     "line", ["10%\r20%\r30%", "abcdef\rXY", "a\r\rbc", "\r", "x\r", "ab\rabcd\rz", "日本\rx"]
 )
 def test_plain_redrawings_look_as_with_colours(line: str) -> None:
-    slow = terminal._draw("\x1b[0m" + line)
-    assert terminal._draw(line)[:2] == slow[:2]
+    slow = terminal_lines._draw("\x1b[0m" + line)
+    assert terminal_lines._draw(line)[:2] == slow[:2]
 
 
 def test_a_released_cell_keeps_its_end_and_says_what_is_gone() -> None:

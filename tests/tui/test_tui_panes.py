@@ -10,9 +10,9 @@ import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 
-from kbench.engine import config
-from kbench.tui import geometry
-from kbench.tui.widgets.variables import VariablesTable
+from kbench.engine.runtime import config
+from kbench.tui import layout as geometry
+from kbench.tui.panes.variables import VariablesTable
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from textual.color import Color
 from textual.content import Content
 
-from kbench.tui import geometry, lesson_words, remembered, rows
-from kbench.tui.blocks import Block, StreamPart
-from kbench.tui.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
-from kbench.tui.slices import Target, parse, text_of
-from kbench.tui.table import Column, column_widths
-from kbench.tui.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
+from kbench.tui import layout as geometry
+from kbench.tui.lesson import lesson_words
+from kbench.tui.panes import rows
+from kbench.tui.session import ui_state
+from kbench.tui.text.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
+from kbench.tui.text.table import Column, column_widths
+from kbench.tui.text.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
-from kbench.tui.widgets.value_grid import HEAT_STEP
+from kbench.tui.transcript.cells import Block, StreamPart
+from kbench.tui.value.grid import HEAT_STEP
+from kbench.tui.value.slices import Target, parse, text_of
 
 CHOICES = st.builds(
     geometry.Choices,
@@ -321,16 +324,16 @@ def test_what_an_answer_has_made_is_named_with_its_kind() -> None:
 
 
 def test_remembered_survives_and_a_broken_file_is_put_aside(tmp_path: Path) -> None:
-    state = remembered.Remembered("kbench-light", {"two": 60})
-    assert remembered.save(tmp_path, state) == ""
-    assert remembered.load(tmp_path) == (state, "")
-    (tmp_path / remembered.FILE).write_text("{broken", encoding="utf-8")
-    found, problem = remembered.load(tmp_path)
-    assert found == remembered.Remembered() and "kept as" in problem
+    state = ui_state.Remembered("kbench-light", {"two": 60})
+    assert ui_state.save(tmp_path, state) == ""
+    assert ui_state.load(tmp_path) == (state, "")
+    (tmp_path / ui_state.FILE).write_text("{broken", encoding="utf-8")
+    found, problem = ui_state.load(tmp_path)
+    assert found == ui_state.Remembered() and "kept as" in problem
     assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
-    assert remembered.load(tmp_path) == (remembered.Remembered(), "")
-    (tmp_path / remembered.FILE).write_text("[1]", encoding="utf-8")
-    assert "workbench.broken-2" in remembered.load(tmp_path)[1]
+    assert ui_state.load(tmp_path) == (ui_state.Remembered(), "")
+    (tmp_path / ui_state.FILE).write_text("[1]", encoding="utf-8")
+    assert "workbench.broken-2" in ui_state.load(tmp_path)[1]
     assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
 
 

@@ -7,9 +7,9 @@ import pytest
 from bench_screen import SIZES, settle, submit, text_of
 from value_helpers import pane, press, ramp, showing
 
-from kbench.engine import config
-from kbench.tui.rows import Picture
-from kbench.tui.widgets.picture import BAD, CURSOR, HALF, _colour
+from kbench.engine.runtime import config
+from kbench.tui.panes.rows import Picture
+from kbench.tui.value.picture import BAD, CURSOR, HALF, _colour
 
 
 @pytest.mark.parametrize("size", SIZES)

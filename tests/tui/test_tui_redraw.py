@@ -7,7 +7,7 @@ import gc
 from bench_screen import bench, settle
 from textual._styles_cache import StylesCache
 
-from kbench.tui import redraw
+from kbench.tui.text import draw_cache
 
 
 def drawn() -> int:
@@ -29,7 +29,7 @@ async def test_closed_dialogs_leave_no_drawn_lines_behind() -> None:
 
 
 def test_a_second_time_changes_nothing() -> None:
-    redraw.forget_with_widgets()
+    draw_cache.forget_with_widgets()
     known = StylesCache.get_inner_outer
-    redraw.forget_with_widgets()
+    draw_cache.forget_with_widgets()
     assert StylesCache.get_inner_outer is known

@@ -9,11 +9,12 @@ import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
-from kbench.tui import again, drafts
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.link import Opened
-from kbench.workbench import events, recall
-from kbench.workbench.journal import Journal
+from kbench.tui.session import resume, unsent_input
+from kbench.tui.session.link import Opened
+from kbench.workbench.history import session_archive
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,7 @@ async def test_resume_shows_the_cells_and_runs_them_only_if_asked(
         assert app.query_one("#prompt").text == "half typed"  # type: ignore[attr-defined]
         await submit(pilot, "mine")
         assert "Out[1]: mine" in text_of(app)
-        assert recall.unfinished(state / "journal") == []
+        assert session_archive.unfinished(state / "journal") == []
 
 
 async def test_all_of_it_can_run_again(state: Path) -> None:
@@ -98,7 +99,7 @@ async def test_cells_can_run_again_one_by_one(state: Path) -> None:
             await settle(pilot)
             assert shown in text_of(app) and "run it and the" in text_of(app)
             await pilot.press(key)
-            await pilot.pause(again.PAUSE * 2)
+            await pilot.pause(resume.PAUSE * 2)
         await settle(pilot)
         ran = [one.code for one in session.cells.values() if one.replay_of]
         assert ran == ["first", "third"] and "run it" not in text_of(app)
@@ -123,7 +124,7 @@ async def test_of_several_sessions_one_is_picked_and_others_dropped(
         await pilot.press("n")
         await settle(pilot)
         assert "In [1]: wanted" in text_of(app)
-        (left,) = recall.unfinished(state / "journal")
+        (left,) = session_archive.unfinished(state / "journal")
         assert left.cells[0].code == "oldest"
 
 
@@ -185,7 +186,7 @@ async def test_a_text_that_did_not_run_is_there_at_the_next_start(state: Path) -
 async def test_what_is_being_typed_is_in_the_journal(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "PAUSE", 0.05)
+    monkeypatch.setattr(unsent_input, "PAUSE", 0.05)
     session = journaled(state)
     async with bench((120, 40), session, state) as (app, pilot, _):
         await submit(pilot, "ran")
@@ -193,22 +194,24 @@ async def test_what_is_being_typed_is_in_the_journal(
         await pilot.pause(0.2)
         await settle(pilot)
         path = session.journal.path
-        assert path is not None and recall.load(path).draft == "half typed"
+        assert path is not None and session_archive.load(path).draft == "half typed"
         await pilot.press("enter")
         await pilot.pause(0.2)
         await settle(pilot)
-        assert recall.load(path).draft == ""
+        assert session_archive.load(path).draft == ""
 
 
 def test_drafts_of_several_workbenches_do_not_mix(state: Path) -> None:
     for text in ("one", " ", "two"):
-        assert drafts.keep(state, text) == ""
-    assert [drafts.take(state) for _ in range(3)] == ["two", "one", ""]
-    for number in range(drafts.KEPT + 5):
-        drafts.keep(state, f"text {number}")
-    assert len(list((state / drafts.FOLDER).iterdir())) == drafts.KEPT
+        assert unsent_input.keep(state, text) == ""
+    assert [unsent_input.take(state) for _ in range(3)] == ["two", "one", ""]
+    for number in range(unsent_input.KEPT + 5):
+        unsent_input.keep(state, f"text {number}")
+    assert len(list((state / unsent_input.FOLDER).iterdir())) == unsent_input.KEPT
     (state / "file").write_text("")
-    assert "file" in drafts.keep(state / "file", "x") and drafts.take(state / "file") == ""
+    assert (
+        "file" in unsent_input.keep(state / "file", "x") and unsent_input.take(state / "file") == ""
+    )
 
 
 # ------------------------------------------------------------------ somebody else's kernel

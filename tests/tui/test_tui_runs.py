@@ -10,19 +10,19 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
-from kbench.engine import trace
-from kbench.engine.errors import Place
-from kbench.engine.kernels import limits
-from kbench.engine.trace import PartRecord, RunRecord, StepRecord
-from kbench.tui.glyphs import ASCII, UNICODE
-from kbench.tui.widgets.graph import GraphView
-from kbench.tui.widgets.plan import PlanTable, share_bar
-from kbench.workbench.plan_words import of_limit
-from kbench.workbench.recorder import Recorder
+from kbench.engine.core.errors import Place
+from kbench.engine.inspect import roofline
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
+from kbench.tui.panes.graph import GraphView
+from kbench.tui.panes.plan import PlanTable, share_bar
+from kbench.tui.text.glyphs import ASCII, UNICODE
+from kbench.workbench.inspector.plan_words import of_limit
+from kbench.workbench.inspector.recorder import Recorder
 
 SCREENS = Path(__file__).with_name("screens")
-LIMITS = limits.Limits(20.0, 100.0, 50.0, 2)
-CACHES = limits.Limits(20.0, 100.0, 50.0, 2, 30.0, ((1 << 17, 200.0), (1 << 20, 100.0)), 32 << 20)
+LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
+CACHES = roofline.Limits(20.0, 100.0, 50.0, 2, 30.0, ((1 << 17, 200.0), (1 << 20, 100.0)), 32 << 20)
 SOURCE = '"""A loop."""\n\ndef run(params, start, stop):\n    return start + stop\n'
 STEPS = [
     StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32",
@@ -40,8 +40,8 @@ def same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What machine and compilers tell would be another each time."""
     job = {"name": "loop_1", "seconds": 0.25, "loaded": False}
     monkeypatch.setattr(Recorder, "_new_kernels", lambda self: ((job,), 1))
-    monkeypatch.setattr(limits, "known", lambda: None)
-    monkeypatch.setattr(limits, "measure", lambda *, again: LIMITS)
+    monkeypatch.setattr(roofline, "known", lambda: None)
+    monkeypatch.setattr(roofline, "measure", lambda *, again: LIMITS)
     K.clear_session()  # names are numbered from the start
 
 
@@ -171,7 +171,7 @@ OF_LIMIT = [
 
 @pytest.mark.parametrize(("row", "known", "words"), OF_LIMIT)
 def test_rates_are_told_as_parts_of_what_the_machine_can_do(
-    row: dict[str, Any], known: limits.Limits | None, words: str
+    row: dict[str, Any], known: roofline.Limits | None, words: str
 ) -> None:
     assert of_limit(row, None if known is None else vars(known)) == words
 

@@ -8,9 +8,9 @@ import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
-from kbench.tui.link import Opened
-from kbench.tui.screens import overlays
-from kbench.tui.widgets.prompt import completeness, indent_after
+from kbench.tui.dialogs import overlays
+from kbench.tui.prompt.prompt import completeness, indent_after
+from kbench.tui.session.link import Opened
 
 
 @pytest.mark.parametrize(

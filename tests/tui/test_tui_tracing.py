@@ -10,7 +10,8 @@ import pytest
 from bench_screen import SIZES, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
-from kbench.workbench import events, nan_verbs
+from kbench.workbench.nan import nan_verbs
+from kbench.workbench.session import events
 
 SHOWN = "array([-inf, 0.], dtype=float32)"
 
@@ -118,7 +119,7 @@ async def test_closing_gives_a_trace_up(monkeypatch: pytest.MonkeyPatch) -> None
     stopped: list[bool] = []
 
     def endless(*_: Any) -> Any:
-        from kbench.engine import cancel
+        from kbench.engine.core import cancel
 
         try:
             while True:

@@ -12,11 +12,11 @@ from fake_session import FakeSession
 from learner import enter, silent, taught
 from textual import events
 
-from kbench.engine import config
-from kbench.tui import keys
-from kbench.tui.geometry import FOCUS_ORDER
-from kbench.tui.screens import dialogs
-from kbench.tui.screens.dialogs import Choice
+from kbench.engine.runtime import config
+from kbench.tui.dialogs import dialogs
+from kbench.tui.dialogs.dialogs import Choice
+from kbench.tui.keys import keys
+from kbench.tui.layout import FOCUS_ORDER
 
 TYPED = ("result", "export = 3", "y = 2", "count", "train", "jump", "kept", "g, G", "[1]", "%who")
 RUNS = ("compute", "evaluate", "remove", "drop", "turn(", "edit", "run", "quit", "restart", "save",

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kbench.tui import slices, value_words
-from kbench.tui.glyphs import ASCII, UNICODE
-from kbench.tui.rows import Row, Statistics
-from kbench.tui.slices import Target
+from kbench.tui.panes.rows import Row, Statistics
+from kbench.tui.text.glyphs import ASCII, UNICODE
+from kbench.tui.value import slices
+from kbench.tui.value import words as value_words
+from kbench.tui.value.slices import Target
 
 STATS = Statistics(-1.0, 2.0, 0.5, 0.25, 100, 41, 3, 1, (0, 1, 4, 2), True)
 

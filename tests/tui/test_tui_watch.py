@@ -10,7 +10,7 @@ import pytest
 from bench_screen import SIZES, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
-from kbench.workbench import watches
+from kbench.workbench.watches import watches
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from inspector_helpers import Hostile, Loud
 
 import kbench as K
-from kbench.workbench.inspector import Inspector
+from kbench.workbench.inspector.inspector import Inspector
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kbench.workbench import protocol
-from kbench.workbench.inspector import Inspector
+from kbench.workbench.inspector import protocol
+from kbench.workbench.inspector.inspector import Inspector
 
 
 class Hostile:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.workbench import events
-from kbench.workbench.journal import Journal
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
 
 WAIT = 30.0
 

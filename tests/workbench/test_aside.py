@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kbench.workbench.aside import Aside, Halted
+from kbench.workbench.kernel.sandbox import Aside, Halted
 
 
 def busy(seconds: float) -> None:

@@ -15,11 +15,12 @@ import pytest
 from jupyter_client import BlockingKernelClient
 from session_helpers import WAIT, Watched
 
-from kbench.workbench import events, existing, output
-from kbench.workbench.attached import OTHER, AttachedSession
-from kbench.workbench.existing import Kernel
-from kbench.workbench.journal import Journal
-from kbench.workbench.link import Link
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.output import stream as output
+from kbench.workbench.session import events, running_kernels
+from kbench.workbench.session.attached_session import OTHER, AttachedSession
+from kbench.workbench.session.connection import Link
+from kbench.workbench.session.running_kernels import Kernel
 
 
 class Owner:
@@ -61,7 +62,7 @@ class Owner:
 
     @property
     def kernel(self) -> Kernel:
-        return existing.find(str(self.path))[0]
+        return running_kernels.find(str(self.path))[0]
 
     def end(self) -> None:
         self.client.stop_channels()
@@ -190,7 +191,7 @@ def test_a_busy_kernel_is_attached_to_beside_its_cell(tmp_path: Path) -> None:
     owner.run("import time\nvalue = 5")
     owner.client.execute("for _ in range(1000):\n    print('on'); time.sleep(0.05)")
     time.sleep(0.5)
-    assert existing.ask(owner.kernel).state == "busy"
+    assert running_kernels.ask(owner.kernel).state == "busy"
     guest = attach(owner, tmp_path)
     reply = guest.session.ask("summary", names=["value"])
     assert reply["data"]["rows"][0]["text"] == "5"
@@ -305,6 +306,6 @@ def test_a_kernel_without_kbench_runs_cells_and_says_what_is_missing(tmp_path: P
 
 
 def test_a_kernel_tells_what_it_is(owner: Owner) -> None:
-    facts = existing.ask(owner.kernel)
+    facts = running_kernels.ask(owner.kernel)
     assert (facts.language, facts.implementation, facts.state) == ("python", "ipython", "idle")
-    assert existing.ask_all([owner.kernel]) == [facts.words]
+    assert running_kernels.ask_all([owner.kernel]) == [facts.words]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.workbench import errors
+from kbench.workbench.errors import explanation
 
 ROWS = [
     ("K.dot(w, x)", {"x": "w", "y": "x"}),
@@ -111,7 +111,7 @@ def failure(code: str) -> BaseException:
 
 @pytest.mark.parametrize(("code", "wanted"), ROWS, ids=[code for code, _ in ROWS])
 def test_operands_are_found_in_the_source(code: str, wanted: dict[str, str]) -> None:
-    detail = errors.detail(failure(code))
+    detail = explanation.detail(failure(code))
     found = {
         one["role"]: detail["source"][one["line"]][one["start"] : one["end"]]
         for one in detail["operands"]
@@ -125,7 +125,7 @@ def test_operands_are_found_in_the_source(code: str, wanted: dict[str, str]) -> 
 
 @pytest.mark.parametrize(("code", "wanted"), CHAINS, ids=[code for code, _ in CHAINS])
 def test_the_calls_on_the_way(code: str, wanted: list[tuple[str, list[str]]]) -> None:
-    detail = errors.detail(failure(code))
+    detail = explanation.detail(failure(code))
     found = [
         (one["source"], [one["source"][start:end] for start, end in one["marks"]])
         for one in detail["chain"]
@@ -137,68 +137,68 @@ def test_the_calls_on_the_way(code: str, wanted: list[tuple[str, list[str]]]) ->
 
 def test_of_a_long_way_the_ends_are_told() -> None:
     code = "def f(n):\n    return f(n - 1) if n else K.dot(w, x)\nf(60)"
-    detail = errors.detail(failure(code))
+    detail = explanation.detail(failure(code))
     assert len(detail["chain"]) == 6 and detail["skipped"] == 56
     assert detail["chain"][1]["source"] == "f(60)"
 
 
 @pytest.mark.parametrize(("code", "wanted"), SUGGESTIONS, ids=[code for code, _ in SUGGESTIONS])
 def test_what_would_fit_is_said_in_the_users_names(code: str, wanted: str | None) -> None:
-    assert errors.detail(failure(code))["suggestion"] == wanted
+    assert explanation.detail(failure(code))["suggestion"] == wanted
 
 
 def test_how_to_feed_is_said() -> None:
-    found = errors.detail(failure("K.eval(row)"))["suggestion"]
+    found = explanation.detail(failure("K.eval(row)"))["suggestion"]
     assert found.startswith("K.function([row") and found.endswith("], [...])([value])")
 
 
 def test_a_chain_of_methods_is_found_by_its_line() -> None:
-    detail = errors.detail(failure("y = (K\n    .dot(\n        w, x))"))
+    detail = explanation.detail(failure("y = (K\n    .dot(\n        w, x))"))
     assert [one["line"] for one in detail["operands"]] == [2, 2]
 
 
 def test_an_expression_without_operands_is_marked() -> None:
-    drawn = errors.detail(failure("y = 0\nz = y or K.variable('text')"))["drawing"]
+    drawn = explanation.detail(failure("y = 0\nz = y or K.variable('text')"))["drawing"]
     assert drawn == ["z = y or K.variable('text')", "         ^^^^^^^^^^^^^^^^^^"]
 
 
 def test_wide_characters_take_two_cells() -> None:
-    lines = errors.detail(failure("K.dot('日本' and w, x)"))["drawing"]
+    lines = explanation.detail(failure("K.dot('日本' and w, x)"))["drawing"]
     assert lines[1].startswith("      " + "|" + " " * 13 + "+--")
 
 
 def test_told_draws_what_it_can_and_else_says_it() -> None:
-    assert "      +--" in errors.told(failure("K.dot(w, x)"))
-    assert errors.told(failure("K.variable('text')")).startswith("variable: value is the text")
-    assert errors.told(ValueError("words")) == "words"
+    assert "      +--" in explanation.told(failure("K.dot(w, x)"))
+    assert explanation.told(failure("K.variable('text')")).startswith("variable: value is the text")
+    assert explanation.told(ValueError("words")) == "words"
 
 
 def test_the_drawing_points_at_the_first_letter() -> None:
-    lines = errors.detail(failure("K.dot(w, x)"))["drawing"]
+    lines = explanation.detail(failure("K.dot(w, x)"))["drawing"]
     assert lines[0] == "K.dot(w, x)"
     assert lines[1].startswith("      |  +-- float32[32, 784]  placeholder 'x")
     assert lines[2].startswith("      +----- float32[784, 10]  variable 'w")
 
 
 def test_a_missing_feed_is_told_without_a_caret() -> None:
-    detail = errors.detail(failure("K.eval(x + 1.0)"))
+    detail = explanation.detail(failure("K.eval(x + 1.0)"))
     assert detail["kind"] == "FeedError" and "x" in detail["reason"]
 
 
 def test_other_errors_have_no_detail() -> None:
-    assert errors.detail(ValueError("x")) == {}
+    assert explanation.detail(ValueError("x")) == {}
 
 
 def test_an_error_without_source_still_has_its_words() -> None:
     error = failure("K.dot(w, x)")
     linecache.cache.clear()
-    detail = errors.detail(error)
+    detail = explanation.detail(error)
     assert detail["source"] == [] and detail["operands"][0]["spec"] == "float32[784, 10]"
 
 
 def test_user_frames_leaves_the_engine_out() -> None:
     error = failure("def f():\n    return K.dot(w, x)\nf()")
-    traceback = errors.user_frames(error.__traceback__)
+    traceback = explanation.user_frames(error.__traceback__)
     names = []
     while traceback is not None:
         names.append(traceback.tb_frame.f_code.co_name)
@@ -211,12 +211,12 @@ def test_safe_text_of_a_hostile_error() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert errors.safe_text(Bad()) == "(no text: RuntimeError)"
-    assert errors.safe_text(ValueError("a\x1b[31m")) == r"a\x1b[31m"
+    assert explanation.safe_text(Bad()) == "(no text: RuntimeError)"
+    assert explanation.safe_text(ValueError("a\x1b[31m")) == r"a\x1b[31m"
 
 
 def test_an_error_that_was_made_but_never_raised() -> None:
-    row = errors.detail(K.ShapeError("nothing fits"))
+    row = explanation.detail(K.ShapeError("nothing fits"))
     assert row["reason"] == "nothing fits"
     assert (row["source"], row["chain"], row["line"]) == ([], [], None)
-    assert "nothing fits" in errors.told(K.ShapeError("nothing fits"))
+    assert "nothing fits" in explanation.told(K.ShapeError("nothing fits"))

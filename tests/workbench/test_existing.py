@@ -15,8 +15,8 @@ import zmq
 from jupyter_client.connect import write_connection_file
 from jupyter_client.session import Session as Signer
 
-from kbench.workbench import existing
-from kbench.workbench.existing import AttachError
+from kbench.workbench.session import running_kernels
+from kbench.workbench.session.running_kernels import AttachError
 
 
 def file_of(folder: Path, name: str = "kernel-abc.json", **changes: Any) -> Path:
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_connection_file(
 ) -> None:
     (tmp_path / "f.json").write_bytes(data)
     with pytest.raises(AttachError, match=words):
-        existing.find(str(tmp_path / "f.json"))
+        running_kernels.find(str(tmp_path / "f.json"))
 
 
 CHANGED: list[tuple[dict[str, Any], str]] = [
@@ -58,7 +58,7 @@ CHANGED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "words"), CHANGED)
 def test_a_file_of_nobody(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(AttachError, match=words):
-        existing.find(str(file_of(tmp_path, **changes)))
+        running_kernels.find(str(file_of(tmp_path, **changes)))
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_kernels_are_found_by_parts_of_their_names(runtime: Path, listener: int)
         os.utime(file_of(runtime, name, shell_port=listener), (number, number))
     file_of(runtime, "kernel-dead.json")
     wanted = ("", "aa", "aa2", "a")
-    names = {part: [one.name for one in existing.find(part)] for part in wanted}
+    names = {part: [one.name for one in running_kernels.find(part)] for part in wanted}
     assert names == {"": ["a", "aa2", "aa1"], "aa": ["aa2", "aa1"], "aa2": ["aa2"], "a": ["a"]}
 
 
@@ -98,7 +98,7 @@ NONE = [
 def test_no_kernel_is_said(runtime: Path, wanted: str, words: str) -> None:
     file_of(runtime, "kernel-dead.json")
     with pytest.raises(AttachError, match=words):
-        existing.find(wanted)
+        running_kernels.find(wanted)
 
 
 def serve(connection: dict[str, Any], answer: Callable[[], dict[str, Any] | None]) -> Any:
@@ -144,11 +144,11 @@ ANSWERS = [
 def test_what_is_no_python_kernel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, info: Any, words: str
 ) -> None:
-    monkeypatch.setattr(existing, "ASKED_TOGETHER", 0.3)
+    monkeypatch.setattr(running_kernels, "ASKED_TOGETHER", 0.3)
     path = file_of(tmp_path)
     stop = serve(json.loads(path.read_text()), lambda: info)
-    (kernel,) = existing.find(str(path))
+    (kernel,) = running_kernels.find(str(path))
     with pytest.raises(AttachError, match=words):
-        existing.ask(kernel, 1.0)
-    assert existing.ask_all([kernel]) == [""]
+        running_kernels.ask(kernel, 1.0)
+    assert running_kernels.ask_all([kernel]) == [""]
     stop()

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.errors import ArgumentError
-from kbench.workbench import events, export
-from kbench.workbench.base import Cell
+from kbench.engine.core.errors import ArgumentError
+from kbench.workbench.export import export
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import Cell
 
 VALUES = np.array([[1.5, np.nan, -np.inf], [0.1, 2.0, 3.0]], np.float32)
 

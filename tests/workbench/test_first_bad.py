@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine import beside, trace
-from kbench.workbench import first_bad, nan_words
-from kbench.workbench.nan_verbs import traced
-from kbench.workbench.recorder import Recorder
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import read_only
+from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.nan import first_bad_call, nan_words
+from kbench.workbench.nan.nan_verbs import traced
 
 Names = dict[str, Any]
 
@@ -30,7 +31,7 @@ def recorder() -> Any:
 
 def told(name: str, names: Names, recorder: Recorder) -> str:
     """The whole trace of a name, as a user reads it."""
-    with beside.looking():
+    with read_only.looking():
         data = traced(names[name], recorder, names)
     return "\n".join(nan_words.lines({**data, "name": name}))
 
@@ -167,7 +168,7 @@ def test_dropout_may_draw_other_numbers(recorder: Recorder) -> None:
 def test_what_is_too_large_to_be_copied_is_told_as_before(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_bad, "COPIED", 100)
+    monkeypatch.setattr(first_bad_call, "COPIED", 100)
     names, batch = two_layers()
     names["step"](batch)
     names["step"](saturated(names, batch))
@@ -180,22 +181,22 @@ def test_copies_take_a_small_share_of_the_time_and_of_memory(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, copies = [0.0], [0]
-    monkeypatch.setattr(first_bad.time, "perf_counter", lambda: now[0])
-    copy: Callable[..., bool] = first_bad.FirstBad._copy
+    monkeypatch.setattr(first_bad_call.time, "perf_counter", lambda: now[0])
+    copy: Callable[..., bool] = first_bad_call.FirstBad._copy
 
     def copied(self: Any, chain: Any) -> bool:
         copies[0] += 1
         now[0] += 1.0  # a copy takes as long as a call
         return copy(self, chain)
 
-    monkeypatch.setattr(first_bad.FirstBad, "_copy", copied)
+    monkeypatch.setattr(first_bad_call.FirstBad, "_copy", copied)
     names, batch = two_layers()
     for _ in range(1000):
         names["step"](batch)
         now[0] += 1.0
     assert 8 <= copies[0] <= 20
     chain = recorder.first_bad._chains[id(names["step"])]
-    assert len(chain.calls) <= first_bad.CALLS
+    assert len(chain.calls) <= first_bad_call.CALLS
     del names, chain
     gc.collect()
     assert recorder.first_bad.behind(None) == []
@@ -214,7 +215,7 @@ def test_finite_calls_cost_nothing_that_can_be_felt(recorder: Recorder) -> None:
         chain.calls.clear()
         begun = time.perf_counter()
         for _ in range(20):
-            chain.count = first_bad.stores.count
+            chain.count = first_bad_call.stores.count
             memory._begins((names["step"], batch))
             memory._ended((names["step"], batch, results))
         best = min(best, (time.perf_counter() - begun) / 20)

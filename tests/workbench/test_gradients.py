@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.workbench import gradient_verbs
-from kbench.workbench.inspector import Inspector
+from kbench.workbench.inspector import gradient_verbs
+from kbench.workbench.inspector.inspector import Inspector
 
 
 class Desk:

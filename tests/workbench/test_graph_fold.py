@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kbench.workbench import graph_text
-from kbench.workbench.graph_fold import Folds
+from kbench.workbench.analysis import graph_text
+from kbench.workbench.analysis.graph_fold import Folds
 
 # Two ways from 0 to 3, one of them through 4; 9 is a weight, told beside what takes it.
 DIAMOND = {0: [1, 2], 1: [3, 9], 2: [4], 4: [3], 3: [5], 5: [], 9: []}

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kbench.workbench import events, journal, output
-from kbench.workbench.base import completeness
-from kbench.workbench.history import KEPT, History
-from kbench.workbench.journal import Journal
-from kbench.workbench.output import Output
+from kbench.workbench.history import journal
+from kbench.workbench.history.input_history import KEPT, History
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.output import stream as output
+from kbench.workbench.output.stream import Output
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import completeness
 
 
 def test_history_outlives_its_session_and_drops_repetitions(tmp_path: Path) -> None:

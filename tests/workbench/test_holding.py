@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from kbench.workbench import events, holding, journal
-from kbench.workbench.holding import hold
-from kbench.workbench.journal import Journal
+from kbench.workbench.history import file_lock, journal
+from kbench.workbench.history.file_lock import hold
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
 
 
 class Msvcrt(ModuleType):
@@ -60,7 +61,7 @@ def test_a_journal_is_held_until_it_is_closed(tmp_path: Path) -> None:
 def test_a_second_session_does_not_write_the_journal_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "PATIENCE", 0.05)
+    monkeypatch.setattr(file_lock, "PATIENCE", 0.05)
     first, second = Journal(tmp_path / "j.jsonl"), Journal(tmp_path / "j.jsonl")
     first.record(events.CellStarted(1, "mine"))
     second.record(events.CellStarted(1, "theirs"))
@@ -78,12 +79,13 @@ def test_whoever_only_looks_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     with open(path, "rb") as looking, open(path, "a") as writing:
         assert hold(looking)
         assert not hold(writing)
-        monkeypatch.setattr(holding.time, "sleep", lambda _seconds: looking.close())
+        monkeypatch.setattr(file_lock.time, "sleep", lambda _seconds: looking.close())
         assert hold(writing, wait=True)
 
 
 def test_the_mark_of_another_process_counts(tmp_path: Path) -> None:
-    code = "import sys; from kbench.workbench import events; from kbench.workbench.journal import *"
+    code = "import sys; from kbench.workbench.session import events"
+    code += "; from kbench.workbench.history.journal import *"
     code += "; j = Journal(Path(sys.argv[1])); j.record(events.CellStarted(1, 'x'))"
     code += "; print(flush=True); sys.stdin.read()"
     path = tmp_path / "j.jsonl"

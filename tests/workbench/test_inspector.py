@@ -16,9 +16,9 @@ import scipy.sparse
 from inspector_helpers import Loud, ask, refused, rows
 
 import kbench as K
-from kbench.engine import statistics
-from kbench.workbench import row_facts
-from kbench.workbench.inspector import Inspector
+from kbench.engine.inspect import statistics
+from kbench.workbench.inspector import variable_rows
+from kbench.workbench.inspector.inspector import Inspector
 
 
 def test_rows_say_what_each_name_is(inspector: Inspector) -> None:
@@ -208,7 +208,7 @@ def test_many_names_are_looked_at_in_pieces() -> None:
 
 def test_an_array_of_which_nobody_asks_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    monkeypatch.setattr(row_facts, "contents", lambda values: read.append(1))
+    monkeypatch.setattr(variable_rows, "contents", lambda values: read.append(1))
     names: dict[str, Any] = {"a": np.zeros(3)}
     view = Inspector(names).view
     for _ in range(3):

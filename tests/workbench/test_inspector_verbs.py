@@ -12,9 +12,11 @@ import pytest
 from inspector_helpers import ask, refused, rows
 
 import kbench as K
-from kbench.engine import config, describe, trace
-from kbench.engine.trace import RunRecord, StepRecord
-from kbench.workbench.inspector import Inspector
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.profile import RunRecord, StepRecord
+from kbench.workbench.inspector.inspector import Inspector
 
 
 def test_settings_are_read_set_and_refused(inspector: Inspector) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from kbench.workbench import events, export, keeping
-from kbench.workbench.base import Cell
-from kbench.workbench.journal import Journal
-from kbench.workbench.keeping import Keeper
+from kbench.workbench.export import export
+from kbench.workbench.history import output_store
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.history.output_store import Keeper
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import Cell
 
 
 def result(cell: int, size: int) -> events.Result:
@@ -23,8 +25,8 @@ def shown(cell: Cell) -> str:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "KEPT_IN_ALL", 1000)
-    monkeypatch.setattr(keeping, "KEPT_RICH", 400)
+    monkeypatch.setattr(output_store, "KEPT_IN_ALL", 1000)
+    monkeypatch.setattr(output_store, "KEPT_RICH", 400)
 
 
 def filled(journal: Journal, count: int) -> dict[int, Cell]:

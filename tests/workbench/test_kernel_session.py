@@ -16,11 +16,12 @@ import psutil
 import pytest
 from session_helpers import WAIT, Watched, make
 
-from kbench.workbench import events, journal
-from kbench.workbench.journal import Journal
-from kbench.workbench.link import Link
-from kbench.workbench.session import KernelSession
-from kbench.workbench.wire import Wire
+from kbench.workbench.history import journal
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
+from kbench.workbench.session.connection import Link
+from kbench.workbench.session.kernel_session import KernelSession
+from kbench.workbench.session.wire import Wire
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,8 @@ def test_a_kernel_whose_inspector_does_not_load_still_runs_cells(
         "import sys\n"
         "class Missing:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'kbench.workbench.kernel': raise ImportError('numba is too old')\n"
+        "        if name == 'kbench.workbench.kernel.extension':\n"
+        "            raise ImportError('numba is too old')\n"
         "sys.meta_path.insert(0, Missing())\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -179,7 +181,9 @@ def test_a_kernel_whose_inspector_does_not_load_still_runs_cells(
 def test_the_inspector_is_loaded_into_a_kernel_that_came_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.workbench.launch.EXTENSION", "IPython.extensions.storemagic")
+    monkeypatch.setattr(
+        "kbench.workbench.session.kernel_process.EXTENSION", "IPython.extensions.storemagic"
+    )
     watched = make(KernelSession, tmp_path)
     (started,) = watched.of(events.Started)
     assert started.problem == "" and started.hello["pid"] == watched.session.pid
@@ -249,7 +253,7 @@ def test_waiting_cells_can_be_taken_back(kernel: Watched) -> None:
 def test_what_ignores_an_interrupt_is_reported_stuck(
     fresh: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.workbench.session.STUCK_AFTER", 0.3)
+    monkeypatch.setattr("kbench.workbench.session.kernel_session.STUCK_AFTER", 0.3)
     code = """
 import signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -327,8 +331,8 @@ def test_a_kernel_that_cannot_start_is_told(
 def test_a_killed_front_end_takes_its_kernel_along(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
-from kbench.workbench.journal import Journal
-from kbench.workbench.session import KernelSession
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session.kernel_session import KernelSession
 session = KernelSession(Journal.create(Path({str(tmp_path)!r})))
 session.start()
 session.ready(30)

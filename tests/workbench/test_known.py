@@ -12,9 +12,10 @@ import pytest
 import scipy.sparse
 
 import kbench as K
-from kbench.engine import trace
-from kbench.notebook import html
-from kbench.workbench import known, summary
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.html import html
+from kbench.workbench.analysis import known_value
+from kbench.workbench.inspector import summary
 
 
 def _controlled() -> Any:
@@ -42,7 +43,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("make", "wanted"), VALUES, ids=range(len(VALUES)))
 def test_a_value_that_needs_no_feed_is_shown(make: Callable[[], Any], wanted: Any) -> None:
-    found = known.known(make())
+    found = known_value.known(make())
     if wanted is None:
         assert found.value.shape == (2, 3) and not found.reason
         return
@@ -80,7 +81,7 @@ def test_what_would_change_something_or_is_large_waits(
 
 
 def _variables(root: Any) -> list[Any]:
-    from kbench.engine.walk import walk
+    from kbench.engine.graph.traverse import walk
 
     return [one for one in walk([root]) if K.is_variable(one)]
 
@@ -95,7 +96,7 @@ def _variables(root: Any) -> list[Any]:
 )
 def test_what_is_fed_says_nothing_new(make: Callable[[], Any]) -> None:
     value = make()
-    assert known.known(value) is summary.NOTHING
+    assert known_value.known(value) is summary.NOTHING
     assert html.bundle(value)["text/plain"] == summary.text(value)
 
 
@@ -116,8 +117,8 @@ def test_looking_leaves_no_trace() -> None:
 def test_the_time_is_a_budget_of_all_that_is_shown_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(known, "_computed", lambda value: time.sleep(0.01) or _forever())
-    budget = known.Budget(0.1)
+    monkeypatch.setattr(known_value, "_computed", lambda value: time.sleep(0.01) or _forever())
+    budget = known_value.Budget(0.1)
     began = time.perf_counter()
     texts = [budget.known(K.ones((2,)) * 2).reason for _ in range(3)]
     assert time.perf_counter() - began < 5
@@ -134,13 +135,13 @@ def test_an_error_of_the_value_is_told_in_its_place(monkeypatch: pytest.MonkeyPa
     def fail(_value: Any) -> None:
         raise MemoryError("no room\nat all")
 
-    monkeypatch.setattr(known, "_computed", fail)
+    monkeypatch.setattr(known_value, "_computed", fail)
     text = html.bundle(K.ones((2,)) * 2)["text/plain"]
     assert text.endswith(")  not computed, MemoryError: no room")
 
 
 def test_an_interrupt_ends_the_wait_and_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_computed", lambda _value: _forever())
+    monkeypatch.setattr(known_value, "_computed", lambda _value: _forever())
     value = K.ones((2,)) * 2
     real = threading.Event.wait
     seen = []
@@ -153,11 +154,11 @@ def test_an_interrupt_ends_the_wait_and_the_work(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(threading.Event, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
-        known.known(value)
+        known_value.known(value)
     monkeypatch.undo()
     running = [one for one in threading.enumerate() if one.name == "kbench-beside"]
     assert seen and not any(one.is_alive() for one in running)
-    assert known.known(value).value.tolist() == [2.0, 2.0]
+    assert known_value.known(value).value.tolist() == [2.0, 2.0]
 
 
 def test_html_shows_the_cells() -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine import beside, trace
-from kbench.workbench import nan_trace, nan_verbs, nan_words
-from kbench.workbench.inspector import Inspector
-from kbench.workbench.nan_verbs import target_of, traced
-from kbench.workbench.protocol import ProtocolError
-from kbench.workbench.recorder import Recorder
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import read_only
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.nan import nan_trace, nan_verbs, nan_words
+from kbench.workbench.nan.nan_verbs import target_of, traced
 
 NAN, INF = float("nan"), float("inf")
 SMALL = np.array([[1.0, 2.0], [0.0, 4.0]], "float32")
@@ -30,7 +31,7 @@ def recorder() -> Any:
 
 def found(value: Any, recorder: Recorder, **names: Any) -> dict[str, Any]:
     """A trace, as it is made beside the program."""
-    with beside.looking():
+    with read_only.looking():
         data = traced(value, recorder, names)
     return {**data, "name": "y"}
 

@@ -11,10 +11,10 @@ import pytest
 
 import kbench
 import kbench as K
-from kbench.engine import trace
-from kbench.tui import status
-from kbench.workbench import loops, pace
-from kbench.workbench.loops import Loop
+from kbench.engine.runtime import profile as trace
+from kbench.tui.session import status
+from kbench.workbench.progress import loops, pace
+from kbench.workbench.progress.loops import Loop
 
 LOOPS: list[tuple[str, list[tuple[str, int, int]]]] = [
     ("for i in range(10):\n    if i == 4: look()", [("i", 4, 10)]),

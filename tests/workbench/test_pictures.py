@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from inspector_helpers import ask, refused
 
-from kbench.engine import blocks, config, pictures
-from kbench.engine.errors import ArgumentError
-from kbench.workbench import export
-from kbench.workbench.inspector import Inspector
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.inspect import block_view, image_view
+from kbench.engine.runtime import config
+from kbench.workbench.export import export
+from kbench.workbench.inspector.inspector import Inspector
 
 LAST, FIRST = "channels_last", "channels_first"
 
@@ -39,7 +40,7 @@ AXES = [
 
 @pytest.mark.parametrize(("shape", "layout", "wanted"), AXES)
 def test_axes_of_pictures(shape: tuple[int, ...], layout: str, wanted: tuple[Any, ...]) -> None:
-    assert pictures.axes(shape, layout) == wanted
+    assert image_view.axes(shape, layout) == wanted
 
 
 CHOSEN = [
@@ -55,7 +56,7 @@ CHOSEN = [
 def test_axes_that_were_chosen(
     shape: tuple[int, ...], layout: str, chosen: tuple[int, int], wanted: tuple[Any, ...]
 ) -> None:
-    assert pictures.axes(shape, layout, *chosen) == wanted
+    assert image_view.axes(shape, layout, *chosen) == wanted
 
 
 def pixels(found: dict[str, Any]) -> np.ndarray[Any, Any]:
@@ -65,17 +66,17 @@ def pixels(found: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def levels(values: np.ndarray[Any, Any], low: float, high: float) -> np.ndarray[Any, Any]:
-    return np.rint((values - low) / (high - low) * pictures.TOP).astype(np.uint8)
+    return np.rint((values - low) / (high - low) * image_view.TOP).astype(np.uint8)
 
 
 @pytest.mark.parametrize("layout", [LAST, FIRST])
 def test_a_picture_in_colours_has_the_right_channels(layout: str) -> None:
     images = np.random.default_rng(0).random((4, 5, 6, 3))
     given = images if layout == LAST else images.transpose(0, 3, 1, 2)
-    found = pictures.picture(given, (20, 20), layout, index=[2, 0, 0, 0], limits=(0.0, 1.0))
+    found = image_view.picture(given, (20, 20), layout, index=[2, 0, 0, 0], limits=(0.0, 1.0))
     assert found["colours"] and found["size"] == [5, 6] and found["index"] == [2, 0, 0, 0]
     np.testing.assert_array_equal(pixels(found), levels(images[2], 0, 1))
-    single = pictures.picture(
+    single = image_view.picture(
         given, (20, 20), layout, [2, 1, 1, 0] if layout == FIRST else [2, 0, 0, 1],
         colours=False, limits=(0.0, 1.0),
     )  # fmt: skip
@@ -84,7 +85,7 @@ def test_a_picture_in_colours_has_the_right_channels(layout: str) -> None:
 
 def test_rows_and_columns_may_be_swapped() -> None:
     values = np.arange(12.0).reshape(3, 4)
-    found = pictures.picture(values, (9, 9), LAST, row_axis=1, col_axis=0)
+    found = image_view.picture(values, (9, 9), LAST, row_axis=1, col_axis=0)
     np.testing.assert_array_equal(pixels(found)[..., 0], levels(values.T, 0, 11))
 
 
@@ -99,35 +100,35 @@ SCALES = [
 
 @pytest.mark.parametrize(("values", "limits", "wanted"), SCALES)
 def test_what_is_black_and_white(values: Any, limits: Any, wanted: tuple[int, int]) -> None:
-    found = pictures.picture(values, (9, 9), LAST, limits=limits)
+    found = image_view.picture(values, (9, 9), LAST, limits=limits)
     assert tuple(found["limits"]) == wanted
     np.testing.assert_array_equal(pixels(found)[..., 0], levels(values.astype(float), *wanted))
 
 
 def test_what_is_not_finite_is_marked() -> None:
     values = np.array([[0.0, np.nan], [np.inf, 1e308], [-np.inf, -1e308]])
-    shown = pixels(pictures.picture(values, (9, 9), LAST))[..., 0]
-    assert shown[:, 1].tolist() == [pictures.BAD, pictures.TOP, 0]
-    assert shown[1:, 0].tolist() == [pictures.BAD] * 2 and shown[0, 0] == pictures.TOP // 2
-    nothing = pixels(pictures.picture(np.full((2, 2, 3), np.nan), (9, 9), LAST))
-    assert (nothing == pictures.BAD).all()
+    shown = pixels(image_view.picture(values, (9, 9), LAST))[..., 0]
+    assert shown[:, 1].tolist() == [image_view.BAD, image_view.TOP, 0]
+    assert shown[1:, 0].tolist() == [image_view.BAD] * 2 and shown[0, 0] == image_view.TOP // 2
+    nothing = pixels(image_view.picture(np.full((2, 2, 3), np.nan), (9, 9), LAST))
+    assert (nothing == image_view.BAD).all()
 
 
 def test_opacity_is_over_black() -> None:
     values = np.array([[[255, 255, 255, 0], [255, 0, 255, 255]]], np.uint8)
-    assert pixels(pictures.picture(values, (4, 4), LAST)).tolist() == [
-        [[0, 0, 0], [pictures.TOP, 0, pictures.TOP]]
+    assert pixels(image_view.picture(values, (4, 4), LAST)).tolist() == [
+        [[0, 0, 0], [image_view.TOP, 0, image_view.TOP]]
     ]
 
 
 def test_a_large_picture_becomes_means_in_proportion() -> None:
     values = np.kron(np.arange(6.0).reshape(2, 3), np.ones((200, 200)))
-    found = pictures.picture(values, (20, 300), LAST)
+    found = image_view.picture(values, (20, 300), LAST)
     assert found["size"] == [20, 30]
     np.testing.assert_array_equal(pixels(found)[::10, ::10, 0], levels(values[::200, ::200], 0, 5))
     grid = (np.indices((64, 64)).sum(axis=0) % 2).astype(np.uint8) * 255
-    afar = pixels(pictures.picture(grid, (16, 16), LAST))  # a chess board is grey from afar
-    assert afar.shape == (16, 16, 1) and (afar == pictures.TOP // 2).all()
+    afar = pixels(image_view.picture(grid, (16, 16), LAST))  # a chess board is grey from afar
+    assert afar.shape == (16, 16, 1) and (afar == image_view.TOP // 2).all()
 
 
 @pytest.mark.parametrize("shape", [(4000, 3000), (4000, 30), (30, 4000), (70, 81)])
@@ -137,17 +138,17 @@ def test_what_is_rare_in_a_large_array_is_seen(shape: tuple[int, int], dtype: st
         striped = np.zeros(shape, dtype)
         striped[1::8] = 1
         striped = striped.T if turned else striped
-        found = pictures.picture(striped, (48, 80), LAST)
+        found = image_view.picture(striped, (48, 80), LAST)
         shown = pixels(found)
-        assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, pictures.TOP}
+        assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, image_view.TOP}
         assert found["blocks"].startswith("least and greatest of each ")
         single = np.zeros(striped.shape, dtype)
         single[-3, 7] = 5
-        found = pictures.picture(single, (48, 80), LAST)
-        assert found["limits"] == [0.0, 5.0] and (pixels(found) == pictures.TOP).sum() == 1
+        found = image_view.picture(single, (48, 80), LAST)
+        assert found["limits"] == [0.0, 5.0] and (pixels(found) == image_view.TOP).sum() == 1
         if dtype == "float32":
             single[5, 11] = np.nan
-            assert (pixels(pictures.picture(single, (48, 80), LAST)) == pictures.BAD).any()
+            assert (pixels(image_view.picture(single, (48, 80), LAST)) == image_view.BAD).any()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
@@ -164,8 +165,8 @@ def test_blocks_leave_nothing_out(dtype: str, form: str) -> None:
     rows, cols = 9, 7
     downs = np.arange(rows + 1) * array.shape[0] // rows
     across = np.arange(cols + 1) * array.shape[1] // cols
-    low, high, bad = blocks.extremes(array, rows, cols)
-    means = blocks.means(array[..., None], rows, cols)
+    low, high, bad = block_view.extremes(array, rows, cols)
+    means = block_view.means(array[..., None], rows, cols)
     for row in range(rows):
         for col in range(cols):
             block = array[downs[row] : downs[row + 1], across[col] : across[col + 1]]
@@ -181,8 +182,8 @@ def test_blocks_leave_nothing_out(dtype: str, form: str) -> None:
 
 
 def test_a_narrow_picture_keeps_its_columns() -> None:
-    assert pictures.picture(np.zeros((784, 10)), (34, 50), LAST)["size"] == [34, 8]
-    assert pictures.picture(np.zeros((784, 3)), (34, 50), LAST)["size"] == [34, 3]
+    assert image_view.picture(np.zeros((784, 10)), (34, 50), LAST)["size"] == [34, 8]
+    assert image_view.picture(np.zeros((784, 3)), (34, 50), LAST)["size"] == [34, 3]
 
 
 NO_PICTURE: list[tuple[Any, dict[str, Any], str]] = [
@@ -202,7 +203,7 @@ NO_PICTURE: list[tuple[Any, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("values", "options", "words"), NO_PICTURE)
 def test_no_picture(values: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        pictures.picture(values, (9, 9), LAST, **options)
+        image_view.picture(values, (9, 9), LAST, **options)
 
 
 def test_pictures_through_the_inspector_fit_and_follow_the_setting() -> None:
@@ -210,7 +211,7 @@ def test_pictures_through_the_inspector_fit_and_follow_the_setting() -> None:
     inspector = Inspector(names)
     found = ask(inspector, "image", name="x", size=[4096, 4096])  # ask checks the length
     assert found["colours"] and found["data_format"] == LAST
-    assert found["size"][0] * 3 * found["size"][1] <= pictures.BYTE_LIMIT
+    assert found["size"][0] * 3 * found["size"][1] <= image_view.BYTE_LIMIT
     config.set_image_data_format(FIRST)
     found = ask(inspector, "image", name="x", size=[40, 40], index=[1, 5, 0, 0])
     assert found["data_format"] == FIRST and found["axes"] == [2, 3, 1] and not found["colours"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from session_helpers import make
 
-from kbench.workbench import printing
-from kbench.workbench.session import KernelSession
+from kbench.workbench.output import kernel_prints
+from kbench.workbench.session.kernel_session import KernelSession
 
 # Characters that IPython still holds of what was printed.
 KEPT = (
@@ -39,34 +39,34 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds for which a writer had to wait; time itself stands still."""
     waits: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: 100.0, sleep=waits.append)
-    monkeypatch.setattr(printing, "time", clock)
+    monkeypatch.setattr(kernel_prints, "time", clock)
     return waits
 
 
 def test_long_text_goes_out_in_pieces_at_once(slept: list[float]) -> None:
     pipe = Pipe()
-    out = printing.Printing(pipe)
-    text = "abcdefg" * printing.PIECE
+    out = kernel_prints.Printing(pipe)
+    text = "abcdefg" * kernel_prints.PIECE
     assert out.write(text) == len(text) and "".join(pipe.written) == text
-    assert max(map(len, pipe.written)) == printing.PIECE and pipe.flushed == 7
+    assert max(map(len, pipe.written)) == kernel_prints.PIECE and pipe.flushed == 7
     assert out.write("end") == 3 and pipe.flushed == 7
     assert slept == []
 
 
 def test_many_short_texts_are_sent_before_they_are_many(slept: list[float]) -> None:
     pipe = Pipe()
-    out = printing.Printing(pipe)
-    for _ in range(3 * printing.PIECE // 1000 + 3):
+    out = kernel_prints.Printing(pipe)
+    for _ in range(3 * kernel_prints.PIECE // 1000 + 3):
         out.write("y" * 1000)
     assert pipe.flushed == 3
 
 
 def test_beyond_the_burst_a_writer_waits_its_turn(slept: list[float]) -> None:
-    out = printing.Printing(Pipe())
-    out.write("y" * printing.BURST)
+    out = kernel_prints.Printing(Pipe())
+    out.write("y" * kernel_prints.BURST)
     assert slept == []
-    out.write("y" * printing.PIECE)
-    assert slept == [printing.PIECE / printing.RATE]
+    out.write("y" * kernel_prints.PIECE)
+    assert slept == [kernel_prints.PIECE / kernel_prints.RATE]
 
 
 def test_what_is_no_text_is_refused_as_ever(slept: list[float]) -> None:
@@ -77,12 +77,12 @@ def test_what_is_no_text_is_refused_as_ever(slept: list[float]) -> None:
             return len(text)
 
     with pytest.raises(TypeError, match="must be str"):
-        printing.Printing(Strict()).write(3)  # type: ignore[arg-type]
+        kernel_prints.Printing(Strict()).write(3)  # type: ignore[arg-type]
 
 
 def test_a_copy_of_what_is_printed_ends_with_its_room(slept: list[float]) -> None:
     pipe: Any = Pipe()
-    out = printing.Printing(pipe)
+    out = kernel_prints.Printing(pipe)
     copied: list[str] = []
 
     def tee(text: str) -> int:
@@ -93,8 +93,8 @@ def test_a_copy_of_what_is_printed_ends_with_its_room(slept: list[float]) -> Non
         pipe.write = tee
         out.begin()
         for _ in range(20):
-            pipe.write("y" * printing.PIECE)
-    assert sum(map(len, copied)) <= printing.COPIED + printing.PIECE
+            pipe.write("y" * kernel_prints.PIECE)
+    assert sum(map(len, copied)) <= kernel_prints.COPIED + kernel_prints.PIECE
 
 
 def test_a_flood_arrives_whole_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.workbench import protocol
-from kbench.workbench.protocol import ProtocolError
+from kbench.workbench.inspector import protocol
+from kbench.workbench.inspector.protocol import ProtocolError
 
 BAD = [
     (None, "request"),

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from kbench.workbench import events, journal, recall
-from kbench.workbench.journal import Journal
-from kbench.workbench.local import LocalSession
+from kbench.workbench.history import journal, session_archive
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.session import events
+from kbench.workbench.session.local_session import LocalSession
 
 
 def written(folder: Path, *rows: dict[str, Any], name: str = "20260101-000000-a") -> Path:
@@ -47,13 +48,13 @@ def test_cells_come_back_with_what_they_showed(tmp_path: Path) -> None:
         {"event": "Draft", "text": "half"},
         {"event": "Draft", "text": "half typed"},
     )
-    (past,) = recall.unfinished(tmp_path)
-    assert past == recall.load(path) and past.draft == "half typed"
+    (past,) = session_archive.unfinished(tmp_path)
+    assert past == session_archive.load(path) and past.draft == "half typed"
     found = [(one.code, one.status, one.count) for one in past.cells]
     assert found == [("1 + 2", "ok", 1), ("wait()", "lost", None), ("later()", "withdrawn", None)]
     assert [type(one).__name__ for one in past.cells[0].outputs] == ["Stream", "Result"]
     assert "3 cells; last: later()" in past.words
-    assert [one.code for one in recall.ended(past.cells)] == ["1 + 2", "later()"]
+    assert [one.code for one in session_archive.ended(past.cells)] == ["1 + 2", "later()"]
 
 
 ENDED = {"event": "Ended"}
@@ -70,19 +71,19 @@ OFFERED = [
 @pytest.mark.parametrize(("kind", "rows", "count"), OFFERED, ids=[one[0] for one in OFFERED])
 def test_what_is_offered(tmp_path: Path, kind: str, rows: list[Any], count: int) -> None:
     written(tmp_path, *rows)
-    assert len(recall.unfinished(tmp_path)) == count
+    assert len(session_archive.unfinished(tmp_path)) == count
 
 
 def test_sessions_that_live_are_not_offered_and_do_not_mix(tmp_path: Path) -> None:
     one, two = Journal.create(tmp_path), Journal.create(tmp_path)
     for made, code in ((one, "in one"), (two, "in two")):
         made.record(events.CellStarted(1, code))
-    assert recall.unfinished(tmp_path) == []
+    assert session_archive.unfinished(tmp_path) == []
     one.close()  # as the system does when its process is killed
-    (past,) = recall.unfinished(tmp_path)
+    (past,) = session_archive.unfinished(tmp_path)
     assert [cell.code for cell in past.cells] == ["in one"]
     two.end()
-    assert len(recall.unfinished(tmp_path)) == 1
+    assert len(session_archive.unfinished(tmp_path)) == 1
 
 
 def test_a_kernel_that_died_and_was_not_restarted_leaves_a_session_unfinished(
@@ -92,12 +93,12 @@ def test_a_kernel_that_died_and_was_not_restarted_leaves_a_session_unfinished(
     made.record(events.CellStarted(1, "x"))
     made.record(events.Died(-9, "", 1))
     made.end()
-    assert len(recall.unfinished(tmp_path)) == 1
+    assert len(session_archive.unfinished(tmp_path)) == 1
     made = Journal.create(tmp_path / "other")
     for event in (events.CellStarted(1, "x"), events.Died(-9, "", 1), events.Started({}, 1.0)):
         made.record(event)
     made.end()
-    assert recall.unfinished(tmp_path / "other") == []
+    assert session_archive.unfinished(tmp_path / "other") == []
 
 
 DAMAGE = [
@@ -124,8 +125,8 @@ def test_a_damaged_journal_is_read_as_far_as_it_is_whole(
 ) -> None:
     path = written(tmp_path, started(1, "x = 1"), STREAM, done(1), started(2, "y = 2"), done(2))
     path.write_bytes(damage(path.read_bytes()))
-    assert [one.code for one in recall.load(path).cells] == codes
-    assert len(recall.unfinished(tmp_path)) == 1
+    assert [one.code for one in session_archive.load(path).cells] == codes
+    assert len(session_archive.unfinished(tmp_path)) == 1
 
 
 MISFITS = [
@@ -144,7 +145,7 @@ MISFITS = [
 @pytest.mark.parametrize("row", MISFITS)
 def test_a_row_that_does_not_fit_is_left_out(tmp_path: Path, row: dict[str, Any]) -> None:
     path = written(tmp_path, started(1, "x"), row)
-    (cell,) = recall.load(path).cells
+    (cell,) = session_archive.load(path).cells
     assert cell.outputs == [] and cell.status == "lost" and 0.0 <= cell.seconds < 1e12
 
 
@@ -159,24 +160,29 @@ def test_an_adopted_session_belongs_to_the_one_that_adopted_it(tmp_path: Path) -
         started(3, "b"),
         ERROR,
     )
-    (past,) = recall.unfinished(tmp_path)
+    (past,) = session_archive.unfinished(tmp_path)
     session = LocalSession(Journal.create(tmp_path))
     session.start()
     session.execute("own = 0")
-    taken = recall.adopt(session, past)
+    taken = session_archive.adopt(session, past)
     assert [one.ident for one in taken] == [2, 3, 4]
     assert [one.status for one in taken] == ["ok", "ok", "lost"]
     assert [one.code for one in session.replayable()] == ["own = 0"]
-    assert recall.unfinished(tmp_path) == []  # the old one is taken, the new one lives
+    assert session_archive.unfinished(tmp_path) == []  # the old one is taken, the new one lives
     session.execute("a = 1", replay_of=2)
     session.journal.close()  # as a crash would
-    (again,) = recall.unfinished(tmp_path)
+    (again,) = session_archive.unfinished(tmp_path)
     codes = [one.code for one in again.cells]
     assert codes == ["own = 0", "a = 1", "a", "b", "a = 1"]
-    assert [one.code for one in recall.runnable(again.cells)] == ["own = 0", "a", "b", "a = 1"]
+    assert [one.code for one in session_archive.runnable(again.cells)] == [
+        "own = 0",
+        "a",
+        "b",
+        "a = 1",
+    ]
     assert again.cells[1].outputs[0].text == "shown\n"
     session.shutdown()
-    assert recall.unfinished(tmp_path) == []
+    assert session_archive.unfinished(tmp_path) == []
 
 
 def test_cells_of_a_namespace_that_was_emptied_are_not_run_again(tmp_path: Path) -> None:
@@ -189,8 +195,8 @@ def test_cells_of_a_namespace_that_was_emptied_are_not_run_again(tmp_path: Path)
         done(2),
         started(3, "theirs", origin="another client"),
     )
-    cells = recall.load(path).cells
-    assert [one.code for one in recall.runnable(cells)] == ["new"]
+    cells = session_archive.load(path).cells
+    assert [one.code for one in session_archive.runnable(cells)] == ["new"]
 
 
 def test_sessions_that_were_left_are_offered_where_all_have_ended(tmp_path: Path) -> None:
@@ -198,21 +204,24 @@ def test_sessions_that_were_left_are_offered_where_all_have_ended(tmp_path: Path
     left = written(tmp_path, started(1, "a = 1"), done(1), end, name="20260101-000000-a")
     written(tmp_path, end, name="20260102-000000-a")  # without a cell
     crashed = written(tmp_path, started(1, "b = 1"), name="20260103-000000-a")
-    (past,) = recall.resumable(tmp_path)
+    (past,) = session_archive.resumable(tmp_path)
     assert past.path == crashed and not past.finished
-    recall.dismiss(past)
-    (past,) = recall.resumable(tmp_path)
-    assert past.path == left and past.finished and recall.unfinished(tmp_path) == []
-    recall.dismiss(past)
-    assert recall.resumable(tmp_path) == []
+    session_archive.dismiss(past)
+    (past,) = session_archive.resumable(tmp_path)
+    assert past.path == left and past.finished and session_archive.unfinished(tmp_path) == []
+    session_archive.dismiss(past)
+    assert session_archive.resumable(tmp_path) == []
 
 
 def test_a_dismissed_session_is_not_offered_again(tmp_path: Path) -> None:
     path = written(tmp_path, started(1, "x"))
     path.write_bytes(path.read_bytes()[:-1])  # without its last newline
-    (past,) = recall.unfinished(tmp_path)
-    recall.dismiss(past)
-    assert recall.unfinished(tmp_path) == [] and recall.load(path).cells[0].code == "x"
+    (past,) = session_archive.unfinished(tmp_path)
+    session_archive.dismiss(past)
+    assert (
+        session_archive.unfinished(tmp_path) == []
+        and session_archive.load(path).cells[0].code == "x"
+    )
 
 
 # ------------------------------------------------------------------ the journal's bounds
@@ -232,7 +241,7 @@ def test_a_full_journal_still_tells_every_cell(
     rows = journal.read(made.path)
     assert [row["event"] for row in rows].count("Full") == 1
     assert 5 < len([row for row in rows if row["event"] == "Stream"]) < 15
-    assert [one.status for one in recall.load(made.path).cells] == ["ok"] * 40
+    assert [one.status for one in session_archive.load(made.path).cells] == ["ok"] * 40
 
 
 def test_long_code_is_kept_whole(tmp_path: Path) -> None:
@@ -240,7 +249,7 @@ def test_long_code_is_kept_whole(tmp_path: Path) -> None:
     code = "x = '" + "y" * 300_000 + "'"
     made.record(events.CellStarted(1, code))
     made.close()
-    assert made.path is not None and recall.load(made.path).cells[0].code == code
+    assert made.path is not None and session_archive.load(made.path).cells[0].code == code
 
 
 def test_journals_have_an_age_and_a_size_but_those_that_live_stay(

@@ -10,13 +10,14 @@ import pytest
 from inspector_helpers import ask, refused
 
 import kbench as K
-from kbench.engine import trace
-from kbench.engine.kernels import background, limits
-from kbench.engine.trace import PartRecord, RunRecord, StepRecord
-from kbench.workbench import recorder
-from kbench.workbench.inspector import Inspector
+from kbench.engine.inspect import roofline
+from kbench.engine.jit import service as background
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
+from kbench.workbench.inspector import recorder
+from kbench.workbench.inspector.inspector import Inspector
 
-LIMITS = limits.Limits(20.0, 100.0, 50.0, 2)
+LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
 
 
 @pytest.fixture
@@ -119,12 +120,12 @@ def test_the_machine_is_measured_only_when_asked_and_while_no_cell_runs(
 ) -> None:
     measured: list[bool] = []
 
-    def measure(*, again: bool = False) -> limits.Limits:
+    def measure(*, again: bool = False) -> roofline.Limits:
         measured.append(again)
         return LIMITS
 
-    monkeypatch.setattr(limits, "known", lambda: None)
-    monkeypatch.setattr(limits, "measure", measure)
+    monkeypatch.setattr(roofline, "known", lambda: None)
+    monkeypatch.setattr(roofline, "measure", measure)
     assert ask(recording, "plan")["limits"] is None and not measured
     recording.began()
     assert "a cell runs" in refused(recording, "plan", measure=True)["reason"]

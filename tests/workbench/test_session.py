@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from session_helpers import WAIT, Watched, make
 
-from kbench.workbench import events, journal
-from kbench.workbench.base import Session
-from kbench.workbench.local import LocalSession
-from kbench.workbench.session import KernelSession
+from kbench.workbench.history import journal
+from kbench.workbench.session import events
+from kbench.workbench.session.kernel_session import KernelSession
+from kbench.workbench.session.local_session import LocalSession
+from kbench.workbench.session.session_interface import Session
 
 
 @pytest.fixture(scope="module", params=[KernelSession, LocalSession], ids=["kernel", "local"])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from session_helpers import WAIT, make
 
-from kbench.workbench import events
-from kbench.workbench.session import KernelSession
+from kbench.workbench.session import events
+from kbench.workbench.session.kernel_session import KernelSession
 
 CODES = [
     "1 + 1",

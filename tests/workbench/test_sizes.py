@@ -15,7 +15,7 @@ import scipy.sparse
 from inspector_helpers import Hostile, Loud
 
 import kbench as K
-from kbench.workbench import row_facts, sizes
+from kbench.workbench.inspector import sizes, variable_rows
 
 
 def deep(*parts: Any) -> int:
@@ -145,9 +145,9 @@ def test_tables_of_pandas() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": np.zeros(1000), "b": ["x" * 50] * 1000})
     assert sizes.of(table) == (int(table.memory_usage(deep=True).sum()), sizes.EXACT)
-    row = row_facts.facts(table)
+    row = variable_rows.facts(table)
     assert (row["shape"], row["type"], row["bytes"] > 8000) == ([1000, 2], "DataFrame", True)
-    assert row_facts.facts(table["a"])["shape"] == [1000]
+    assert variable_rows.facts(table["a"])["shape"] == [1000]
     assert sizes.of(table["a"])[0] == table["a"].memory_usage(deep=True)
     assert abs(sizes.of([table])[0] - sizes.of(table)[0]) < 100
     long = pandas.DataFrame(
@@ -180,8 +180,8 @@ def test_tables_of_pandas() -> None:
 )
 def test_a_changed_value_has_another_row(value: Any, change: Any) -> None:
     """Whatever changes within a value, its row tells it; what is fixed is never looked at."""
-    assert not row_facts.fixed(value)
-    before = row_facts.facts(value)
-    assert row_facts.facts(value) == before
+    assert not variable_rows.fixed(value)
+    before = variable_rows.facts(value)
+    assert variable_rows.facts(value) == before
     change(value)
-    assert row_facts.facts(value) != before
+    assert variable_rows.facts(value) != before

@@ -13,12 +13,14 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 import kbench
 import kbench as K
-from kbench.engine import describe, statistics, windows
-from kbench.engine.errors import ArgumentError
-from kbench.notebook import html, views
-from kbench.tui import rows
-from kbench.workbench import summary, versus, watches
-from kbench.workbench.namespace import View
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.inspect import describe, slice_view, statistics
+from kbench.notebook.html import html, views
+from kbench.tui.panes import rows
+from kbench.workbench.analysis import compare
+from kbench.workbench.inspector import summary
+from kbench.workbench.inspector.namespace import View
+from kbench.workbench.watches import watches
 
 RANDOM = np.random.default_rng(7)
 NORMAL = RANDOM.normal(size=(12, 34))
@@ -115,7 +117,7 @@ def test_any_array_has_a_row_a_line_and_a_window(values: np.ndarray) -> None:
     assert summary.line(values, ascii=True).isascii()
     assert summary.text(values)
     if values.size:
-        window = windows.window(values)
+        window = slice_view.window(values)
         assert np.shape(window["heat"]) == np.shape(window["cells"])
 
 
@@ -153,7 +155,7 @@ def test_other_dtypes_are_refused_politely(values: np.ndarray) -> None:
     row = describe.array(values)
     assert "no statistics" in row["refused"]
     assert "no statistics" in summary.line(values)
-    cells = windows.window(values)["cells"]
+    cells = slice_view.window(values)["cells"]
     assert len(cells[0]) == values.size and all(isinstance(one, str) for one in cells[0])
 
 
@@ -213,7 +215,7 @@ def test_window_shape_and_cells(
     shape: tuple[int, ...], options: dict, wanted: tuple[int, int]
 ) -> None:
     values = np.arange(float(np.prod(shape))).reshape(shape)
-    row = windows.window(values, **options)
+    row = slice_view.window(values, **options)
     assert (len(row["cells"]), row["cols"][1] - row["cols"][0]) == wanted
     assert np.shape(row["heat"]) == np.shape(row["cells"])
     for i, line in enumerate(row["cells"]):
@@ -240,13 +242,13 @@ def test_window_shape_and_cells(
 )
 def test_window_refuses(options: dict, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        windows.window(np.zeros((2, 300, 300)), **options)
+        slice_view.window(np.zeros((2, 300, 300)), **options)
 
 
 def test_heat_marks_what_is_not_finite_and_takes_limits() -> None:
     values = np.array([[0.0, np.nan, 1e308, -1e308]])
-    assert windows.window(values)["heat"] == [[5, None, 9, 0]]
-    assert windows.window(values, limits=(0.0, 1.0))["heat"] == [[0, None, 9, 0]]
+    assert slice_view.window(values)["heat"] == [[5, None, 9, 0]]
+    assert slice_view.window(values, limits=(0.0, 1.0))["heat"] == [[0, None, 9, 0]]
 
 
 @pytest.mark.parametrize(
@@ -289,13 +291,13 @@ def test_integers_are_told_in_all_their_digits(value: int) -> None:
         watches.value_text(found),
         watches.value_text(array),
         watches.value_text([value]),
-        str(windows.window(array, None, (0, 10), (0, 10))["cells"]),
+        str(slice_view.window(array, None, (0, 10), (0, 10))["cells"]),
         rows.number_text(value),
         html.show(array),
         html.show(K.constant(value, dtype="int64")),
         views.names_table(View({"a": array}).rows(None, True)[0]),
         views.names_table(View({"a": value}).rows(None, True)[0]),
-        "\n".join(versus.lines(kbench.compare(lambda K: whole, repeats=0), 100)),
+        "\n".join(compare.lines(kbench.compare(lambda K: whole, repeats=0), 100)),
     ]
     assert [text for text in seen if str(value) not in text] == []
 

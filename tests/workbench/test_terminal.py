@@ -6,10 +6,19 @@ import random
 
 import pytest
 
-from kbench.workbench import events, output, terminal
-from kbench.workbench.base import Cell
-from kbench.workbench.keeping import KEPT_TEXT, keep_text
-from kbench.workbench.terminal import _draw, joined, latest, overwrite, settled, visible_length
+from kbench.workbench.history.output_store import KEPT_TEXT, keep_text
+from kbench.workbench.output import stream as output
+from kbench.workbench.output import terminal_lines
+from kbench.workbench.output.terminal_lines import (
+    _draw,
+    joined,
+    latest,
+    overwrite,
+    settled,
+    visible_length,
+)
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import Cell
 
 BAR = "{0:4}/2000 [{1:.<30}] - ETA: 1s - loss: {2:.4f}"
 
@@ -86,7 +95,7 @@ def test_a_long_training_is_not_cut_for_its_bars() -> None:
 def test_old_redrawings_of_plain_text_are_dropped_without_a_trace(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "_REDRAWN", 0)
+    monkeypatch.setattr(terminal_lines, "_REDRAWN", 0)
     source = random.Random(seed)
     before, text = (
         "".join(source.choice(["ab", "cdefg", "h", "\r", "\n"]) for _ in range(30)) for _ in "12"

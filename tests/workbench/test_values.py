@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from inspector_helpers import ask, refused
 
-from kbench.engine import windows
-from kbench.workbench import conditions, export, protocol, seek
-from kbench.workbench.inspector import Inspector
+from kbench.engine.inspect import slice_view
+from kbench.workbench.analysis import array_search, conditions
+from kbench.workbench.export import export
+from kbench.workbench.inspector import protocol
+from kbench.workbench.inspector.inspector import Inspector
 
 # ------------------------------------------------------------------ searches
 
@@ -66,8 +68,8 @@ def test_a_search_goes_on_behind_the_cursor_and_from_the_start_again() -> None:
 
 
 def test_a_long_search_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seek, "PIECE", 10)
-    monkeypatch.setattr(seek, "_BLOCK", 4)
+    monkeypatch.setattr(array_search, "PIECE", 10)
+    monkeypatch.setattr(array_search, "_BLOCK", 4)
     values = np.zeros((5, 9))
     values[0, 2] = 1
     inspector = Inspector({"x": values})
@@ -126,12 +128,12 @@ def test_exact_texts_read_back_as_the_same_number() -> None:
     source = np.random.default_rng(0)
     for dtype in ("float16", "float32", "float64"):
         values = source.standard_normal((6, 5)).astype(dtype) * np.array(1e-3, dtype)
-        cells = windows.window(values, exact=True)["cells"]
+        cells = slice_view.window(values, exact=True)["cells"]
         np.testing.assert_array_equal(np.array(cells).astype(dtype), values)
-    assert windows.window(np.array([[2**62 + 1]]), exact=True)["cells"] == [[str(2**62 + 1)]]
-    assert windows.window(np.array([True, False]), exact=True)["cells"] == [["True", "False"]]
+    assert slice_view.window(np.array([[2**62 + 1]]), exact=True)["cells"] == [[str(2**62 + 1)]]
+    assert slice_view.window(np.array([True, False]), exact=True)["cells"] == [["True", "False"]]
     long = np.array([["x" * 100, "a\tb"]])
-    assert windows.window(long, exact=True)["cells"] == [["x" * 100, "a\\tb"]]
+    assert slice_view.window(long, exact=True)["cells"] == [["x" * 100, "a\\tb"]]
 
 
 def test_windows_fit_a_reply_and_say_what_they_hold() -> None:

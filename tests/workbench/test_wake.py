@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from kbench.workbench.wake import Wake
+from kbench.workbench.session.async_safe_event import Wake
 
 
 def test_what_was_set_before_or_while_waiting_lets_go() -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine import config
-from kbench.workbench import expressions, watches
-from kbench.workbench.aside import Aside
-from kbench.workbench.watches import Watches, value_text
+from kbench.engine.runtime import config
+from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.watches import expressions, watches
+from kbench.workbench.watches.watches import Watches, value_text
 
 
 @pytest.fixture(autouse=True)

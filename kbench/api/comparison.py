@@ -1,0 +1,359 @@
+"""`compare`: one expression on several engines or under several settings, side by side.
+
+Nothing is stored and no random number is used up by what is compared; settings are as before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kbench import engines as engine_choice
+from kbench.api.differences import Array, Comparison, Result
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.graph.tensor import serials
+from kbench.engine.inspect import describe
+from kbench.engine.jit.service import service
+from kbench.engine.runtime import config, read_only
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime.overrides import temporarily
+
+Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
+COMPILING = 120.0  # seconds to wait for kernels at most
+TENSORFLOW = "tensorflow"
+MOST = 16  # variants
+Known = Callable[[list[Any]], Mapping[Any, Any]]
+
+latest: list[Comparison] = []  # the one that was made last, for a front end to show
+
+
+def compare(
+    fn: Callable[..., Any],
+    engines: Sequence[str] | None = None,
+    feeds: Feeds = None,
+    repeats: int = 5,
+    settings: Mapping[str, Sequence[Any]] | None = None,
+) -> Comparison:
+    """Evaluate one expression on several engines or under several settings, side by side.
+
+    Arguments:
+        fn: called once for each engine as `fn(K, *tensors)`, where `K` has the engine's functions;
+            returns a tensor, or lists, tuples and dicts of them. It may be called twice. Random
+            operations agree when they have a seed.
+        engines: names: "kbench", "numpy" (kbench without compiled kernels), "tensorflow" (tf-keras'
+            backend) or an importable backend module. The first that gives a value is the reference.
+            None means kbench and numpy, or with `settings` kbench alone.
+        feeds: the arrays that become the tensors: a list, given by position, or a dict, given by
+            name. Lists of numbers take `floatx()`, arrays keep their dtype.
+        repeats: how many calls are timed after the first one and after kernels are compiled.
+        settings: values to try for each of some settings: epsilon, floatx, image_data_format,
+            num_threads, learning_phase. The function is called anew under each combination, and
+            tensors that were built before keep what they were built with. Afterwards every setting
+            is as it was, after an error or an interrupt, too.
+    Returns:
+        Comparison: shown as a table; `.largest`, `["numpy"].value`, `.as_dict()`. An engine that
+        fails keeps its error in `.error` and loses the others nothing.
+    Raises:
+        ArgumentError: no engine, an engine twice, an unknown setting, too many combinations, or
+        arguments of the wrong kind.
+
+    >>> import kbench
+    >>> found = kbench.compare(lambda K, x: K.softmax(x), feeds=[[1.0, 2.0, 3.0]])
+    >>> found.largest.absolute < 1e-6
+    True
+    >>> found = kbench.compare(lambda K: K.zeros(2), settings={"floatx": ["float32", "float64"]})
+    >>> [str(one.value.dtype) for one in found.results]
+    ['float32', 'float64']
+    """
+    if engines is None:
+        engines = ("kbench",) if settings else ("kbench", "numpy")
+    _check(fn, engines, repeats)
+    _arrays(feeds)
+    results = [_result(one, fn, feeds, repeats) for one in _variants(engines, settings)]
+    latest[:] = [Comparison(results)]
+    return latest[0]
+
+
+def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
+    """Every engine under every combination of settings, without a value yet."""
+    if settings is None:
+        settings = {}
+    if not isinstance(settings, Mapping):
+        raise ArgumentError(f"settings must map names to lists of values, got {settings!r}")
+    known = config.snapshot()
+    for name, values in settings.items():
+        if name not in known:
+            there = ", ".join(known)
+            raise ArgumentError(f"settings has the unknown setting {name!r}; there are {there}")
+        if not isinstance(values, (list, tuple)) or not values:
+            raise ArgumentError(f"settings[{name!r}] must be a list of values, got {values!r}")
+    count = len(engines)
+    for values in settings.values():
+        count *= len(values)
+    if count > MOST:
+        raise ArgumentError(f"settings and engines make {count} combinations; {MOST} is the most")
+    found = []
+    for engine, *values in itertools.product(engines, *settings.values()):
+        chosen = dict(zip(settings, values, strict=True))
+        words = [f"{name}={value}" for name, value in chosen.items()]
+        label = " ".join([engine, *words] if len(engines) > 1 or not words else words)
+        found.append(Result(label, backend=engine, settings=chosen))
+    if len({one.engine for one in found}) != len(found):
+        raise ArgumentError("settings name one value twice")
+    return found
+
+
+def _check(fn: Any, engines: Any, repeats: Any) -> None:
+    if not callable(fn):
+        raise ArgumentError(f"fn must be a function of K and the tensors, got {fn!r}")
+    if isinstance(engines, str) or not isinstance(engines, Sequence) or not engines:
+        raise ArgumentError(f"engines must be a list of names, got {engines!r}")
+    for name in engines:
+        if not isinstance(name, str):
+            raise ArgumentError(f"engines must be names, got {name!r}")
+    if len(set(engines)) != len(engines):
+        raise ArgumentError(f"engines names one twice: {', '.join(engines)}")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 0:
+        raise ArgumentError(f"repeats must be an integer of at least 0, got {repeats!r}")
+
+
+def _arrays(feeds: Feeds) -> dict[Any, Any]:
+    """The fed arrays by position or by name."""
+    if feeds is None:
+        return {}
+    if isinstance(feeds, Mapping):
+        return {name: _array(name, value) for name, value in feeds.items()}
+    if not isinstance(feeds, (list, tuple)):
+        raise ArgumentError(
+            f"feeds must be a list or a dict of arrays, got {type(feeds).__name__}; "
+            "a single array goes into a list"
+        )
+    return {place: _array(place, value) for place, value in enumerate(feeds)}
+
+
+def _array(name: Any, value: Any) -> Any:
+    if hasattr(value, "tocoo"):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(f"feeds[{name!r}] is no array: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise ArgumentError(f"feeds[{name!r}] has dtype {array.dtype}, which no engine takes")
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    return array if is_array or array.dtype.kind != "f" else array.astype(config.floatx())
+
+
+# ------------------------------------------------------------------ one engine
+
+
+def _result(result: Result, fn: Callable[..., Any], feeds: Feeds, repeats: int) -> Result:
+    """What one variant makes of it; an error is kept, whatever it is."""
+    try:
+        with temporarily(result.settings), engine_choice.running(result.backend):
+            with _told(result):
+                _run(result, fn, _arrays(feeds), repeats)
+    except Exception as error:  # one variant's failure must not lose the others
+        result.error = error
+    return result
+
+
+@contextmanager
+def _told(result: Result) -> Iterator[None]:
+    """Tell a backend module of others the settings, and what they were when it is done."""
+    if result.backend in engine_choice.OWN or not result.settings:
+        yield
+        return
+    module = engine_choice.load(result.backend)
+    before = []
+    try:
+        for name, value in result.settings.items():
+            read, write = getattr(module, name, None), getattr(module, f"set_{name}", None)
+            if not callable(write) or not callable(read):
+                raise ArgumentError(f"the engine {result.backend!r} has no setting {name}")
+            before.append((write, read()))
+            write(value)
+        yield
+    finally:
+        for write, value in before:
+            write(value)
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """What is evaluated inside changes nothing."""
+    if read_only.looks():
+        yield
+    else:
+        with read_only.looking():
+            yield
+
+
+def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats: int) -> None:
+    backend = engine_choice.load(result.backend)
+    clock = time.perf_counter
+    begun = clock()
+    build = _build_tensorflow if result.backend == TENSORFLOW else _build_graph
+    call, labels, rebuild, result.older = build(backend, fn, arrays)
+    values = call()
+    result.first = clock() - begun
+    own = result.backend in engine_choice.OWN
+    if own:
+        _settle(call)
+    for _ in range(repeats):
+        begun = clock()
+        values = call()
+        result.times.append(clock() - begun)
+    if own:  # built anew, so that seeded random numbers are the first ones on either engine
+        call, labels, rebuild, _ = build(backend, fn, arrays)
+        with trace.record() as runs:
+            values = call()
+        result.forms = _forms(runs)
+    flat = [one.toarray() if hasattr(one, "tocoo") else np.asarray(one) for one in values]
+    result.outputs = dict(zip(labels, flat, strict=True))
+    result.value = rebuild(flat)
+
+
+def _settle(call: Callable[[], Any]) -> None:
+    """Call until the kernels that it asks for are compiled."""
+    for _ in range(4):  # a kernel may be asked for only when another one runs
+        if config.jit_mode() == "off" or not service.stats().pending:
+            return
+        service.wait_idle(COMPILING)
+        call()
+
+
+def _forms(runs: Sequence[trace.RunRecord]) -> tuple[str, ...]:
+    """What the steps ran as."""
+    forms = {step.form for run in runs for step in run.steps}
+    return tuple(sorted(forms - {"view", "not taken"}))
+
+
+# ------------------------------------------------------------------ building the expression
+
+Older = list[tuple[str, str]]
+Built = tuple[Callable[[], Any], list[str], Callable[[list[Any]], Any], Older]
+
+
+def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
+    """Placeholders, the function's result, and a call that computes it from the arrays."""
+    mark = next(serials)
+    tensors = {name: _placeholder(K, array) for name, array in arrays.items()}
+    made = _quietly(lambda: _apply(K, fn, tensors))
+    flat, labels, rebuild = flatten(made)
+    fed = _fed_before(flat, tensors)
+    values = [*arrays.values(), *fed.values()]
+    if (
+        not flat
+        or any(describe.is_tensor(one) for one in flat)
+        or K.backend() not in engine_choice.OWN
+    ):
+        compiled = K.function([*tensors.values(), *fed], flat)
+        return lambda: _quietly(lambda: compiled(values)), labels, rebuild, _older(flat, mark)
+    # Arrays already: the function calls what computes them, so it is that which is timed.
+    return lambda: _quietly(lambda: flatten(_apply(K, fn, tensors))[0]), labels, rebuild, []
+
+
+def _older(flat: list[Any], mark: int) -> Older:
+    """Names and kinds of what the expression reads and has not built, the nearest first."""
+    found: Older = []
+    stack = [one for one in flat if describe.is_tensor(one)]
+    seen = {id(one) for one in stack}
+    for one in stack:  # grows while it is read
+        if one.serial < mark:
+            where = describe.place(one)
+            name = describe.printable(one.name.partition(":")[0])
+            found.append((f"{name} ({where})" if where else name, str(one.kind)))
+            continue
+        new = [source for source in one.inputs if id(source) not in seen]
+        seen.update(map(id, new))
+        stack += new
+    return found
+
+
+def _quietly(call: Callable[[], Any]) -> Any:
+    with _looking():
+        return call()
+
+
+def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values for placeholders of the program's own, as they were fed last."""
+    own = {id(one) for one in tensors.values()}
+    nodes = [one for one in flat if describe.is_tensor(one)]
+    found = trace.keepers[-1](nodes) if trace.keepers and nodes else {}
+    return {node: array for node, array in found.items() if id(node) not in own}
+
+
+def _placeholder(K: Any, array: Any) -> Any:
+    sparse = {"sparse": True} if hasattr(array, "tocoo") else {}
+    return K.placeholder(shape=array.shape, dtype=array.dtype.name, **sparse)
+
+
+def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
+    """The function traced into a graph, as TensorFlow's own users run it.
+
+    What cannot be traced (it makes variables, say) is called as it is.
+    """
+    tensorflow: Any = importlib.import_module("tensorflow")
+    tensors = {name: _tensorflow_tensor(tensorflow, array) for name, array in arrays.items()}
+    form: list[Any] = []
+
+    def run(given: dict[Any, Any]) -> list[Any]:
+        flat, labels, rebuild = flatten(_apply(K, fn, given))
+        form[:] = [labels, rebuild]
+        return [_dense(tensorflow, one) for one in flat]
+
+    traced = tensorflow.function(run)
+    try:
+        traced(tensors)
+    except Exception:
+        traced = run
+        traced(tensors)
+    return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1], []
+
+
+def _dense(tensorflow: Any, made: Any) -> Any:
+    """A plain tensor, also of what gradients of `gather` and sparse functions give."""
+    if type(made).__name__ == "SparseTensor":
+        return tensorflow.sparse.to_dense(made)
+    return tensorflow.convert_to_tensor(made)
+
+
+def _tensorflow_tensor(tensorflow: Any, array: Any) -> Any:
+    if hasattr(array, "tocoo"):
+        return tensorflow.sparse.from_dense(array.toarray())
+    return tensorflow.constant(array)
+
+
+def _apply(K: Any, fn: Callable[..., Any], tensors: dict[Any, Any]) -> Any:
+    by_position = [one for name, one in tensors.items() if not isinstance(name, str)]
+    by_name = {name: one for name, one in tensors.items() if isinstance(name, str)}
+    return fn(K, *by_position, **by_name)
+
+
+def flatten(made: Any) -> tuple[list[Any], list[str], Callable[[list[Any]], Any]]:
+    """The tensors in nested lists, tuples and dicts, their places, and the way back."""
+    flat: list[Any] = []
+    labels: list[str] = []
+
+    def walk(node: Any, label: str) -> Callable[[list[Any]], Any]:
+        if isinstance(node, dict):
+            parts = {key: walk(one, f"{label}[{key!r}]") for key, one in node.items()}
+            return lambda values: {key: part(values) for key, part in parts.items()}
+        if isinstance(node, (list, tuple)):
+            items = [walk(one, f"{label}[{place}]") for place, one in enumerate(node)]
+            kind = tuple if isinstance(node, tuple) else list
+            return lambda values: kind(item(values) for item in items)
+        place = len(flat)
+        flat.append(node)
+        labels.append(label)
+        return lambda values: values[place]
+
+    rebuild = walk(made, "")
+    return flat, labels, rebuild

@@ -1,0 +1,177 @@
+"""The `--json` document: one object, whatever happened, that tells values as facts and as data.
+
+Up to DATA elements an array, a tensor that needs no feed, and Python's own numbers, texts, lists
+and dictionaries carry their `data`; larger ones are told by their statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.cli.exit_codes import OK
+
+DATA = 1000  # elements of one value, or characters of a text
+MANY = 32  # entries of a list that are told one by one
+_BITS = 10_000  # of an integer; Python writes no more than 4300 digits
+_SCALARS = (bool, int, float, str, type(None))
+
+
+@dataclass
+class Outcome:
+    """What a run left behind."""
+
+    code: int = OK
+    value: Any = None
+    error: BaseException | None = None
+    names: dict[str, Any] | None = None
+    seconds: float = 0.0
+
+
+def text(outcome: Outcome, is_users: Callable[[traceback.FrameSummary], bool]) -> str:
+    """The document of a run; `is_users` says which frames of a traceback are the user's."""
+    error = outcome.error
+    document = {
+        "version": 1,
+        "ok": outcome.code == OK,
+        "exit_code": outcome.code,
+        "seconds": round(outcome.seconds, 6),
+        "value": None if outcome.value is None else _last_row(outcome.value),
+        "names": {name: _value_row(value) for name, value in (outcome.names or {}).items()},
+        "error": None if error is None else _error_row(error, is_users),
+    }
+    return json.dumps(_finite(document), allow_nan=False)
+
+
+def is_ours(value: Any) -> bool:
+    """True for what the engine makes or takes, which a summary describes better than its repr."""
+    from kbench.engine.inspect import describe, sparse_summary
+    from kbench.workbench.analysis import keras_models
+
+    symbolic = describe.is_tensor(value) or describe.is_function(value)
+    held = describe.held_array(value) is not None or sparse_summary.held_matrix(value) is not None
+    return symbolic or held or keras_models.is_model(value)
+
+
+def is_few(value: Any) -> bool:
+    """Whether it is a list of a few values of which any is the engine's."""
+    return type(value) in (list, tuple) and 0 < len(value) <= MANY and any(map(is_ours, value))
+
+
+def _finite(row: Any) -> Any:
+    """The document with NaN and infinities as words: JSON has no numbers for them."""
+    if isinstance(row, dict):
+        return {key: _finite(value) for key, value in row.items()}
+    if isinstance(row, list):
+        return [_finite(value) for value in row]
+    return str(row) if isinstance(row, float) and not math.isfinite(row) else row
+
+
+# ------------------------------------------------------------------ values
+
+
+def _last_row(value: Any) -> dict[str, Any]:
+    """The last value: tensors that need no feed are computed, those of a short list together."""
+    from kbench.workbench.analysis import known_value
+
+    budget = known_value.Budget()
+    row = _value_row(value, budget.known(value))
+    if is_few(value):
+        row["items"] = [_value_row(one, budget.known(one)) for one in value]
+    return row
+
+
+def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
+    """One value as facts, never as a repr: the summary line, and what `describe` knows."""
+    from kbench.engine.inspect import describe, sparse_summary
+    from kbench.workbench.analysis import keras_models
+    from kbench.workbench.inspector import summary
+
+    found = found or summary.NOTHING
+    line = summary.line(value, found=found)
+    row: dict[str, Any] = {"type": type(value).__name__, "summary": line}
+    if describe.is_tensor(value):
+        row["tensor"] = describe.tensor(value)
+    if keras_models.is_model(value):
+        row["model"] = keras_models.facts(value)
+    value = value if found.value is None else found.value
+    held = describe.held_array(value)
+    if held is not None:
+        row["array"] = {**describe.array(held), **_cells(held)}
+    matrix = sparse_summary.held_matrix(value)
+    if matrix is not None:
+        row["sparse"] = {
+            **sparse_summary.facts(matrix),
+            "statistics": sparse_summary.statistics(matrix),
+        }
+        row["sparse"].update(_entries(matrix))
+    if _room(value, DATA) >= 0:
+        row["data"] = value
+    return row
+
+
+def _cells(held: Any) -> dict[str, Any]:
+    """The numbers of an array as nested lists, where they are few."""
+    if held.size > DATA or held.dtype.kind not in "biuf":
+        return {}
+    return {"data": held.tolist()}
+
+
+def _entries(matrix: Any) -> dict[str, Any]:
+    """Row, column and value of each entry of a sparse matrix, where they are few."""
+    if matrix.nnz > DATA or matrix.format not in ("csr", "csc", "coo"):
+        return {}
+    listed = matrix.tocoo()
+    parts = {"rows": listed.row, "cols": listed.col, "data": listed.data}
+    return {name: part.tolist() for name, part in parts.items()}
+
+
+def _room(value: Any, room: int) -> int:
+    """What is left of `room` behind a value of Python's own kinds; less than 0 for all others."""
+    kind = type(value)
+    if kind in _SCALARS:
+        if kind is int and value.bit_length() > _BITS:
+            return -1
+        return room - (len(value) if kind is str else 1)
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            return -1
+        value = [*value, *value.values()]
+    elif kind not in (list, tuple):
+        return -1
+    for one in value:
+        if room < 0:
+            break
+        room = _room(one, room - 1)
+    return room
+
+
+# ------------------------------------------------------------------ errors
+
+
+def _error_row(
+    error: BaseException, is_users: Callable[[traceback.FrameSummary], bool]
+) -> dict[str, Any]:
+    from kbench.workbench.errors.explanation import safe_text
+
+    row: dict[str, Any] = {"type": type(error).__name__, "message": safe_text(error)}
+    for field in ("function", "reason", "suggestion"):
+        if isinstance(getattr(error, field, None), str):
+            row[field] = getattr(error, field)
+    operands = getattr(error, "operands", ())
+    if isinstance(operands, tuple) and operands:
+        row["operands"] = [_operand_row(one) for one in operands]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame)]
+    if frames:
+        row["file"], row["line"] = frames[-1].filename, frames[-1].lineno
+    return row
+
+
+def _operand_row(operand: Any) -> dict[str, Any]:
+    place = getattr(operand, "place", None)
+    row = {key: getattr(operand, key, None) for key in ("role", "spec", "kind", "name", "axis")}
+    return {**row, "place": None if place is None else str(place)}

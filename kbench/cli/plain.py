@@ -1,0 +1,155 @@
+"""`kbench --plain`: IPython's prompt with K, and every change told as a line.
+
+The path for screen readers, poor terminals and those who prefer a prompt: nothing is redrawn,
+nothing is said by colour alone, and what the workbench shows in its panes is announced after each
+input: a setting that changed, a name that was made, a variable whose value is another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import fork_safety
+
+_MOST = 8
+Prepare = Callable[[Any, Any], None]  # gets the shell and its ShellJournal
+
+
+class Announcer:
+    """Collects what changed while an input ran, and says it when the input is done."""
+
+    def __init__(
+        self,
+        names: dict[str, Any],
+        say: Callable[[str], None],
+        more: Callable[[], list[str]] = list,
+    ) -> None:
+        from kbench.engine.runtime import config
+
+        self._more = more
+        self._names = names
+        self._say = say
+        self._lock = fork_safety.lock()
+        self._settings: list[str] = []
+        self._known = self._state()
+        self.stop = config.changed.subscribe(self._setting)
+
+    def _setting(self, name: str) -> None:
+        with self._lock:
+            self._settings.append(name)
+
+    def _state(self) -> dict[str, tuple[int, int, object]]:
+        """Identity and version of every tensor, array and model that has a public name.
+
+        An array has no version, so its bytes stand for one, of a large one a sample of them.
+        """
+        from kbench.workbench.inspector import variable_rows
+
+        return {
+            name: (id(value), variable_rows.version(value), variable_rows.mark(value))
+            for name, value in list(self._names.items())
+            if not name.startswith("_") and _announced(value)
+        }
+
+    def announce(self, *_: object) -> None:
+        """Say what is new since the last time; called after each input."""
+        from kbench.engine.runtime import config
+        from kbench.workbench.inspector import summary
+
+        with self._lock:
+            settings, self._settings = list(dict.fromkeys(self._settings)), []
+        values = config.snapshot()
+        for name in settings:
+            self._say(f"setting {name} is now {values.get(name)}")
+        state = self._state()
+        changed = [name for name, mark in state.items() if self._known.get(name) != mark]
+        for name in changed[:_MOST]:
+            self._say(f"{name}: {summary.line(self._names[name], ascii=summary.ascii_only())}")
+        if len(changed) > _MOST:
+            self._say(f"and {len(changed) - _MOST} more names; %vars lists all")
+        gone = [name for name in self._known if name not in self._names]
+        if gone:
+            self._say(f"gone: {', '.join(gone[:_MOST])}")
+        for text in self._more():
+            self._say(f"watch {text}")
+        self._known = state
+
+
+def _announced(value: Any) -> bool:
+    from kbench.engine.inspect import describe
+    from kbench.workbench.analysis import keras_models
+
+    array = describe.held_array(value) is not None
+    return array or describe.is_tensor(value) or keras_models.is_layer(value)
+
+
+def fold_errors(shell: Any) -> None:
+    """Let a shell show errors as scripts do: the user's frames, and what the engine has to say."""
+    import IPython
+
+    from kbench.cli import run as cli_run
+
+    own = os.path.dirname(IPython.__file__) + os.sep
+
+    def show(shell: Any, kind: type, error: BaseException, trace: object, **_: object) -> None:
+        text = cli_run.fold(error, more=own)
+        print(re.sub(r'File "<ipython-input-(\d+)-\w+>"', r"In [\1]", text), end="", flush=True)
+
+    shell.set_custom_exc((Exception,), show)
+
+
+def _settings() -> Any:
+    """IPython's settings: the simple prompt wherever redrawing a line would be noise."""
+    from traitlets.config import Config
+
+    settings = Config()
+    settings.TerminalIPythonApp.display_banner = False
+    settings.TerminalInteractiveShell.confirm_exit = False
+    settings.TerminalInteractiveShell.autosuggestions_provider = None
+    settings.TerminalInteractiveShell.term_title = False
+    simple = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
+    settings.TerminalInteractiveShell.simple_prompt = simple
+    if simple or os.environ.get("NO_COLOR"):
+        settings.InteractiveShell.colors = "nocolor"
+    return settings
+
+
+def run(prepare: Prepare | None = None) -> int:
+    """Open the prompt, after `prepare` has seen its shell and journal; returns when it is left."""
+    import kbench_launcher
+
+    kbench_launcher.load()
+    from IPython.terminal.ipapp import TerminalIPythonApp
+
+    import kbench
+    from kbench.notebook.ipython.magics import watch_news
+    from kbench.version import __version__
+    from kbench.workbench.history.shell_journal import ShellJournal
+
+    names: dict[str, Any] = {"K": kbench}
+    application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
+    application.initialize(argv=[])
+    shell: Any = application.shell
+    shell.run_line_magic("load_ext", "kbench")
+    fold_errors(shell)
+    announcer = Announcer(shell.user_ns, print, watch_news)
+    shell.events.register("post_run_cell", announcer.announce)
+    print(f"kbench {__version__}, plain prompt. K is the backend; %vars lists what there is,")
+    print("%kb the settings, %config_k NAME=VALUE sets one, %watch EXPRESSION follows a value.")
+    log = ShellJournal(shell)
+    code = 0
+    try:
+        if prepare is not None:
+            prepare(shell, log)
+        application.start()
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 0
+    finally:
+        announcer.stop()
+        log.journal.close()
+    log.end()
+    return code

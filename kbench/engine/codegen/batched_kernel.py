@@ -1,0 +1,94 @@
+"""Several kernels in one parallel call: a table of their parameter blocks, cut into pieces.
+
+One call of the driver wakes the threads once for all of them, and nothing comes between: a signal
+is handled before it or after it, so that either all results are there or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen.loop_kernel import Kernel
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import service
+from kbench.engine.runtime import threads
+
+Array = np.ndarray[Any, Any]
+
+PIECE = 8192
+"""Elements of one piece, the least that a thread takes."""
+ROW = 6
+
+SOURCE = '''"""Library kernel of kbench: other kernels, each over the pieces of its own work."""
+from kbench.engine.intrinsics.toolkit import call_range, field, range_kernel, store_int64
+
+
+@range_kernel
+def run(params, start, stop):
+    store_int64(params, 0, 1)
+    piece = start
+    row = 1
+    while piece < stop:
+        end = field(params, row + 5)
+        if piece < end:
+            size = field(params, row + 3)
+            first = field(params, row + 4)
+            low = (piece - first) * size
+            high = min((min(stop, end) - first) * size, field(params, row + 2))
+            call_range(field(params, row), field(params, row + 1), low, high)
+            piece = end
+        row += 6
+'''
+
+
+class Table:
+    """Kernels bound to their loop dims, to be run together; none may read what another writes."""
+
+    def __init__(self, bound: Sequence[tuple[Kernel, Binding]]) -> None:
+        rows = []
+        end = 0
+        for kernel, binding in bound:
+            size = max(1, PIECE // max(1, binding.each))
+            first, end = end, end - (-binding.items // size)
+            rows.append((kernel.address, 0, binding.items, size, first, end))
+        self._params = np.array([0, *[value for row in rows for value in row]], np.int64)
+        self.pieces = end
+        self.work = sum(binding.items * binding.each for _, binding in bound)
+
+        self._address = 0
+
+    def ready(self) -> bool:
+        """Whether the kernel that runs the others is there."""
+        if not self._address:
+            job = service.submit("table", lambda: SOURCE)
+            if job is not None and job.state == "ready":
+                self._address = job.address
+        return self._address != 0
+
+    def parameters(self, blocks: Sequence[Array]) -> Array:
+        """The table for these parameter blocks, which must stay alive until it has run.
+
+        They come from `Binding.parameters`, which has checked the arrays behind them.
+        """
+        params = self._params.copy()
+        params[2::ROW] = [address_of(block) for block in blocks]
+        return params
+
+    def run(self, params: Array) -> None:
+        """Run all kernels. `has_run` tells if it came to its end, also after an exception."""
+        if self.pieces:
+            spread = self.work >= threads.PARALLEL_FROM and service.driver.at_once
+            service.driver.run(self._address, params, 0, self.pieces, spread)
+
+    @staticmethod
+    def has_run(params: Array) -> bool:
+        """Whether a table was run to its end, which nothing holds up once it has begun.
+
+        A signal that came meanwhile raises when the call of compiled code returns, so that an
+        exception alone does not tell.
+        """
+        return bool(params[0])

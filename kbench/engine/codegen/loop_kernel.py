@@ -1,0 +1,215 @@
+"""Fused loops: from a `Program` to a running kernel.
+
+`request` gives the kernel of a program as soon as it is compiled, and None until then; meanwhile
+the caller computes with `numpy_form`. A `Kernel` checks its arrays against the loop dims before
+every call, so that compiled code never reads or writes outside of them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from kbench.engine.codegen import loop_source
+from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.codegen.row_program import DEAR
+from kbench.engine.graph.expr import numpy_form
+from kbench.engine.jit.array_memory import same
+from kbench.engine.jit.launch import Call, Check, drive, join, joined, spread
+from kbench.engine.jit.service import Job, service
+from kbench.engine.runtime import config, threads
+
+__all__ = [
+    "Fold",
+    "Input",
+    "Kernel",
+    "Program",
+    "Statement",
+    "numpy_form",
+    "request",
+]
+
+Array = np.ndarray[Any, Any]
+
+EASE = 4
+"""How many times as many elements of sums and products are worth the waking of threads."""
+BINDINGS = 16
+"""Loop dims whose bindings a kernel remembers."""
+
+_SLOW = re.compile(r"\b(mod|floordiv|pow)\b|%|//|\*\*")
+
+_JOINS: dict[str, np.ufunc] = {
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.bitwise_or,
+    "all": np.bitwise_and,
+}
+
+
+class Items(Protocol):
+    """What was bound to some loop dims: how many items, and elements of one."""
+
+    items: int
+    each: int
+
+
+Bound = TypeVar("Bound", bound=Items)
+
+
+class Nest(Generic[Bound]):
+    """A compiled nest, what was bound to its last loop dims, and how fast it runs here."""
+
+    def __init__(
+        self, job: Job, made: Callable[[tuple[int, ...]], Bound], pace: float, ease: int = 1
+    ) -> None:
+        """`ease` times as many elements as others are worth the waking of threads."""
+        self._job, self._made, self._ease = job, made, ease
+        # Until a run has been timed; a look at the flag too many costs less than one too few.
+        self._pace = pace
+        self._bindings: dict[tuple[int, ...], Bound] = {}
+
+    def bind(self, dims: tuple[int, ...]) -> Bound:
+        """What was made for these loop dims, made anew if that is long ago."""
+        binding = self._bindings.get(dims)
+        if binding is None:
+            binding = self._made(dims)
+            if len(self._bindings) >= BINDINGS:
+                self._bindings.clear()
+            self._bindings[dims] = binding
+        return binding
+
+    def drive(self, params: Array, binding: Bound, check: Check | None) -> None:
+        """Run every item, and take the time of a large run as the pace of the next."""
+        work = binding.items * binding.each
+        if work < self._ease * threads.PARALLEL_FROM:
+            drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+            return
+        begun = time.perf_counter()
+        drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+        self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
+
+    def call(self, params: Array, binding: Bound, *kept: Array) -> Call:
+        """What `drive` does, to be done later."""
+        wanted = binding.items * binding.each >= self._ease * threads.PARALLEL_FROM
+        many = spread(binding.items, wanted)
+        return Call(self._job.address, params, binding.items, many, kept=kept)
+
+
+class Kernel:
+    """A compiled program. `run` is safe from any thread."""
+
+    form = "fused"
+
+    def __init__(self, program: Program, job: Job) -> None:
+        self.program = program
+        self.name = program.name
+        self.path: Path | None = job.path
+        self._job = job
+        slow = sum(len(_SLOW.findall(one.expr)) for one in program.statements)
+        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
+        dear = slow or any(DEAR.search(one.expr) for one in program.statements)
+        self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else EASE)
+
+    @property
+    def address(self) -> int:
+        """Where the range kernel lies in memory."""
+        return self._job.address
+
+    @property
+    def source(self) -> str:
+        """The generated source of the loop nest."""
+        return loop_source.source(self.program)
+
+    def run(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        check: Check | None = None,
+    ) -> None:
+        """Compute into `outs`: the program's outputs, then the fold's result.
+
+        Arguments:
+            outs: C-contiguous arrays; outputs hold prod(dims) elements, the result the kept ones.
+                An output may be one of the inputs, or overlap some.
+            ins: arrays of the program's dtypes, C-contiguous over the dims they vary in, or of the
+                full rank with any strides (1 where broadcast); others are copied.
+            dims: the loop dims.
+            check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
+        """
+        binding = self._nest.bind(tuple(dims))
+        binding.check_outs(outs)
+        params, _alive = binding.parameters(outs, ins)
+        if self.program.fold is not None:
+            self._fold(binding, params, outs[-1], check)
+        elif binding.total:
+            self._nest.drive(params, binding, check)
+
+    def calls(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
+    ) -> list[Call] | None:
+        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+        binding = self._nest.bind(tuple(dims))
+        binding.check_outs(outs)
+        params, alive = binding.parameters(outs, ins)
+        if not same(alive, ins):
+            return None
+        fold = self.program.fold
+        if fold is None:
+            return [self._nest.call(params, binding)] if binding.total else []
+        if fold.kind not in ("sum", "mean") or binding.kept == 0 or binding.reduced == 0:
+            return None
+        partials = binding.set_result(params, outs[-1])
+        if partials is None:
+            return [self._nest.call(params, binding)]
+        last = join(outs[-1], partials, binding.reduced if fold.kind == "mean" else 1)
+        return None if last is None else [self._nest.call(params, binding), last]
+
+    def _fold(self, binding: Binding, params: Array, result: Array, check: Check | None) -> None:
+        assert self.program.fold is not None
+        kind = self.program.fold.kind
+        if binding.kept == 0 or binding.reduced == 0:
+            _fold_nothing(kind, result)
+            return
+        partials = binding.set_result(params, result)
+        self._nest.drive(params, binding, check)
+        if partials is None:
+            return
+        with np.errstate(all="ignore"):
+            whole = partials[0]
+            if binding.parts > 1:
+                join_parts = _JOINS.get(kind)
+                whole = joined(partials) if join_parts is None else join_parts.reduce(partials)
+            if kind == "mean":
+                whole = whole / binding.reduced
+            np.copyto(result, whole.reshape(result.shape), casting="unsafe")
+
+
+def _fold_nothing(kind: str, result: Array) -> None:
+    if kind in ("max", "min") and result.size:
+        raise ValueError(f"{kind} of no elements")
+    identity = {"prod": 1, "all": True, "mean": np.nan}.get(kind, 0)
+    np.copyto(result, np.asarray(identity).astype(result.dtype))
+
+
+_kernels: dict[Program, Kernel] = {}
+
+
+def request(program: Program) -> Kernel | None:
+    """The program's kernel, or None while it is being compiled, when that failed or JIT is off."""
+    kernel = _kernels.get(program)
+    if kernel is not None:
+        return None if config.jit_mode() == "off" else kernel
+    job = service.submit(program.name, lambda: loop_source.source(program))
+    if job is None or job.state != "ready":
+        return None
+    kernel = _kernels[program] = Kernel(program, job)
+    return kernel

@@ -1,0 +1,309 @@
+"""From a row program to a running kernel, and from the parts of its items to results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.codegen import row_source
+from kbench.engine.codegen.arguments import Reader
+from kbench.engine.codegen.loop_kernel import Nest
+from kbench.engine.codegen.row_program import RowProgram, row_fields
+from kbench.engine.jit.array_memory import describe, same
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import Call, Check, find, join, joined
+from kbench.engine.jit.service import Job, service
+from kbench.engine.runtime import config
+
+Array = np.ndarray[Any, Any]
+
+KEPT_COLUMNS = 4096
+"""Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
+ITEM = 32_768
+"""Elements of an item, where rows are short."""
+PARTS = 64
+"""Items of a program that folds down the columns: enough for any number of threads."""
+WIDTH = 1024
+"""Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
+
+
+class RowBinding(Reader):
+    """Sizes, items and the parameter template of a row program over some loop dims."""
+
+    def __init__(self, program: RowProgram, dims: Sequence[int]) -> None:
+        super().__init__(program.name, program.inputs, dims, row_fields(program))
+        self.rows, self.columns = math.prod(dims[:-1]), dims[-1]
+        width = min(self.columns, WIDTH) if program.across else self.columns
+        blocks = -(-self.columns // width)
+        each = max(1, ITEM // width)
+        if program.downs:
+            each = max(row_source.FLUSH, -(-self.rows * blocks // PARTS))
+        self.parts = -(-self.rows // each)
+        self.items, self.each = self.parts * blocks, each * width
+        self._set(many=self.rows, rows=each, parts=self.parts, width=width, blocks=blocks)
+        self.counts = np.full(self.parts, each, np.float64)
+        self.counts[-1] = self.rows - each * (self.parts - 1)
+
+    def parameters(
+        self, stores: Sequence[Array], ins: Sequence[Array]
+    ) -> tuple[Array, list[Array]]:
+        """The parameter block for these results, and what must stay alive during the call."""
+        params = self._template.copy()
+        for number, array in enumerate(stores):
+            params[number] = address_of(array)
+        return params, self.fill(params, stores, ins)
+
+    def _in_place(self, outs: Sequence[Array], array: Array, low: int, begin: int) -> bool:
+        return False  # a later sweep would read what an earlier one wrote
+
+
+def is_inside(places: Array, columns: int) -> bool:
+    """Whether all of these are numbers of columns."""
+    return places.dtype.kind in "iu" and bool(places.min() >= 0 and places.max() < columns)
+
+
+class RowKernel:
+    """A compiled row program. `run` is safe from any thread."""
+
+    form = "fused"
+
+    def __init__(self, program: RowProgram, job: Job) -> None:
+        self.program = program
+        self.name = program.name
+        self.path: Path | None = job.path
+        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.nodes))
+        self._nest = Nest(job, partial(RowBinding, program), pace)
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return row_source.source(self.program)
+
+    def run(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        check: Check | None = None,
+    ) -> None:
+        """Compute into `outs`: the program's outputs, then the folds down the columns.
+
+        Arguments:
+            outs: contiguous arrays of prod(dims) elements, of one for each row, or for each column.
+            ins: arrays of the program's dtypes, contiguous over the dims they vary in, or of the
+                full rank with any strides (1 where broadcast); others are copied.
+            dims: the loop dims, none of them 0: those of the rows, then the columns.
+            check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
+        """
+        program = self.program
+        self._check(outs, dims)
+        for number in program.places:
+            if not is_inside(ins[number], dims[-1]):
+                raise ValueError(f"{self.name} picks one of {dims[-1]} columns with a{number}")
+        stored = outs[: len(program.outputs)]
+        if not program.across:
+            parts = [self._sweep(stored, ins, tuple(dims), check)]
+        else:
+            parts = self._joined(stored, ins, dims, check)
+        for place, number in enumerate(program.downs):
+            self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
+
+    def calls(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
+    ) -> list[Call] | None:
+        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+        program = self.program
+        self._check(outs, dims)
+        if program.places:
+            return None
+        many, rows = self._together(dims), math.prod(dims[:-1])
+        arranged = self._repeated(ins, many) if rows % many == 0 else None
+        if arranged is None:
+            return None
+        made, given = arranged
+        sizes = tuple(dims) if many == 1 else (rows // many, dims[-1] * many)
+        binding = self._nest.bind(sizes)
+        stores, part = self._stores(outs[: len(program.outputs)], binding)
+        params, alive = binding.parameters(stores, given)
+        if not same(alive, given):
+            return None
+        folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
+        last = [
+            self._last(outs[len(program.outputs) + place], number, part, rows)
+            for place, number in enumerate(program.downs)
+        ]
+        found = [*made, self._nest.call(params, binding, *folded), *last]
+        calls = [one for one in found if one is not None]
+        return calls if len(calls) == len(found) else None
+
+    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Call], list[Array]] | None:
+        """The calls that make the inputs of joined rows, and these inputs."""
+        if many == 1:
+            return [], list(ins)
+        calls: list[Call] = []
+        given = []
+        for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+            if not (row_wise or column_wise):
+                given.append(array)
+                continue
+            if not array.flags.c_contiguous:
+                return None
+            if row_wise:
+                given.append(array.reshape(-1))
+                continue
+            write = find("repeat", array.dtype.name)
+            if write is None:
+                return None
+            given.append(np.empty(many * array.size, array.dtype))
+            calls.append(write(given[-1], array))
+        return calls, given
+
+    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Call | None:
+        """The call that does what `_finish` does."""
+        sums = part.sums[number].reshape(-1, out.size)
+        if self.program.nodes[number].down != "var":
+            mean = self.program.nodes[number].down == "mean"
+            return join(out, sums, rows if mean else 1)
+        write = find("variance", out.dtype.name)
+        counts = np.repeat(part.counts, len(sums) // len(part.counts))
+        squares, means = (one[number].reshape(sums.shape) for one in (part.squares, part.means))
+        return None if write is None else write(out, means, squares, counts)
+
+    def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
+        program = self.program
+        if len(dims) != program.rank or min(dims) < 1:
+            raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
+        if not program.across and dims[-1] > KEPT_COLUMNS and (program.kept or program.downs):
+            raise ValueError(f"{self.name} takes rows of {KEPT_COLUMNS} columns, got {dims[-1]}")
+        wanted = (*program.outputs, *program.downs)
+        if len(outs) != len(wanted):
+            raise ValueError(f"{self.name} has {len(wanted)} results, got {len(outs)}")
+        for number, out in zip(wanted, outs, strict=True):
+            node = program.nodes[number]
+            size = dims[-1] if node.down else math.prod(dims[:-1])
+            size = math.prod(dims) if program.full[number] else size
+            if out.dtype != node.dtype or out.size != size or not out.flags.c_contiguous:
+                raise ValueError(f"{self.name} gives {node.dtype}[{size}], got {describe(out)}")
+            if not out.flags.writeable:
+                raise ValueError(f"{self.name} cannot write to a read-only array")
+
+    def _together(self, dims: Sequence[int]) -> int:
+        """Rows that are joined to one: where rows are apart, short ones."""
+        if not self.program.across or self.program.rank != 2:
+            return 1
+        return min(max(1, WIDTH // dims[-1]), math.prod(dims[:-1]))
+
+    def _joined(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], check: Check | None
+    ) -> list[_Part]:
+        """Where rows are apart, short ones are joined; what is left over is a second sweep."""
+        rows, columns = math.prod(dims[:-1]), dims[-1]
+        many = self._together(dims)
+        if many == 1:
+            return [self._sweep(outs, ins, tuple(dims), check)]
+        head = rows // many * many
+        parts = []
+        for first, last, side in ((0, head, many), (head, rows, 1)):
+            if first == last:
+                continue
+            window = slice(first * columns, last * columns)
+            given = []
+            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+                if row_wise:
+                    given.append(array.reshape(-1)[window])
+                else:
+                    given.append(np.tile(array.reshape(-1), side) if column_wise else array)
+            written = [out.reshape(-1)[window] for out in outs]
+            sizes = ((last - first) // side, columns * side)
+            parts.append(self._sweep(written, given, sizes, check))
+        return parts
+
+    def _sweep(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: tuple[int, ...],
+        check: Check | None,
+    ) -> _Part:
+        """One call of the kernel; gives what it folded, for each item and column."""
+        binding = self._nest.bind(dims)
+        stores, part = self._stores(outs, binding)
+        params, _alive = binding.parameters(stores, ins)
+        self._nest.drive(params, binding, check)
+        return part
+
+    def _stores(self, outs: Sequence[Array], binding: RowBinding) -> tuple[list[Array], _Part]:
+        """All that a call writes to: its results, and what it folds down the columns."""
+        program = self.program
+        stores, part = list(outs), _Part(binding.counts)
+        for number in program.downs:
+            twin = program.twin(number)
+            shape = (binding.parts, binding.columns)
+            totals = np.empty(shape) if twin is None else None
+            part.sums[number] = totals if totals is not None else np.empty(0)
+            stores.append(part.sums[number])
+            if program.nodes[number].down == "var":
+                part.squares[number], part.means[number] = np.empty(shape), np.empty(shape)
+                stores += [part.squares[number], part.means[number]]
+        for number in program.downs:
+            twin = program.twin(number)
+            if twin is not None:
+                part.sums[number] = part.sums[twin]
+        return stores, part
+
+    def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:
+        """Join the parts of a fold down the columns."""
+        with np.errstate(all="ignore"):
+            if self.program.nodes[number].down == "var":
+                total = _variance(out.size, parts, number)
+            else:
+                sums = [one.sums[number].reshape(-1, out.size) for one in parts]
+                total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
+                total = total / rows if self.program.nodes[number].down == "mean" else total
+            np.copyto(out, total.reshape(out.shape), casting="unsafe")
+
+
+class _Part:
+    """What one call folded down the columns: rows of each item, sums, squares about their mean,
+    and these means, which of equal numbers are exact."""
+
+    def __init__(self, counts: Array) -> None:
+        self.counts = counts
+        self.sums: dict[int, Array] = {}
+        self.squares: dict[int, Array] = {}
+        self.means: dict[int, Array] = {}
+
+
+def _variance(columns: int, parts: list[_Part], number: int) -> Array:
+    """The variance from the squares of parts about their means, and from these means."""
+    squares = np.concatenate([one.squares[number].reshape(-1, columns) for one in parts])
+    means = np.concatenate([one.means[number].reshape(-1, columns) for one in parts])
+    each = [
+        np.repeat(one.counts, one.means[number].size // columns // len(one.counts)) for one in parts
+    ]
+    counts = np.concatenate(each)[:, None]
+    many = counts.sum()
+    middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
+    apart = means - middle
+    within = np.add.reduce(squares, axis=0)
+    return (within + np.add.reduce(apart * apart * counts, axis=0)) / many
+
+
+_kernels: dict[RowProgram, RowKernel] = {}
+
+
+def request(program: RowProgram) -> RowKernel | None:
+    """The program's kernel, or None while it is compiled, when that failed or JIT is off."""
+    kernel = _kernels.get(program)
+    if kernel is not None:
+        return None if config.jit_mode() == "off" else kernel
+    job = service.submit(program.name, lambda: row_source.source(program))
+    if job is None or job.state != "ready":
+        return None
+    kernel = _kernels[program] = RowKernel(program, job)
+    return kernel

@@ -1,0 +1,183 @@
+"""The order of axes in which a network is computed: that in which its convolutions compute.
+
+Convolutions have channels last in memory, whatever the user's layout is: with channels first each
+stands between two permutations. Here permutations of what they give are moved behind the work
+that follows (elementwise work, poolings, sums), until they meet the next one and both vanish, or
+until a fold leaves nothing to permute. So a layout is chosen once, and no array is turned around
+on its way. Only permutations of such results move: a user's own `K.transpose` stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.engine.compiler.rewrite import rebuild, with_inputs
+from kbench.engine.compiler.simplify import fold_before_permuting, is_fold
+from kbench.engine.graph.op import Op
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.ops.conv.convolve import CONVOLVE
+from kbench.engine.ops.conv.depthwise import DEPTHWISE
+from kbench.engine.ops.layout.concatenate import CONCATENATE, PART
+from kbench.engine.ops.layout.create import FULL_LIKE
+from kbench.engine.ops.layout.padding import PAD
+from kbench.engine.ops.layout.reshape import PERMUTE
+from kbench.engine.ops.layout.resize import BLOCK_SUM, UPSAMPLE
+from kbench.engine.ops.pool import api as pool
+from kbench.engine.ops.reduce.reduction import REDUCE_LIKE, SPREAD
+
+Pattern = tuple[int, ...]
+Attrs = dict[str, Any]
+
+MAKERS = frozenset(one for kind in (CONVOLVE, DEPTHWISE) for one in (kind.forward, kind.to_input))
+"""Operations whose results have channels last."""
+
+
+def _along(attrs: Attrs, pattern: Pattern) -> Attrs:
+    return {**attrs, "axis": pattern[attrs["axis"]]}
+
+
+def _padded(attrs: Attrs, pattern: Pattern) -> Attrs:
+    pads = attrs["pads"]
+    return {**attrs, "pads": tuple(pads[pattern.index(axis)] for axis in range(len(pattern)))}
+
+
+def _spatial(count: str) -> Callable[[Attrs, Pattern], Attrs | None]:
+    """For attributes that begin at the axis `first` and go on along as many as `count` has."""
+
+    def moved(attrs: Attrs, pattern: Pattern) -> Attrs | None:
+        first, number = attrs["first"], len(attrs[count])
+        start = pattern[first]
+        follows = pattern[first : first + number] == tuple(range(start, start + number))
+        return {**attrs, "first": start} if follows else None
+
+    return moved
+
+
+MOVED: dict[Op, Callable[[Attrs, Pattern], Attrs | None]] = {
+    **dict.fromkeys(
+        (pool.MAX, pool.MAX_GRADIENT, pool.WINNERS, pool.AVERAGE, pool.SPREAD), _spatial("window")
+    ),
+    **dict.fromkeys((UPSAMPLE, BLOCK_SUM), _spatial("factors")),
+    **dict.fromkeys((CONCATENATE, PART), _along),
+    PAD: _padded,
+}
+"""The attributes with which an operation on permuted arrays works on the arrays themselves."""
+
+
+def settle_layouts(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """Move permutations of what convolutions give behind what follows them."""
+    return rebuild(roots, stop, _Settling().visit)
+
+
+class _Settling:
+    """One pass; it knows which nodes are computed in the order of a convolution."""
+
+    def __init__(self) -> None:
+        self.settled: dict[int, Tensor] = {}
+
+    def visit(self, node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        result = with_inputs(node, inputs)
+        if result.op is PERMUTE:
+            return permuted(result.inputs[0], result.attrs["pattern"], result)
+        patterns = {one.attrs["pattern"] for one in inputs if self._can_move(one)}
+        if len(patterns) != 1:
+            return result
+        (pattern,) = patterns
+        if is_fold(result):
+            folded = fold_before_permuting(result)
+            return result if folded is None else folded
+        if result.op.kind == "elementwise":
+            return self._moved(result, pattern, result.attrs, strict=True)
+        if result.op in MOVED:
+            attrs = MOVED[result.op](result.attrs, pattern)
+            return result if attrs is None else self._moved(result, pattern, attrs, strict=False)
+        if result.op is SPREAD:
+            return self._spread(result, pattern)
+        if result.op is REDUCE_LIKE:
+            return self._reduced(result, pattern)
+        return result
+
+    def _can_move(self, node: Tensor) -> bool:
+        return node.op is PERMUTE and self._is_settled(node.inputs[0])
+
+    def _is_settled(self, node: Tensor) -> bool:
+        while is_fold(node):
+            node = node.inputs[0]
+        return node.op in MAKERS or id(node) in self.settled
+
+    def _settle(
+        self, node: Tensor, inputs: Sequence[Tensor], attrs: Attrs, pattern: Pattern
+    ) -> Tensor:
+        spec = node.op.infer(*[one.spec for one in inputs], **attrs)
+        inner = Tensor.derived(node.op, tuple(inputs), attrs, spec, node)
+        self.settled[id(inner)] = inner
+        return permuted(inner, pattern, node)
+
+    def _moved(self, node: Tensor, pattern: Pattern, attrs: Attrs, strict: bool) -> Tensor:
+        """op(permute(x, p), permute(y, p)) = permute(op(x, y), p)
+
+        `strict`: not if another array would have to be turned around for it; else, not if most of
+        them would.
+        """
+        inputs: list[Tensor] = []
+        turned = 0
+        for one in node.inputs:
+            if one.ndim == 0:
+                inputs.append(one)
+                continue
+            if one.ndim != len(pattern):
+                return node
+            moves = one.op is PERMUTE and one.attrs["pattern"] == pattern
+            turned += not moves and not _is_thin(one)
+            inputs.append(permuted(one, inverse(pattern), one))
+        if turned and (strict or 2 * turned > len(inputs)):
+            return node
+        return self._settle(node, inputs, attrs, pattern)
+
+    def _spread(self, node: Tensor, pattern: Pattern) -> Tensor:
+        """spread(g, permute(x, p), axes) = permute(spread(g, x, p[axes]), p)"""
+        g, x = node.inputs
+        axis = tuple(sorted(pattern[one] for one in node.attrs["axis"]))
+        if not (x.op is PERMUTE and x.attrs["pattern"] == pattern):
+            return node
+        if g.ndim == len(pattern):
+            g = permuted(g, inverse(pattern), g)
+        elif g.ndim > 1:
+            return node
+        return self._settle(node, (g, x.inputs[0]), {**node.attrs, "axis": axis}, pattern)
+
+    def _reduced(self, node: Tensor, pattern: Pattern) -> Tensor:
+        """reduce_like(permute(g, p), x) = permute(reduce_like(g, permute(x, 1/p)), p)"""
+        g, x = node.inputs
+        if not self._can_move(g):
+            return node
+        if x.ndim == len(pattern):
+            x = permuted(x, inverse(pattern), x)
+            return self._settle(node, (g.inputs[0], x), node.attrs, pattern)
+        if x.ndim == 0:
+            return with_inputs(node, (g.inputs[0], x))
+        return node
+
+
+def inverse(pattern: Pattern) -> Pattern:
+    """The pattern that undoes another."""
+    return tuple(pattern.index(axis) for axis in range(len(pattern)))
+
+
+def permuted(node: Tensor, pattern: Pattern, origin: Tensor) -> Tensor:
+    """A permutation of a node, without one on top of another."""
+    if node.op is PERMUTE:
+        pattern = tuple(node.attrs["pattern"][axis] for axis in pattern)
+        node = node.inputs[0]
+    if pattern == tuple(range(len(pattern))):
+        return node
+    spec = PERMUTE.infer(node.spec, pattern=pattern)
+    return Tensor.derived(PERMUTE, (node,), {"pattern": pattern}, spec, origin)
+
+
+def _is_thin(node: Tensor) -> bool:
+    """Whether an array has one axis at most, or is one value repeated: turning it costs nothing."""
+    if node.op is FULL_LIKE or (node.op is SPREAD and node.inputs[0].ndim == 0):
+        return True
+    return sum(size != 1 for size in node.spec.shape) <= 1

@@ -1,0 +1,148 @@
+"""Which step writes to which buffer: liveness over the schedule, and reuse of freed buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.core.spec import Spec, Specs, known_size
+
+ALIGN = 64
+LOOSE = ("structured", "several")  # kinds of ops that allocate what they give
+LARGE = 1 << 20  # bytes of a value that is let go before the run ends
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offsets into one arena for the slots of intermediate results, and its size in bytes."""
+
+    offsets: dict[int, int]
+    arena_bytes: int
+    escaping: frozenset[int]
+    other_bytes: int  # results of the call, and the peak of what steps allocate themselves
+    ending: dict[int, tuple[int, ...]]  # step -> large values that are not read after it
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.arena_bytes + self.other_bytes
+
+
+def nbytes(item: Item) -> int:
+    """Bytes of an item's value; 0 while its shape is unknown."""
+    if isinstance(item.spec, Specs):
+        return sum(_bytes(part) for part in item.spec.parts)
+    return _bytes(item.spec)
+
+
+def _bytes(spec: Spec) -> int:
+    if spec.sparse:  # as many as there are entries
+        return 0
+    return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
+
+
+def owners(items: Sequence[Item]) -> list[frozenset[int]]:
+    """For each item the slots whose memory its value may lie in."""
+    memory: list[frozenset[int]] = []
+    for item in items:
+        if item.op.kind in ("view", "update") and item.inputs and not item.source:
+            memory.append(frozenset().union(*(memory[one] for one in item.inputs)))
+        else:
+            memory.append(frozenset((item.slot,)))
+    return memory
+
+
+def writes_out(item: Item) -> bool:
+    """True when the step fills a buffer that the plan provides."""
+    return not item.source and item.static and not item.op.allocates
+
+
+Steps = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
+
+
+def _last_uses(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
+    """For each slot the last step that looks at its memory; results are needed after all steps."""
+    memory = owners(items)
+    last_use = dict.fromkeys(range(len(items)), -1)
+    for index, (writes, reads) in enumerate(steps):
+        conditions = (one for one, _ in items[writes[-1]].guard)
+        for one in (*reads, *conditions):
+            for owner in memory[one]:
+                last_use[owner] = index
+    for root in roots:
+        for owner in memory[root]:
+            last_use[owner] = len(steps)
+    return last_use
+
+
+def lay_out(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> Layout:
+    """Assign arena offsets to every provided buffer; results of the call get their own memory.
+
+    `steps` are pairs of the slots that a step fills and the slots that it reads: a group of items
+    that runs as one step reads what its members read, when the last of them is due.
+    """
+    last_use = _last_uses(items, steps, roots)
+    escaping = frozenset(root for root in roots if writes_out(items[root]))
+    arena = _Arena()
+    ending: dict[int, list[int]] = {}
+    released: dict[int, tuple[int, ...]] = {}
+    loose = most = 0
+    for index, (writes, _) in enumerate(steps):
+        for slot in writes:
+            item = items[slot]
+            if slot in escaping or not (writes_out(item) or item.op.kind in LOOSE):
+                continue
+            ending.setdefault(max(last_use[slot], index), []).append(slot)
+            if writes_out(item):
+                arena.take(slot, nbytes(item))
+            else:
+                loose += nbytes(item)
+                most = max(most, loose)
+        for freed in ending.pop(index, ()):
+            if writes_out(items[freed]):
+                arena.give_back(freed)
+            else:
+                loose -= nbytes(items[freed])
+                if nbytes(items[freed]) >= LARGE and freed not in writes:
+                    released[writes[-1]] = (*released.get(writes[-1], ()), freed)
+    fresh = sum(nbytes(items[root]) for root in escaping)
+    return Layout(arena.offsets, arena.size, escaping, fresh + most, released)
+
+
+class _Arena:
+    """First-fit allocation in a line of bytes that grows at its end."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
+        self.size = 0
+        self._sizes: dict[int, int] = {}
+        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
+
+    def take(self, slot: int, size: int) -> None:
+        size = -(-max(size, 1) // ALIGN) * ALIGN + 2 * ALIGN
+        self._sizes[slot] = size
+        for index, (offset, room) in enumerate(self._free):
+            if room >= size:
+                self.offsets[slot] = offset
+                rest = (offset + size, room - size)
+                self._free[index : index + 1] = [rest] if rest[1] else []
+                return
+        if self._free and sum(self._free[-1]) == self.size:
+            offset = self._free.pop()[0]
+        else:
+            offset = self.size
+        self.offsets[slot] = offset
+        self.size = offset + size
+
+    def give_back(self, slot: int) -> None:
+        self._free.append((self.offsets[slot], self._sizes[slot]))
+        self._free.sort()
+        merged: list[tuple[int, int]] = []
+        for offset, size in self._free:
+            if merged and sum(merged[-1]) == offset:
+                merged[-1] = (merged[-1][0], merged[-1][1] + size)
+            else:
+                merged.append((offset, size))
+        self._free = merged

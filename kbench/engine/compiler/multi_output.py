@@ -1,0 +1,43 @@
+"""Two operations on the same inputs that share most of their work run as one with two results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.engine.compiler.rewrite import rebuild, with_inputs
+from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.op import Op
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
+from kbench.engine.ops.ctc import cost as ctc
+
+JOINED: dict[Op, tuple[Op, int]] = {ctc.COST: (ctc.BOTH, 0), ctc.SLOPE: (ctc.BOTH, 1)}
+"""What runs as which result of which operation, when all of its results are asked for."""
+
+
+def _key(node: Tensor) -> Any:
+    return (JOINED[node.op][0], tuple(id(one) for one in node.inputs))
+
+
+def join_pairs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """A value and its gradient on the same inputs are found in one sweep."""
+    asked: dict[Any, set[Op]] = {}
+    for node in walk(roots, stop):
+        if node.op in JOINED and id(node) not in stop:
+            asked.setdefault(_key(node), set()).add(node.op)
+    if all(len(ops) < 2 for ops in asked.values()):
+        return list(roots)
+    made: dict[Any, Tensor] = {}
+
+    def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        if node.op not in JOINED or len(asked[_key(node)]) < 2:
+            return with_inputs(node, inputs)
+        op, index = JOINED[node.op]
+        whole = made.get(_key(node))
+        if whole is None:
+            spec = op.infer(*[one.spec for one in inputs])
+            whole = made[_key(node)] = Tensor.derived(op, inputs, {}, spec, node)
+        return Tensor.derived(RESULT, (whole,), {"index": index}, node.spec, node)
+
+    return rebuild(roots, stop, visit)

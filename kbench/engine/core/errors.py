@@ -1,0 +1,369 @@
+"""Errors that say which K function, which operands and what would have worked.
+
+An error is built where a rule is broken, often deep inside the engine. Its constructor walks the
+stack once to find the user's line and the K function called there, so that rules only state the
+reason. The fields stay available for user interfaces; `str(error)` says all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType, FunctionType
+from typing import Any, NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
+_OUTSIDE = tuple(
+    os.path.join(_PACKAGE, "api", name)
+    for name in ("legacy.py", "legacy_layout.py", "comparison.py")
+)
+_INTERNAL = (_ENGINE, *_OUTSIDE, "<kbench", "<frozen")
+_OPERATOR_NAMES = {
+    "__add__": "+",
+    "__sub__": "-",
+    "__mul__": "*",
+    "__truediv__": "/",
+    "__floordiv__": "//",
+    "__mod__": "%",
+    "__pow__": "**",
+    "__matmul__": "@",
+    "__lt__": "<",
+    "__le__": "<=",
+    "__gt__": ">",
+    "__ge__": ">=",
+    "__and__": "&",
+    "__or__": "|",
+    "__xor__": "^",
+    "__invert__": "~",
+    "__getitem__": "x[...]",
+}
+
+_OP_SYMBOLS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "power": "**",
+    "matmul": "@",
+    "getitem": "x[...]",
+}
+
+
+def op_symbol(name: str) -> str:
+    """How an error names an op: by its operator where there is one."""
+    return _OP_SYMBOLS.get(name, name)
+
+
+class Place(NamedTuple):
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return _namer(self.file, self.line)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of the failing call, as `spec` text plus where it was made."""
+
+    role: str
+    spec: str
+    kind: str
+    name: str
+    place: Place | None
+    ident: int
+    axis: int | None = None
+
+
+def _plain_place(file: str, line: int) -> str:
+    return f"{os.path.basename(file)}:{line}"
+
+
+_namer: Callable[[str, int], str] = _plain_place
+
+
+def set_place_namer(namer: Callable[[str, int], str] | None) -> None:
+    """Choose how a place is shown, for example 'In [3]' in a notebook; None restores file:line."""
+    global _namer
+    _namer = namer or _plain_place
+
+
+def is_internal(filename: str) -> bool:
+    """True for code of this package's engine, which is never the user's line."""
+    return filename.startswith(_INTERNAL)
+
+
+_WRAPPERS = ("method", "public")  # engine frames whose name says nothing of the function
+_libraries: tuple[str, ...] = ()
+
+
+def see_through(folder: str) -> None:
+    """Take lines of code in `folder`, a library on top of this one, for nobody's own."""
+    global _libraries
+    _libraries = tuple({*_libraries, os.path.join(folder, "")})
+    _whose.clear()
+
+
+def is_users(filename: str) -> bool:
+    """True for code that is neither the engine's nor that of a library on top of it."""
+    return not filename.startswith(_libraries + _INTERNAL)
+
+
+def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
+    """The innermost line that the user wrote, and the K function called there or on its behalf."""
+    frame: FrameType | None = sys._getframe(depth)
+    code = None
+    while frame is not None and _whose[frame.f_code.co_filename] == _ENGINES:
+        code = frame.f_code
+        frame = frame.f_back
+    if frame is None:
+        return None, None
+    line: FrameType | None = frame
+    while line is not None and _whose[line.f_code.co_filename] != _USERS:
+        line = line.f_back
+    place = line or frame
+    return (
+        # As Place(...) would make it, in half of the time: every node has one.
+        tuple.__new__(Place, (place.f_code.co_filename, place.f_lineno)),
+        None if code is None or code.co_name in _WRAPPERS else code.co_name,
+    )
+
+
+_ENGINES, _LIBRARY, _USERS = range(3)
+
+
+class _Owners(dict[str, int]):
+    """Whose a file is, by its name; asked for several frames of each node, so found out once."""
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= 4096:  # every cell of a notebook is a file of its own
+            self.clear()
+        found = _ENGINES if is_internal(name) else _USERS if is_users(name) else _LIBRARY
+        self[name] = found
+        return found
+
+
+_whose = _Owners()
+
+
+_LONGEST = 200  # characters of a value that are shown
+
+
+def shown(value: Any) -> str:
+    """A value that a user gave, as an error writes it: not without end, and whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of too many digits, or an object's own code
+        if not isinstance(value, int):
+            return f"a value of type {type(value).__name__}"
+        return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def describe_value(value: Any) -> str | None:
+    """`dtype[shape]` of a tensor or array, None for anything else."""
+    spec = getattr(value, "spec", None)
+    if spec is not None:
+        return str(spec)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return None
+    word = "sparse " if type(value).__module__.startswith("scipy.sparse") else ""
+    return f"{word}{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | None:
+    """The record of one argument, or None when it is neither tensor nor array."""
+    text = describe_value(value)
+    if text is None:
+        return None
+    kind = getattr(value, "kind", "array")
+    name = str(getattr(value, "name", "")).split(":")[0] if kind != "array" else ""
+    return Operand(role, text, str(kind), name, getattr(value, "place", None), id(value), axis)
+
+
+def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call under their names, the entries of a list each for itself."""
+    for name, value in _given(frame):
+        if isinstance(value, (list, tuple)):
+            label = "operand " if name in ("operands", "arguments", "args") else f"{name}["
+            for index, item in enumerate(value[:8]):
+                yield (f"{label}{index}" + ("]" if label.endswith("[") else "")), item
+        else:
+            yield name, value
+
+
+def role_of(value: Any) -> str | None:
+    """What the function that the user called calls this value of its arguments."""
+    entry = _entry_frame(sys._getframe(1))
+    if entry is None:
+        return None
+    pairs = [*_given(entry), *_arguments(entry)]
+    roles = list(dict.fromkeys(name for name, one in pairs if one is value))
+    if value is None and len(roles) > 1 and roles[0] != pairs[0][0]:
+        return None  # most of them were left out
+    return roles[0] if roles else None
+
+
+def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    code, variables = frame.f_code, frame.f_locals
+    if code.co_name == "method" and "name" in variables:  # an operator of Tensor
+        others = [variables["other"]] if "other" in variables else []
+        values = [variables.get("self"), *others, *variables.get("arguments", ())]
+        if variables["name"].startswith("__") and code.co_varnames[1:2] == ("other",):
+            values.reverse()
+        yield from zip("xyz", values, strict=False)
+        return
+    declared = variables.get("public") or variables.get("function")
+    if callable(declared) and "operands" in variables:  # an elementwise function
+        names = code_names(declared)
+        yield from zip(names, variables["operands"], strict=False)
+        yield from (variables.get("keywords") or {}).items()
+        return
+    count = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & 4:
+        count += 1
+    for name in code.co_varnames[:count]:
+        yield ("x" if name == "self" else name), variables.get(name)
+
+
+def code_names(function: Any) -> tuple[str, ...]:
+    """Names of the parameters of a function, seen through its wrappers."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
+
+
+def _entry_frame(frame: FrameType | None) -> FrameType | None:
+    """The engine frame that the user called: the outermost before the first foreign frame."""
+    entry = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        entry = frame
+        frame = frame.f_back
+    return entry
+
+
+class KbenchError(Exception):
+    """Base of all errors about tensors; see the module's text for its fields."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        function: str | None = None,
+        operands: tuple[Operand, ...] | None = None,
+        axes: dict[str, int] | None = None,
+        suggestion: str | None = None,
+    ) -> None:
+        entry = _entry_frame(sys._getframe(1))
+        self.reason = _plain_words(reason)
+        self.axes = axes or {}
+        self.suggestion = suggestion if suggestion is not None else _meant(entry)
+        self.function = function or _function_name(entry)
+        self.place = user_call(2)[0]
+        self.operands = operands if operands is not None else self._operands_of(entry)
+        super().__init__(reason)
+
+    def _operands_of(self, entry: FrameType | None) -> tuple[Operand, ...]:
+        if entry is None:
+            return ()
+        rows = (make_operand(role, value, self.axes.get(role)) for role, value in _arguments(entry))
+        return tuple(row for row in rows if row is not None)
+
+    def at(self, function: str, operands: tuple[Operand, ...], place: Place | None) -> KbenchError:
+        """The same error told about another call: used when a rule breaks at run time."""
+        self.function, self.operands, self.place = function, operands, place
+        return self
+
+    def __str__(self) -> str:
+        head = f"{self.function}: {self.reason}" if self.function else self.reason
+        lines = [head]
+        width = max((len(one.role) for one in self.operands), default=0)
+        for one in self.operands:
+            name = f" '{one.name}'" if one.name else ""
+            where = f"   {one.place}" if one.place is not None else ""
+            lines.append(f"  {one.role:<{width}}  {one.kind}{name} {one.spec}{where}")
+        if self.suggestion:
+            lines.append(f"  try {self.suggestion}")
+        if self.place is not None:
+            lines.append(f"  at {self.place}")
+        return "\n".join(lines)
+
+
+_FUNCTION = re.compile(r"<function (?:\w+\.<locals>\.)*(\w+|<lambda>) at 0x[0-9a-f]+>")
+
+
+def _plain_words(reason: str) -> str:
+    """A reason without the addresses of functions that were given."""
+    if type(reason) is not str or "<function" not in reason:
+        return reason
+    return _FUNCTION.sub(r"the function \1", reason)
+
+
+def meant_call(value: Any) -> str | None:
+    """`K.epsilon()` for the function `K.epsilon`: a function of K that needs no argument."""
+    if not isinstance(value, FunctionType) or not str(value.__module__).startswith("kbench."):
+        return None
+    parameters = inspect.signature(value).parameters.values()
+    needed = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]
+    return None if needed else f"K.{value.__name__}()"
+
+
+def _meant(entry: FrameType | None) -> str | None:
+    """The call of a function of K that was given in place of its value, whatever the rule says."""
+    if entry is None:
+        return None
+    calls = (meant_call(one) for _, one in _arguments(entry) if callable(one))
+    return next((one for one in calls if one is not None), None)
+
+
+def _function_name(entry: FrameType | None) -> str:
+    if entry is None:
+        return ""
+    name, variables = entry.f_code.co_name, entry.f_locals
+    if name == "method" and isinstance(variables.get("name"), str):
+        return str(_OPERATOR_NAMES.get(variables["name"], variables["name"].strip("_")))
+    if name == "public":
+        declared = variables.get("public")
+        name = str(getattr(declared, "__name__", getattr(variables.get("op"), "name", name)))
+    elif name == "__call__":
+        return str(getattr(variables.get("self"), "name", "function"))
+    return name.strip("_")
+
+
+class ShapeError(KbenchError, ValueError):
+    """Shapes that do not fit the operation."""
+
+
+class DtypeError(KbenchError, ValueError, TypeError):
+    """A dtype that the operation does not take."""
+
+
+class ArgumentError(KbenchError, ValueError):
+    """An argument outside what the function accepts."""
+
+
+class FeedError(KbenchError, ValueError):
+    """A value that is missing at evaluation, or does not fit its placeholder."""
+
+
+class GradientError(KbenchError, ValueError):
+    """A gradient was asked of something that has none."""
+
+
+class EngineError(ImportError):
+    """An engine that cannot be had; the text says what is missing and what to do."""
+
+
+class OutOfMemory(KbenchError, MemoryError):
+    """An evaluation would need more memory than the machine has available."""

@@ -1,0 +1,138 @@
+"""Memory for results: freed blocks are used again, since fresh pages cost more than the work.
+
+A block is free when nobody but the pool holds it, which the reference count tells; a result that
+the user still has, or a view of it, keeps its block.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import cancel, fork_safety
+from kbench.engine.core.csr import copied, is_csr
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.kernels.data import strided_copy
+
+SLACK = 128  # bytes behind every block, for kernels that read a whole vector at the end
+LINE = 64  # bytes of a cache line, at which every block begins
+SMALL = 64 * 1024
+KEEP = 1 << 31  # bytes of free blocks that the pool holds at the most
+
+
+class _Holder:
+    """Something that holds one array, as a variable does."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+
+def _held_by_pool_alone() -> int:
+    blocks = [np.empty(1, np.uint8)]
+    for block in blocks:
+        return sys.getrefcount(block)
+    return 0
+
+
+_ALONE = _held_by_pool_alone()
+
+
+def _references(holder: Any) -> tuple[int, int]:
+    """How often an array and the memory that it is a view of are referred to."""
+    array = holder._array
+    block = array.base
+    return sys.getrefcount(array), 0 if block is None else sys.getrefcount(block)
+
+
+def _held_alone() -> tuple[int, int]:
+    blocks = [np.empty(8, np.uint8)]
+    return _references(_Holder(np.ndarray(8, np.uint8, buffer=blocks[0])))
+
+
+_HELD = _held_alone()
+_HELD_SMALL = _references(_Holder(np.empty(8, np.uint8).view()))
+
+
+class Pool:
+    """Blocks by size class."""
+
+    def __init__(self) -> None:
+        self._lock = fork_safety.lock()
+        self._blocks: dict[int, list[np.ndarray]] = {}
+        self._bytes = 0
+
+    def take(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An uninitialised C-contiguous array, on a used block where one is free."""
+        kind = np.dtype(dtype)
+        nbytes = kind.itemsize
+        for size in shape:
+            nbytes *= size
+        if nbytes < SMALL:
+            return np.empty(shape, kind)
+        size_class = -(-(nbytes + SLACK + LINE) // SMALL) * SMALL
+        block = self._block(size_class)
+        shift = -address_of(block) % LINE
+        return np.ndarray(shape, kind, buffer=block, offset=shift)
+
+    def _block(self, size: int) -> np.ndarray:
+        with self._lock:
+            blocks = self._blocks.get(size)
+            if blocks is None:
+                blocks = self._blocks[size] = []
+            for block in blocks:
+                if sys.getrefcount(block) <= _ALONE:
+                    return block
+            fresh = np.empty(size, np.uint8)
+            if self._bytes + size > KEEP:
+                self._drop_free()
+            blocks.append(fresh)
+            self._bytes += size
+            return fresh
+
+    def _drop_free(self) -> None:
+        for size, blocks in self._blocks.items():
+            used = []
+            for block in blocks:
+                if sys.getrefcount(block) > _ALONE:
+                    used.append(block)
+            self._bytes -= size * (len(blocks) - len(used))
+            blocks[:] = used
+
+    def held_alone(self, holder: Any) -> bool:
+        """Whether nobody else looks at the memory of `holder._array`: a block of the pool, or when
+        it is small, an array's own."""
+        array = holder._array
+        block = array.base
+        if array.nbytes < SMALL:
+            own = array if block is None else block
+            if type(own) is not np.ndarray or not (own.flags.owndata and own.flags.writeable):
+                return False
+            del array, own, block
+            arrays, blocks = _references(holder)
+            return arrays <= _HELD_SMALL[0] and blocks <= _HELD_SMALL[1]
+        del array
+        with self._lock:
+            if not any(one is block for one in self._blocks.get(getattr(block, "nbytes", -1), ())):
+                return False
+        del block
+        arrays, blocks = _references(holder)
+        return arrays <= _HELD[0] and blocks <= _HELD[1]
+
+    def clear(self) -> None:
+        """Give free blocks back to the system."""
+        with self._lock:
+            self._drop_free()
+
+
+pool = Pool()
+
+
+def owned(value: Any) -> Any:
+    """A copy of a value, in memory of the pool when it is large."""
+    if is_csr(value) or value.nbytes < SMALL:
+        return copied(value)
+    result = pool.take(value.shape, value.dtype)
+    strided_copy.copy(result, value, cancel.check)
+    return result

@@ -1,0 +1,115 @@
+"""Values for the inputs of a function: cast to their dtype, their shape checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import csr as sparse
+from kbench.engine.core.errors import FeedError, KbenchError, shown
+from kbench.engine.core.masked_arrays import masked_entries
+from kbench.engine.core.spec import show
+from kbench.engine.core.type_errors import NO_MASK, difference, filled, no_number
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
+from kbench.engine.graph.variables import Placeholder, Variable
+
+
+def fed_array(node: Tensor, value: Any) -> Any:
+    """`value` as an array for a feed; as compressed rows for a sparse one."""
+    spec = node.spec
+    if type(value) is np.ndarray and value.dtype == spec.dtype and not spec.sparse:
+        array = value
+    else:
+        array = _cast_feed(node, value)
+    shape = array.shape
+    if shape != spec.shape:
+        if len(shape) != len(spec.shape) or any(
+            want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
+        ):
+            raise _refused(node, f"but the value has shape {show(shape)}")
+    return sparse.from_dense(array) if spec.sparse and not sparse.is_csr(array) else array
+
+
+def listed(nodes: Sequence[Tensor], given: Sequence[Any]) -> Sequence[Any]:
+    """The values of a call, one for each input.
+
+    A tuple of lists of arrays, as Keras' models make of their inputs, targets and weights, is read
+    as one list, unless each of its lists is one value, of as many axes as its input has.
+    """
+    if type(given) is not tuple or not all(isinstance(one, list) for one in given):
+        return given
+    flat = [one for part in given for one in part]
+    if not flat or not all(one is None or isinstance(one, np.ndarray) for one in flat):
+        return given
+    fits = len(given) == len(nodes) and all(
+        {getattr(one, "ndim", None) for one in part} == {node.ndim - 1}
+        for node, part in zip(nodes, given, strict=True)
+    )
+    return given if fits else flat
+
+
+def unfed(roots: Sequence[Tensor], given: Collection[int]) -> list[Tensor]:
+    """The placeholders that `roots` need, which have neither a value of their own nor are given."""
+    return [
+        one
+        for one in walk(roots, given)
+        if isinstance(one, Placeholder) and one.default is None and id(one) not in given
+    ]
+
+
+def made(node: Tensor) -> str:
+    """Where a node was made, to follow its name in an error."""
+    return f", made at {node.place}" if node.place is not None else ""
+
+
+def _refused(node: Tensor, reason: str, suggestion: str | None = None) -> FeedError:
+    name = node.name.split(":")[0]
+    head = f"{node.kind} {name!r} is {node.spec}{made(node)}, "
+    return FeedError(head + reason, function="function", suggestion=suggestion)
+
+
+def _cast_feed(node: Tensor, value: Any) -> Any:
+    if isinstance(value, Variable):
+        value = value.peek()
+    elif isinstance(value, Tensor):
+        raise FeedError(
+            f"{node.name!r} needs a value, got the tensor {shown(value)}", function="function"
+        )
+    if sparse.is_matrix(value):
+        return _sparse_feed(node, value)
+    if (masked := masked_entries(value)) is not None:
+        raise _refused(node, f"but value{masked}{NO_MASK}", filled(value, "value"))
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        listed = isinstance(value, (list, tuple))
+        why = f"but the value makes no array: {difference(value) if listed else error}"
+        raise _refused(node, why) from None
+    if array.dtype.kind in "OUS" and not isinstance(value, np.ndarray):
+        raise _refused(node, f"but {no_number(value)}")
+    return _cast(node, array)
+
+
+def _sparse_feed(node: Tensor, value: Any) -> sparse.Csr:
+    if not node.spec.sparse:
+        raise _refused(node, "but the value is sparse", "value.toarray()")
+    try:
+        csr = sparse.as_csr(value)
+    except KbenchError as error:
+        raise _refused(node, f"but the value does not do: {error.reason}") from None
+    return csr if csr.dtype == node.spec.dtype else sparse.with_data(csr, _cast(node, csr.data))
+
+
+def _cast(node: Tensor, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise _refused(node, f"but the value has dtype {array.dtype}")
+    with np.errstate(all="ignore"):
+        cast = array.astype(node.spec.dtype)
+    if cast.dtype.kind != "f" and not np.array_equal(cast, array):
+        raise _refused(
+            node, f"but the value is {array.dtype} and holds what {node.spec.dtype} cannot"
+        )
+    return cast

@@ -1,0 +1,404 @@
+"""Functions: feeds in, plans bound and cached by shape, updates stored together, arrays out."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import cancel, fork_safety
+from kbench.engine.core.csr import as_dense, is_csr
+from kbench.engine.core.errors import ArgumentError, DtypeError, FeedError, shown
+from kbench.engine.core.type_errors import told
+from kbench.engine.execute.control_deps import seeing_updates
+from kbench.engine.execute.eager import direct_value
+from kbench.engine.execute.executable import BoundPlan
+from kbench.engine.execute.feeds import fed_array, listed, made, unfed
+from kbench.engine.execute.plan import Plan, make_plan
+from kbench.engine.graph import scope, tensor
+from kbench.engine.graph.convert import Constant, as_tensor, shared
+from kbench.engine.graph.tensor import Last, Tensor
+from kbench.engine.graph.traverse import walk
+from kbench.engine.graph.updates import Update, update
+from kbench.engine.graph.variables import Variable, store_all, update_lock
+from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import read_only
+from kbench.engine.runtime.profile import RunRecord
+
+BOUND_PLANS = 16  # shape signatures that a function remembers
+
+
+class Function:
+    """Computes `outputs` from values of `inputs`, and then stores `updates`.
+
+    Call it with one list of values; it returns a list of NumPy arrays. Safe from any thread.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        updates: Sequence[Update] = (),
+        name: str = "function",
+    ) -> None:
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.updates = list(updates)
+        self.name = name
+        _check_inputs(self.inputs)
+        sparse = any(one.spec.sparse for one in inputs)  # which a dense array is made
+        self._dtypes = None if sparse else [np.dtype(one.spec.dtype) for one in inputs]
+        self._stores = _stores(self.outputs, self.updates)
+        roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
+        stop = {id(one) for one in self.inputs}
+        nodes = walk(roots, stop)
+        _check_generation(nodes)
+        self._before = _controlled(nodes, roots, self.inputs, name)
+        roots = seeing_updates(self.outputs, self._stores, nodes, stop)
+        targets = [one.target for one in self._stores]
+        self.plan: Plan = make_plan(name, roots, self.inputs, targets)
+        self.records: RunRecord | None = None  # of the last call that was recorded
+        self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
+        self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
+        # Of two calls with updates each sees the variables as the other left them.
+        stores = bool(self._stores) or self._before is not None
+        self._lock = update_lock if stores else fork_safety.lock()
+        _functions.add(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<function {self.name!r} {len(self.inputs)} inputs, {len(self.outputs)} outputs, "
+            f"{len(self.updates)} updates>"
+        )
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """What pickle, copy.copy and copy.deepcopy ask."""
+        raise TypeError(
+            f"function {self.name!r} belongs to the graph of this process, and cannot be pickled "
+            "or copied; pickle the values of its variables, and make it anew where they are read"
+        )
+
+    # -------------------------------------------------------------- calling
+
+    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
+        if not isinstance(inputs, (list, tuple)):
+            raise FeedError(
+                f"takes one list of values, got {type(inputs).__name__}", function=self.name
+            )
+        if len(inputs) == len(self.inputs):
+            known = self._known(inputs)
+            if known is not None:
+                return self.run(list(inputs), known)
+        given = listed(self.inputs, inputs)
+        if len(given) > len(self.inputs):
+            raise self._counted(given)
+        if len(given) < len(self.inputs) or any(one is None for one in given):
+            return self._partly(given)
+        arrays = [fed_array(node, value) for node, value in zip(self.inputs, given, strict=True)]
+        return self.run(arrays)
+
+    def _partly(self, values: Sequence[Any]) -> list[Any]:
+        """The call with values for some of the inputs; FeedError when one that has none is needed.
+
+        An input that is no placeholder is computed then.
+        """
+        pairs = [(node, one) for node, one in zip(self.inputs, values, strict=False)]
+        given = [(node, one) for node, one in pairs if one is not None]
+        key = tuple([id(node) for node, _ in given])
+        partly = self._parts.get(key)
+        if partly is None:
+            roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
+            needed = unfed([*roots, *self._waited_for()], key)
+            if needed:
+                raise self._counted([one for _, one in given], needed[0])
+            inputs = [node for node, _ in given]
+            partly = Function(inputs, self.outputs, self.updates, self.name)
+            self._parts[key] = partly
+        results = partly([one for _, one in given])
+        self.records = partly.records or self.records
+        return results
+
+    def _waited_for(self) -> list[Tensor]:
+        """What is computed before the call, by everything that it waits for."""
+        earlier = self._before
+        if earlier is None:
+            return []
+        stored = [one.inputs[1] for one in earlier._stores]
+        return [*earlier._waited_for(), *earlier.outputs, *stored]
+
+    def _counted(self, values: Sequence[Any], needed: Tensor | None = None) -> FeedError:
+        """The error of a call with too many values, or with none for an input that is needed."""
+        count = len(self.inputs)
+        reason = (
+            f"takes {count} value{'' if count == 1 else 's'} "
+            f"({', '.join(one.name.split(':')[0] for one in self.inputs)}), got {len(values)}"
+        )
+        if needed is not None:
+            name = needed.name.split(":")[0]
+            reason += f"; {needed.kind} {name!r} {needed.spec}{made(needed)}, needs one"
+        return FeedError(reason, function=self.name)
+
+    def _known(self, inputs: Sequence[Any]) -> BoundPlan | None:
+        """The bound plan for arrays of the inputs' dtypes whose shapes were checked before."""
+        if self._dtypes is None:
+            return None
+        for array, dtype in zip(inputs, self._dtypes, strict=True):
+            if type(array) is not np.ndarray or array.dtype != dtype:
+                return None
+        return self._plans.get(self.plan.signature(inputs))
+
+    def run(self, arrays: list[np.ndarray], bound: BoundPlan | None = None) -> list[Any]:
+        """The call after its values were checked; `bound` is the plan for them, if known."""
+        if self._stores and read_only.looks():
+            read_only.refuse(f"store to variable {self._stores[0].target.name.split(':')[0]!r}")
+        with self._lock:
+            cancel.clear()
+            undo: list[tuple[Variable, Any]] = []
+            if self._stores and trace.storing:
+                trace.storing.emit((self, arrays))
+            try:
+                if self._before is not None:
+                    undo = [(one.target, one.target._array) for one in _early_stores(self)]
+                    self._before.run(arrays)
+                bound = bound or self.bound(arrays)
+                results = bound.run(arrays)
+                if self._stores:
+                    bound.store(results)
+            except BaseException:
+                store_all(undo)
+                raise
+            if bound.record is not None:
+                self.records = bound.record
+            return self._finish(arrays, results)
+
+    def bound(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
+        """The bound plan for the shapes of `arrays`, from the cache where it is."""
+        key = self.plan.signature(arrays)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self.plan.bind(arrays)
+            if len(self._plans) > BOUND_PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
+        results = results[: len(self.outputs)]
+        if read_only.looks():
+            return results
+        trace.calls.count += 1
+        trace.calls.name = self.name
+        for node, array in zip(self.inputs, arrays, strict=True):
+            node.last = Last(array.shape, None)
+        if trace.fed and arrays:
+            trace.fed.emit(list(zip(self.inputs, arrays, strict=True)))
+        for node, value in zip(self.outputs, results, strict=True):
+            few = not is_csr(value) and value.size <= 16
+            node.last = Last(value.shape, value if few else None)
+        if trace.ended:
+            trace.ended.emit((self, arrays, results))
+        if not self._stores:
+            return results
+        return [
+            value.copy() if node in self._stores else value
+            for node, value in zip(self.outputs, results, strict=True)
+        ]
+
+
+_functions: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Forget plans that another thread of the parent may have been running, or about to change."""
+    for one in list(_functions):
+        if fork_safety.was_lost(one._lock):
+            one._plans = OrderedDict()
+
+
+fork_safety.in_child(_after_fork)
+
+# ------------------------------------------------------------------ graphs behind a function
+
+
+def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update]:
+    """Update ops whose effect the call has; of several for one variable the last one counts."""
+    wanted = [one for one in outputs if isinstance(one, Update)]
+    unique: dict[int, Update] = {}
+    for one in [*wanted, *updates]:
+        unique[id(one.target)] = one
+    return list(unique.values())
+
+
+def _check_inputs(inputs: Sequence[Tensor]) -> None:
+    """The graph was built on the values that it knows, so that they cannot be replaced."""
+    for one in inputs:
+        if isinstance(one, Constant) or any(entry is not None for entry in one.spec.value or ()):
+            raise ArgumentError(
+                f"{one.kind} {one.name.split(':')[0]!r} {one.spec}{made(one)}, has a known value "
+                "and cannot be given another; use a placeholder"
+            )
+
+
+def _check_generation(nodes: Iterable[Tensor]) -> None:
+    current = scope.generation()
+    for node in nodes:
+        if node.generation != current and not isinstance(node, (Variable, Constant)):
+            raise ArgumentError(
+                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{made(node)}, was built "
+                "before K.clear_session(); build it again",
+            )
+
+
+def _controlled(
+    nodes: Iterable[Tensor], roots: Sequence[Tensor], inputs: Sequence[Tensor], name: str
+) -> Function | None:
+    """A function that stores, before the call, the updates that nodes of the graph wait for."""
+    waiting = {id(control): control for node in nodes for control in node.controls}
+    updates = [one for one in waiting.values() if isinstance(one, Update)]
+    others = [one for one in waiting.values() if not isinstance(one, Update)]
+    own = {id(root) for root in roots}
+    updates = [one for one in updates if id(one) not in own and id(one.inputs[1]) not in own]
+    if not updates and not others:
+        return None
+    return Function(inputs, others, updates, f"{name}/controls")
+
+
+def _early_stores(of: Function) -> list[Update]:
+    """The updates that are stored before a call, by everything it waits for."""
+    earlier = of._before
+    return [] if earlier is None else [*_early_stores(earlier), *earlier._stores]
+
+
+# ------------------------------------------------------------------ the public functions
+
+
+def as_update(item: Any) -> Update:
+    """An entry of `updates=`: an update op, or a pair (variable, new value)."""
+    if isinstance(item, Update):
+        return item
+    if isinstance(item, (list, tuple)) and len(item) == 2:
+        return update(item[0], item[1])
+    raise ArgumentError(
+        f"updates must be update ops or pairs (variable, new value), got {shown(item)}",
+        function="function",
+    )
+
+
+def _output(given: Any, place: int) -> Tensor:
+    """What is to be computed, as a tensor; the usual slips are told apart."""
+    try:
+        return as_tensor(given)
+    except DtypeError:
+        reason = f"outputs[{place}] is {type(given).__name__}, not a tensor"
+        if given is None:
+            reason = f"outputs[{place}] is None, not a tensor; K.gradients gives None for what the "
+            raise ArgumentError(f"{reason}loss does not depend on") from None
+        hint = f"outputs[{place}].output" if hasattr(type(given), "output") else None
+        raise ArgumentError(reason, suggestion=hint) from None
+
+
+def function(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    updates: Sequence[Any] | None = None,
+    **kwargs: Any,
+) -> Function:
+    """A callable that computes `outputs` from values of `inputs`.
+
+    Arguments:
+        inputs: list of placeholders, or of any tensors, which are then given instead of computed.
+        outputs: list of tensors; may be empty.
+        updates: update ops or pairs (variable, new value). Every new value is computed from the
+            state before the call; then all are stored, or none when anything fails.
+        name: the keyword `name` is kept as the function's name.
+    Returns:
+        Function: call it with one list of values, get a list of NumPy arrays. Inputs that nothing
+            needs may be given None, and those at the end be left out.
+    Raises:
+        ArgumentError: not tensors, or an unknown keyword. FeedError: at the call, a value that is
+        missing and needed, or does not fit.
+    Source: Keras 2.3 `backend.function`.
+
+    >>> x = K.placeholder((None,))
+    >>> K.function([x], [x * 2])([[1.0, 2.0]])
+    [array([2., 4.], dtype=float32)]
+    """
+    name = kwargs.pop("name", None) or "function"
+    if kwargs:
+        raise ArgumentError(f"unknown argument {next(iter(kwargs))!r}")
+    updates = [] if updates is None else updates
+    for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates)):
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(
+                f"function: {label} must be a list or tuple, got {told(value)}; "
+                "it is called as K.function([x], [y])"
+            )
+    for one in inputs:
+        if not isinstance(one, Tensor):
+            raise ArgumentError(f"inputs must be tensors, got {shown(one)}")
+    if len({id(one) for one in inputs}) != len(inputs):
+        raise ArgumentError("inputs name the same tensor twice, which would be fed two values")
+    results = [_output(one, place) for place, one in enumerate(outputs)]
+    return Function(inputs, results, [as_update(one) for one in updates], name)
+
+
+def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
+    feeds = feeds_of(feed_dict, "eval")
+    if isinstance(node, Variable) and not feeds:
+        return as_dense(node.held()) if node.is_sparse else node.get_value()
+    if not feeds and node._functions is None:
+        found = direct_value(node)
+        if found is not None:
+            return found
+    _check_generation([node])
+    keys = tuple(feeds)
+    compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
+    signature = tuple(id(key) for key in keys)
+    evaluator = compiled.get(signature)
+    if evaluator is None:
+        evaluator = compiled[signature] = Function(keys, [node], name="eval")
+    value = evaluator(list(feeds.values()))[0]
+    return as_dense(value) if is_csr(value) else value
+
+
+def feeds_of(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
+    """What a caller feeds by hand, checked."""
+    if feed_dict is None:
+        return {}
+    if not isinstance(feed_dict, Mapping):
+        raise FeedError(
+            f"feed_dict must map tensors to values, got {shown(feed_dict)}", function=function
+        )
+    for key in feed_dict:
+        if not isinstance(key, Tensor):
+            reason = f"keys of feed_dict must be tensors, got {shown(key)}"
+            raise FeedError(reason, function=function)
+    return feed_dict
+
+
+tensor.set_evaluator(_evaluate)
+
+
+@shared
+def sparse_value(node: Tensor) -> Any:
+    """The value of a sparse tensor as it is, a SciPy matrix in CSR form."""
+    return Function((), [node], name="get_value")([])[0]
+
+
+def eval(x: Any) -> Any:
+    """The value of a tensor.
+
+    Arguments:
+        x: tensor, or what becomes one.
+    Returns:
+        NumPy array; of a sparse tensor with its zeros.
+    Raises:
+        FeedError: the value depends on a placeholder, which needs a value.
+    Source: Keras 2.3 `backend.eval`.
+
+    >>> K.eval(K.variable(2.0) * 3)
+    array(6., dtype=float32)
+    """
+    return _evaluate(x) if isinstance(x, Tensor) else as_tensor(x).eval()

@@ -1,0 +1,118 @@
+"""Plans: the list of passes, and the binding of the result to the shapes of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.compiler.layout import settle_layouts
+from kbench.engine.compiler.loop_dce import trim_loops
+from kbench.engine.compiler.loop_fission import hoist_loops
+from kbench.engine.compiler.multi_output import join_pairs
+from kbench.engine.compiler.rewrite import fold_constants, share_equal
+from kbench.engine.compiler.simplify import simplify
+from kbench.engine.compiler.values import mark_guards, mark_needed, trace_items
+from kbench.engine.core.spec import Spec
+from kbench.engine.execute.executable import BoundPlan
+from kbench.engine.fusion.row_schedule import UNNEEDED, gather_rows
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
+from kbench.engine.graph.variables import Variable
+from kbench.engine.ops.control.switch import BRANCH
+
+PASSES = (
+    trim_loops,
+    hoist_loops,
+    trim_loops,
+    fold_constants,
+    simplify,
+    settle_layouts,
+    share_equal,
+    join_pairs,
+)
+
+
+CHOOSERS = 3
+"""Flags at most that a plan is bound anew for: to each combination of their values once."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compute, in order, before shapes are known."""
+
+    name: str
+    feeds: tuple[Tensor, ...]
+    roots: tuple[Tensor, ...]
+    order: tuple[Tensor, ...]
+    targets: tuple[Variable, ...] = ()  # what the last of the roots are the new values of
+    choosers: tuple[int, ...] = ()  # the feeds that are flags by which branches are taken
+
+    def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """What a bound plan is for: the shapes of what is fed, and the values of the choosers."""
+        shapes = tuple([array.shape for array in arrays])
+        if not self.choosers:
+            return shapes
+        return (*shapes, *[arrays[one].shape == () and bool(arrays[one]) for one in self.choosers])
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
+        """The plan for the signature of `arrays`, one for each feed.
+
+        Of a branch that a chooser decides, only the side taken is planned: the learning phase, say,
+        stays as it is for thousands of steps, and what runs under no condition can be fused.
+        """
+        feeds = {
+            id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
+            for node, array in zip(self.feeds, arrays, strict=True)
+        }
+        chosen = {id(self.feeds[one]): np.array(arrays[one]) for one in self.choosers}
+        items, slots = trace_items(self.order, feeds, chosen)
+        roots = [slots[id(root)] for root in self.roots]
+        needed = mark_needed(items, roots)
+        mark_guards(items, needed, roots)
+        feed_slots = [None if id(one) in chosen else slots.get(id(one)) for one in self.feeds]
+        gathered = gather_rows(items, needed, roots)
+        if gathered is not None:
+            items, place = gathered
+            roots = [place[root] for root in roots]
+            feed_slots = [None if slot is None else place[slot] for slot in feed_slots]
+            feed_slots = [None if slot == UNNEEDED else slot for slot in feed_slots]
+            needed = mark_needed(items, roots)
+        return BoundPlan(self.name, items, needed, roots, feed_slots, make_plan, self.targets)
+
+
+def make_plan(
+    name: str,
+    roots: Sequence[Tensor],
+    feeds: Sequence[Tensor],
+    targets: Sequence[Variable] = (),
+    moving: int = 0,
+) -> Plan:
+    """Run every pass over the graph of `roots`; `feeds` are given from outside.
+
+    The last of the roots are the new values of the variables `targets`. The first `moving` feeds
+    are others in each step of a loop, which is bound once for all of them.
+    """
+    stop = {id(one) for one in feeds}
+    current = list(roots)
+    for one_pass in PASSES:
+        current = one_pass(current, stop)
+    order = tuple(walk(current, stop))
+    choosers = _choosers(order, feeds, stop, moving)
+    return Plan(name, tuple(feeds), tuple(current), order, tuple(targets), choosers)
+
+
+def _choosers(
+    order: Sequence[Tensor], feeds: Sequence[Tensor], stop: set[int], moving: int
+) -> tuple[int, ...]:
+    """The feeds that are one bool and that the conditions of branches are made of."""
+    conditions = [node.inputs[0] for node in order if node.op is BRANCH]
+    asked = {id(one) for one in walk(conditions, stop)}
+    found = [
+        place
+        for place, one in enumerate(feeds[moving:], moving)
+        if id(one) in asked and one.spec.dtype == "bool" and one.spec.shape == ()
+    ]
+    return tuple(found) if len(found) <= CHOOSERS else ()

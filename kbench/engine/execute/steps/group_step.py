@@ -1,0 +1,212 @@
+"""The step of a group of elementwise work, and what the plan view tells of any step.
+
+A group runs its compiled loop once that is ready, and until then the same statements on NumPy,
+block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.codegen import loop_kernel
+from kbench.engine.compiler.values import Item
+from kbench.engine.core import cancel
+from kbench.engine.execute.steps.base import (
+    Buffers,
+    Step,
+    Values,
+    bare_step,
+    dynamic_step,
+    numpy_step,
+)
+from kbench.engine.execute.steps.numpy_blocks import BlockedForm
+from kbench.engine.fusion.elementwise import Group, collapse, number_array
+from kbench.engine.jit.launch import Call
+from kbench.engine.ops.reduce.summation import added
+from kbench.engine.runtime import config
+
+SLAB = 1 << 22  # elements that are computed before they are folded
+
+
+def _no_source() -> str | None:
+    return None
+
+
+@dataclass
+class Chosen:
+    """A step with what the plan view tells of it."""
+
+    slot: int
+    step: Step
+    reads: tuple[int, ...]
+    label: str
+    form: Callable[[], str]
+    source: Callable[[], str | None] = _no_source
+    work: int = 1  # FLOP for each element that is looked at
+    elements: int = 0
+    also: tuple[int, ...] = ()  # the slots that the step fills besides its own
+    group: GroupStep | None = None
+    # What the step does as calls of kernels alone, where it can be: the buffers are its results.
+    calls: Callable[[Values, Buffers], list[Call] | None] | None = None
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Every slot that the step fills."""
+        return (*self.also, self.slot)
+
+    def flops(self, values: Values) -> int:
+        value = values[self.slot]
+        results = value if isinstance(value, tuple) else (value,)
+        return self.work * (self.elements or sum(np.size(one) for one in results))
+
+
+def single(item: Item, items: Sequence[Item]) -> Chosen:
+    """One op as a step of its own."""
+    step = bare_step(item, items)
+    if step is None:
+        step = numpy_step(item) if item.static else dynamic_step(item)
+    form = "view" if item.op.kind in ("view", "update") else item.op.tier
+    work = 1
+    if item.op.work is not None:
+        work = item.op.work(*[items[one].spec for one in item.inputs], **item.attrs)
+    return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form, work=work)
+
+
+class GroupStep:
+    """Runs a group: compiled when it can, on NumPy otherwise."""
+
+    def __init__(self, group: Group, items: Sequence[Item]) -> None:
+        self.group = group
+        self.dims, patterns, self.folded = collapse(group)
+        stored = {one.slot for one in group.outputs}
+        self.outputs = tuple(n for n, one in enumerate(group.members) if one.slot in stored)
+        last = len(group.statements) - 1
+        filled = self.outputs if last in self.outputs else (*self.outputs, last)
+        self.blocked = BlockedForm(group.statements, patterns, self.dims, filled)
+        self.program = self._program(patterns, self.folded)
+        self.kernel: loop_kernel.Kernel | None = None
+        self._writes = group.writes
+        self._sources = [
+            (one.slot, number_array(one) if one.number is not None else None)
+            for one in group.sources
+        ]
+
+    def _program(
+        self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
+    ) -> loop_kernel.Program | None:
+        group = self.group
+        statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
+        inputs = tuple(
+            loop_kernel.Input(one.dtype, pattern)
+            for one, pattern in zip(group.sources, patterns, strict=True)
+        )
+        if group.fold is None:
+            return loop_kernel.Program(inputs, statements, self.outputs)
+        if folded.count(True) != 1:
+            return None
+        start = folded.index(True)
+        fold = loop_kernel.Fold(group.fold.op.fold or "", start, start + 1)
+        return loop_kernel.Program(inputs, statements, self.outputs, fold)
+
+    def chosen(self) -> Chosen:
+        """The step, with its description."""
+        elements = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
+        return Chosen(
+            self.group.slot,
+            self.run,
+            tuple(slot for slot, number in self._sources if number is None),
+            self.group.label,
+            lambda: "fused" if self.kernel is not None else "numpy",
+            lambda: self.kernel.source if self.kernel is not None else None,
+            len(self.group.statements),
+            elements,
+            tuple(slot for slot in self.group.writes if slot != self.group.slot),
+            self,
+            self.calls,
+        )
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The slots of the sources; -1 for a number."""
+        return tuple(-1 if number is not None else slot for slot, number in self._sources)
+
+    def found(self) -> loop_kernel.Kernel | None:
+        """The kernel, or None while there is none."""
+        if config.jit_mode() == "off":
+            self.kernel = None
+        elif self.kernel is None and self.program is not None:
+            self.kernel = loop_kernel.request(self.program)
+        return self.kernel
+
+    def sources(self, v: Values) -> list[Any]:
+        """What the group reads, from the values of a run."""
+        return [v[one] if number is None else number for one, number in self._sources]
+
+    def run(self, v: Values, b: Buffers) -> None:
+        outs = [b[slot] for slot in self._writes]
+        arrays = self.sources(v)
+        kernel = self.found()
+        if kernel is not None:
+            kernel.run(outs, arrays, self.dims, cancel.check)
+        else:
+            self._on_numpy(outs, arrays)
+        for slot, out in zip(self._writes, outs, strict=True):
+            v[slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels."""
+        kernel = self.found()
+        outs = [b[slot] for slot in self._writes]
+        return None if kernel is None else kernel.calls(outs, self.sources(v), self.dims)
+
+    def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+        fold = self.group.fold
+        if fold is None:
+            self.blocked.run(outs, arrays)
+            return
+        if self.group.members:
+            self._fold_slabs(fold, outs, arrays)
+            return
+        whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
+        fold.op.numpy(outs[0], whole, **fold.attrs)
+
+    def _fold_slabs(self, fold: Item, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+        """Compute and fold slab by slab: what is folded may be far larger than the memory."""
+        axes = tuple(axis for axis, one in enumerate(self.folded) if one)
+        *stored, out = outs
+        result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
+        cut = int(np.argmax(self.dims))
+        step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
+        partial = []
+        adds = fold.op.fold in ("sum", "mean")
+        for start in range(0, self.dims[cut], step):
+            window = (slice(None),) * cut + (slice(start, start + step),)
+            slab = self.blocked.slab(window, stored, arrays)
+            if cut not in axes:
+                fold.op.numpy(result[window], slab, axis=axes, keepdims=True)
+            elif adds:
+                partial.append(added(slab, axes, keepdims=True))
+            else:
+                products = fold.op.fold == "prod" and slab.dtype.kind == "f"
+                wide = slab.astype(np.float64) if products else slab
+                partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))
+        if not partial:
+            return
+        parts = np.concatenate(partial, cut)
+        if adds:  # of the means too these are sums
+            total = added(parts, (cut,), keepdims=True)
+            count = math.prod([self.dims[axis] for axis in axes])
+            with np.errstate(all="ignore"):
+                result[...] = total / count if fold.op.fold == "mean" else total
+        else:
+            fold.op.numpy(result, parts, axis=(cut,), keepdims=True)
+
+
+def _kept_shape(group: Group) -> tuple[int, ...]:
+    varies = group.sources[0].varies
+    return tuple(size if one else 1 for size, one in zip(group.shape, varies, strict=True))

@@ -1,0 +1,152 @@
+"""Ops that have a kernel in the library: run it once it is ready, the NumPy form until then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.core import cancel
+from kbench.engine.execute.buffer_pool import owned, pool
+from kbench.engine.execute.steps.base import Buffers, Values
+from kbench.engine.fusion.elementwise import LEAST
+from kbench.engine.graph.op import Native
+from kbench.engine.jit.launch import Call
+from kbench.engine.kernels import chosen_variant, registry
+from kbench.engine.runtime import config
+
+NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
+KEEPING = ("softmax", "log_softmax", "cumsum", "cumprod")  # these have a result of x's shape
+PART = 1 << 20  # elements of a part on NumPy
+WORK = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
+
+
+class LibraryStep:
+    """One op over an axis (or neighbouring axes) of a large array."""
+
+    def __init__(self, item: Item, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+        outer = math.prod(shape[: axes[0]])
+        middle = math.prod(shape[axes[0] : axes[-1] + 1])
+        inner = math.prod(shape[axes[-1] + 1 :])
+        sides = {"outer": outer, "axis": middle, "inner": inner}
+        self.view = {
+            (True, True): "all",
+            (False, True): "last",
+            (True, False): "first",
+            (False, False): "middle",
+        }[outer == 1, inner == 1]
+        kept = [size for name, size in sides.items() if name == "axis" or size != 1]
+        self.shape = tuple(kept)
+        self.sides = (outer, middle, inner)
+        self.item = item
+        self.ready = False
+
+    def form(self) -> str:
+        return "library" if self.ready else "numpy"
+
+    def run(self, v: Values, b: Buffers) -> None:
+        item = self.item
+        x = v[item.inputs[0]]
+        kernel = registry.find(item.op.name, x.dtype.name, self.view)
+        self.ready = kernel is not None
+        if kernel is None:
+            v[item.slot] = self._on_numpy(b[item.slot], x)
+            return
+        out = b[item.slot]
+        whole = x if x.flags.c_contiguous else owned(x)
+        kernel(out, whole.reshape(self.shape), cancel.check)
+        v[item.slot] = out
+
+    def _on_numpy(self, out: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The NumPy form, in parts of a few milliseconds, so that a stop is honoured soon."""
+        outer, middle, inner = self.sides
+        whole = np.ascontiguousarray(x).reshape(self.sides)
+        keeps = self.item.op.name in KEEPING
+        result = out.reshape(self.sides if keeps else (outer, inner))
+        run = partial(self.item.op.numpy, **self._attributes())
+        rows = max(1, PART // (middle * inner))
+        columns = max(1, PART // middle) if rows == 1 else inner
+        for i in range(0, outer, rows):
+            for j in range(0, inner, columns):
+                block = (slice(i, i + rows), slice(j, j + columns))
+                place = (block[0], slice(None), block[1]) if keeps else block
+                result[place] = run(None, whole[block[0], :, block[1]])
+                cancel.check()
+        return out
+
+    def _attributes(self) -> dict[str, Any]:
+        attrs = dict(self.item.attrs)
+        attrs["axis"] = (1,) if isinstance(attrs["axis"], tuple) else 1
+        if "keepdims" in attrs:
+            attrs["keepdims"] = False
+        return attrs
+
+
+class NativeStep:
+    """One op that brings a compiled kernel of its own."""
+
+    def __init__(self, item: Item, find: Native) -> None:
+        self.item = item
+        self.find = find
+        self.kernel: Callable[..., Any] | None = None
+        self.taken = "library"  # what the kernel's last call was
+
+    def form(self) -> str:
+        return self.taken if self.kernel is not None else self.item.op.tier
+
+    def run(self, v: Values, b: Buffers) -> None:
+        item = self.item
+        arrays = [v[one] for one in item.inputs]
+        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.find()
+        if self.kernel is None:
+            v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
+            return
+        if item.op.kind == "several":
+            v[item.slot] = self.kernel(*arrays, cancel.check)
+            return
+        out = b[item.slot]
+        if out is None:
+            out = pool.take(item.shape, item.spec.dtype)
+        chosen_variant.noted()  # of a call that no step has made
+        self.kernel(out, *arrays, cancel.check)
+        self.taken = chosen_variant.noted() or "library"
+        v[item.slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels; None where there is no such form."""
+        kernel = self.kernel or self.find()
+        write = getattr(kernel, "calls", None)
+        out = b[self.item.slot]
+        if write is None or out is None:
+            return None
+        found: list[Call] | None = write(out, *[v[one] for one in self.item.inputs])
+        return found
+
+
+def native_step(item: Item, items: Sequence[Item]) -> NativeStep | None:
+    """The step of an item whose op has a kernel for these shapes."""
+    if item.op.native is None or not item.static:
+        return None
+    specs = [items[one].spec for one in item.inputs]
+    if any(None in spec.shape for spec in specs):
+        return None
+    find = item.op.native(*specs, **item.attrs)
+    return None if find is None else NativeStep(item, find)
+
+
+def library_step(item: Item, items: Sequence[Item]) -> LibraryStep | None:
+    """The step of an item that the library has a kernel for, if its operand is large."""
+    if item.op.name not in NAMES or not item.static or item.op.allocates:
+        return None
+    source = items[item.inputs[0]]
+    if not source.static or source.size < config.least(LEAST) or item.attrs.get("backward"):
+        return None
+    axis = item.attrs["axis"]
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return None
+    return LibraryStep(item, source.shape, axes)

@@ -1,0 +1,186 @@
+"""Running a loop: the plan of its step, bound once, fed with one entry after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.control_flow.body import (
+    Body,
+    Emit,
+    Track,
+    common_length,
+    infer_loop,
+    stacked,
+)
+from kbench.engine.core.errors import ShapeError
+from kbench.engine.core.spec import Spec
+from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.execute.steps.base import Bound, Buffers, Planner, Unbound, Values
+from kbench.engine.execute.steps.scan_step import Scan, find_scan
+from kbench.engine.ops.layout.shape import runtime_value
+from kbench.engine.runtime import config
+
+Arrays = list[np.ndarray]
+
+
+class LoopStep:
+    """One loop within a bound plan; keeps its step bound to the shapes it has met."""
+
+    def __init__(self, item: Item, make_plan: Planner) -> None:
+        self.item = item
+        self.body: Body = item.attrs["body"]
+        self.reads: tuple[Track, ...] = item.attrs["reads"]
+        self.emits: tuple[Emit, ...] = item.attrs["emits"]
+        self.plan = _plan_of(self.body, self.emits, item.origin.called or "loop", make_plan)
+        self._bound: dict[Any, Bound] = {}
+        self._scans: dict[Any, Scan | None] = {}
+        self._scan: Scan | None = None  # what the last run used
+
+    def form(self) -> str:
+        """How the last run went: compiled as a whole, or step by step."""
+        return "loop" if self._scan is None else "scan"
+
+    def source(self) -> str | None:
+        """The generated source of a compiled loop."""
+        return None if self._scan is None else self._scan.source
+
+    def run(self, v: Values, b: Buffers) -> None:
+        arrays = [v[one] for one in self.item.inputs]
+        length = self._length(arrays)
+        if length == 0:
+            v[self.item.slot] = self._nothing(arrays)
+            return
+        parts = self._parts(arrays)
+        empty = all(one.size == 0 for one in parts[0])
+        scan = self._scan = None if empty else self._ready_scan(length, *parts)
+        run = self._loop if scan is None else scan.run
+        states, stacks = run(length, *parts)
+        v[self.item.slot] = (*states, *stacks)
+
+    def steps(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Arrays, Arrays]]:
+        """What each step is fed, and the states after it with what it emits, one by one."""
+        return self._steps(self._length(arrays), *self._parts(arrays))
+
+    def _length(self, arrays: Sequence[np.ndarray]) -> int:
+        specs = [runtime_value(one) for one in arrays[: len(self.reads)]]
+        return common_length(specs, self.reads) or 0
+
+    def _parts(self, arrays: Sequence[np.ndarray]) -> tuple[Arrays, Arrays, Arrays]:
+        """The entries of all steps, the states before the first, and what is captured."""
+        count = len(self.reads)
+        last = count + len(self.body.states)
+        entries = [_entries(array, read) for array, read in zip(arrays, self.reads, strict=False)]
+        return entries, list(arrays[count:last]), list(arrays[last:])
+
+    def _steps(
+        self, length: int, entries: Arrays, states: Arrays, captured: Arrays
+    ) -> Iterator[tuple[Arrays, Arrays]]:
+        bound: Bound | None = None
+        for step in range(length):
+            given = [*(one[step, ...] for one in entries), *states, *captured]
+            if bound is None:
+                bound = self._bound_to(given)
+            results = bound.run(given, quiet=True)
+            before, states = states, results[: len(states)]
+            if any(a.shape != b.shape for a, b in zip(before, states, strict=True)):
+                bound = None
+            yield given, results
+
+    def _loop(
+        self, length: int, entries: Arrays, states: Arrays, captured: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        count = len(states)
+        stacks: Arrays = []
+        places: Arrays = []
+        steps = self._steps(length, entries, states, captured)
+        empty = not any(one.size for one in entries)
+        for step, (given, results) in enumerate(steps):
+            states = results[:count]
+            if step == 0:
+                stacks = [
+                    _stack(value, emit, length)
+                    for value, emit in zip(results[count:], self.emits, strict=True)
+                ]
+                places = [
+                    _entries(stack, Track(emit.axis, emit.backwards))
+                    for stack, emit in zip(stacks, self.emits, strict=True)
+                ]
+            for place, value, emit in zip(places, results[count:], self.emits, strict=True):
+                if place.shape[1:] != value.shape:
+                    raise _uneven(emit, place[step], value)
+                place[step] = value
+            if empty and not any(one.size for one in stacks):
+                if _alike(given[len(entries) : len(entries) + count], states):
+                    break  # as all further steps are: there may be any number of them
+        return states, stacks
+
+    def _ready_scan(
+        self, length: int, entries: Arrays, first: Arrays, captured: Arrays
+    ) -> Scan | None:
+        """The compiled form of the loop, if it has one that is ready."""
+        if config.jit_mode() == "off":
+            return None
+        given = [*(one[0, ...] for one in entries), *first, *captured]
+        key = self.plan.signature(given)
+        if key not in self._scans:
+            self._scans[key] = self._found_scan(given, first)
+        scan = self._scans[key]
+        return scan if scan is not None and scan.ready(length) else None
+
+    def _found_scan(self, given: list[np.ndarray], first: Sequence[np.ndarray]) -> Scan | None:
+        """The compiled form, for states that keep their shapes."""
+        bound = self._bound_to(given)
+        after = [bound.items[slot].spec.shape for slot in bound.roots[: len(first)]]
+        if any(one.shape != shape for one, shape in zip(first, after, strict=True)):
+            return None
+        return find_scan(bound, self.body, self.emits, first)
+
+    def _bound_to(self, given: Sequence[np.ndarray]) -> Bound:
+        key = self.plan.signature(given)
+        if key not in self._bound:
+            self._bound[key] = self.plan.bind(given)
+        return self._bound[key]
+
+    def _nothing(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The results of a loop of no steps."""
+        specs = [runtime_value(one) for one in arrays]
+        whole = infer_loop(*specs, body=self.body, reads=self.reads, emits=self.emits)
+        count, states = len(self.reads), len(self.body.states)
+        empty = [np.empty([n or 0 for n in one.shape], one.dtype) for one in whole.parts[states:]]
+        return (*(one.copy() for one in arrays[count : count + states]), *empty)
+
+
+def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: Planner) -> Unbound:
+    key = tuple(id(one.tensor) for one in emits)
+    if key not in body.plans:
+        roots = [*body.after, *(one.tensor for one in emits)]
+        moving = len(body.feeds) - len(body.captured)
+        body.plans[key] = make_plan(name, roots, body.feeds, moving=moving)
+    return body.plans[key]  # type: ignore[no-any-return]
+
+
+def _alike(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> bool:
+    """Whether a step has left all states as they were, bit by bit."""
+    pairs = list(zip(before, after, strict=True))
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def _entries(array: np.ndarray, read: Track) -> np.ndarray:
+    """A view whose first axis is walked step by step."""
+    moved = np.moveaxis(array, read.axis, 0)
+    return moved[::-1] if read.backwards else moved
+
+
+def _uneven(emit: Emit, first: np.ndarray, now: np.ndarray) -> ShapeError:
+    """What a step makes must have one shape at all steps to be stacked."""
+    name = emit.tensor.called or emit.tensor.op.name
+    one, other = (Spec(value.shape, value.dtype.name) for value in (first, now))
+    return ShapeError(f"in its step, {name} is {one} at first and {other} later")
+
+
+def _stack(value: np.ndarray, emit: Emit, length: int) -> np.ndarray:
+    return pool.take(tuple(n or 0 for n in stacked(value.shape, emit.axis, length)), value.dtype)

@@ -1,0 +1,125 @@
+"""A group of elementwise statements on NumPy: block by block, so that temporaries stay in cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from kbench.engine.core import cancel
+from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.graph import expr as scalars
+
+BLOCK = scalars.BLOCK
+CHECK_EVERY = 64  # blocks between two looks at the cancel flag
+
+_NAME = re.compile(r"\b[a-z]\d+\b")  # a source or an earlier statement
+
+
+class BlockedForm:
+    """Evaluates statements over arrays of a common collapsed shape; keeps the `outputs` of them."""
+
+    def __init__(
+        self,
+        statements: Sequence[tuple[str, str]],
+        patterns: Sequence[tuple[bool, ...]],
+        dims: tuple[int, ...],
+        outputs: Sequence[int],
+    ) -> None:
+        self.dims = dims
+        self.places = {statement: place for place, statement in enumerate(outputs)}
+        self.shapes = [
+            tuple(size if varies else 1 for size, varies in zip(dims, pattern, strict=True))
+            for pattern in patterns
+        ]
+        self._statements = statements
+        self.dtypes = [dtype for _, dtype in statements]
+        self._blocks = 0
+
+    @cached_property
+    def forms(self) -> list[_Statement]:
+        """Made by the first run: where a kernel is ready at once, there is none."""
+        return [_statement(expr, dtype, len(self.shapes)) for expr, dtype in self._statements]
+
+    def run(self, outs: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> None:
+        """Fill `outs` from the sources, each given in any shape with the right elements."""
+        shaped = [array.reshape(shape) for array, shape in zip(arrays, self.shapes, strict=True)]
+        self._blocks = 0
+        self._split([out.reshape(self.dims) for out in outs], shaped)
+
+    def slab(
+        self, window: tuple[slice, ...], outs: Sequence[np.ndarray], arrays: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Fill a window of `outs`; gives the last output's, which `outs` need not hold."""
+        cut = len(window) - 1
+        self._blocks = 0
+        shaped = [
+            array.reshape(shape)[window] if shape[cut] > 1 else array.reshape(shape)
+            for array, shape in zip(arrays, self.shapes, strict=True)
+        ]
+        parts = [out.reshape(self.dims)[window] for out in outs]
+        if len(parts) < len(self.places):
+            size = len(range(*window[cut].indices(self.dims[cut])))
+            shape = (*self.dims[:cut], size, *self.dims[cut + 1 :])
+            parts.append(pool.take(shape, self.dtypes[-1]))
+        self._split(parts, shaped)
+        return parts[-1]
+
+    def _split(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+        first = outs[0]
+        if first.size <= BLOCK or first.ndim == 0:
+            self._block(outs, arrays)
+            return
+        row = first.size // first.shape[0]
+        if row > BLOCK and first.ndim > 1:
+            for i in range(first.shape[0]):
+                parts = [one[i if one.shape[0] > 1 else 0] for one in arrays]
+                self._split([out[i] for out in outs], parts)
+            return
+        rows = max(1, BLOCK // row)
+        for start in range(0, first.shape[0], rows):
+            window = slice(start, start + rows)
+            parts = [one[window] if one.shape[0] > 1 else one for one in arrays]
+            self._block([out[window] for out in outs], parts)
+
+    def _block(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+        self._blocks += 1
+        if self._blocks % CHECK_EVERY == 0:
+            cancel.check()
+        values: list[np.ndarray] = list(arrays)
+        last = len(self.forms) - 1
+        for number, (form, dtype) in enumerate(zip(self.forms, self.dtypes, strict=True)):
+            operands = [values[i] for i in form.reads]
+            out = outs[self.places[number]] if number in self.places else None
+            target = out
+            if target is None or (dtype == "float16" and number != last):
+                shape = np.broadcast_shapes(*[one.shape for one in operands])
+                target = np.empty(shape, _wide(dtype))
+            form.run(target, *operands)
+            if out is not None and target is not out:
+                np.copyto(out, target, casting="unsafe")
+            values.append(target)
+
+
+class _Statement:
+    """One statement: its NumPy form and the positions of what it reads."""
+
+    def __init__(self, run: Callable[..., None], reads: tuple[int, ...]) -> None:
+        self.run = run
+        self.reads = reads
+
+
+def _statement(expr: str, dtype: str, sources: int) -> _Statement:
+    names = sorted(set(_NAME.findall(expr)), key=_position_key)
+    reads = tuple(int(name[1:]) + (sources if name[0] == "t" else 0) for name in names)
+    return _Statement(scalars.numpy_form(expr, names, dtype), reads)
+
+
+def _position_key(name: str) -> tuple[str, int]:
+    return name[0], int(name[1:])
+
+
+def _wide(dtype: str) -> str:
+    return "float32" if dtype == "float16" else dtype

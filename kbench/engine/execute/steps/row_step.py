@@ -1,0 +1,102 @@
+"""The step of a row group: its kernel once that is ready, the items by themselves until then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbench.engine.codegen import row_kernel
+from kbench.engine.codegen.row_kernel import is_inside
+from kbench.engine.compiler.values import Item, mark_needed
+from kbench.engine.core import cancel
+from kbench.engine.execute.steps.base import Bound, Buffers, Makers, Values
+from kbench.engine.fusion.row_lower import RowGroup, constants
+from kbench.engine.jit.launch import Call
+
+
+class RowStep:
+    """Runs a row group. `slots` are those of its results, and `reads` those of its inputs."""
+
+    def __init__(
+        self, group: RowGroup, slots: tuple[int, ...], reads: tuple[int, ...], makers: Makers
+    ) -> None:
+        self.group = group
+        self.slots = slots
+        self.reads = reads
+        self.kernel: row_kernel.RowKernel | None = None
+        self._numbers = constants(group)
+        self._makers = makers
+        self._plain: Bound | None = None
+
+    def form(self) -> str:
+        """What ran last."""
+        return "fused" if self.kernel is not None else "numpy"
+
+    def source(self) -> str | None:
+        """The generated source of the kernel."""
+        return self.kernel.source if self.kernel is not None else None
+
+    def run(self, v: Values, b: Buffers) -> None:
+        """Fill the slots of the results."""
+        given = [v[slot] for slot in self.reads]
+        if self.kernel is None:
+            self.kernel = row_kernel.request(self.group.program)
+        arrays = self._arrays(given)
+        columns = self.group.dims[-1]
+        inside = all(is_inside(arrays[number], columns) for number in self.group.places)
+        if self.kernel is None or not inside:  # without a kernel, the item at fault says so
+            if self._plain is None:
+                self._plain = plain_form(self.group, self._makers)
+            for slot, array in zip(self.slots, self._plain.run(given, quiet=True), strict=True):
+                v[slot] = array
+            return
+        outs = [b[slot] for slot in self.slots]
+        self.kernel.run(outs, arrays, self.group.dims, cancel.check)
+        for slot, out in zip(self.slots, outs, strict=True):
+            v[slot] = out
+
+    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
+        """What `run` does as calls of kernels; None where there is no such form."""
+        kernel = row_kernel.request(self.group.program)
+        if kernel is None:
+            return None
+        arrays = self._arrays([v[slot] for slot in self.reads])
+        return kernel.calls([b[slot] for slot in self.slots], arrays, self.group.dims)
+
+    def _arrays(self, given: list[Any]) -> list[Any]:
+        """All that the kernel reads: what is given, with the numbers between."""
+        left = iter(given)
+        return [next(left) if one is None else one for one in self._numbers]
+
+
+def plain_form(group: RowGroup, makers: Makers) -> Bound:
+    """The items of a group as a plan of their own, from what the group reads to what it gives."""
+    reads = list(dict.fromkeys(group.reads))
+    place: dict[int, int] = {}
+    made: list[Item] = []
+    for slot in _closure(group, set(reads)):
+        item = group.items[slot]
+        inputs = () if slot in reads else tuple(place[one] for one in item.inputs)
+        source = ("value" if item.source == "value" else "feed") if slot in reads else item.source
+        place[slot] = len(made)
+        value = item.value if source == "value" else None
+        made.append(
+            Item(place[slot], item.op, item.attrs, inputs, item.spec, item.origin, source, value)
+        )
+    roots = [place[one.slot] for one in group.outputs]
+    feeds = [place.get(one) for one in group.reads]
+    feeds = [None if one is None or made[one].source == "value" else one for one in feeds]
+    return makers.bind("rows", made, mark_needed(made, roots), roots, feeds)
+
+
+def _closure(group: RowGroup, reads: set[int]) -> list[int]:
+    """The slots that the outputs are made of, in order."""
+    found: set[int] = set()
+    todo = [one.slot for one in group.outputs]
+    while todo:
+        slot = todo.pop()
+        if slot in found:
+            continue
+        found.add(slot)
+        if slot not in reads:
+            todo.extend(group.items[slot].inputs)
+    return sorted(found)

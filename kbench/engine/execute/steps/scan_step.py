@@ -1,0 +1,199 @@
+"""A loop as one kernel: memory for its states and results, and the arrays that its accesses see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.control_flow.body import Body, Emit, stacked
+from kbench.engine.core import cancel
+from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.execute.steps.base import Bound
+from kbench.engine.fusion.scan_ir import Source
+from kbench.engine.fusion.scan_lower import Place, Planned, plan_step
+from kbench.engine.fusion.scan_match import Step, Unfit, trace_step
+from kbench.engine.kernels import scan_kernel
+from kbench.engine.runtime import config
+
+Array = np.ndarray[Any, Any]
+
+LEAST = 2048  # elements of all steps from which on a kernel is worth while
+PAD = 64  # bytes between rows, so that rows of a power of two do not share their cache lines
+
+
+class Scan:
+    """A loop's step, bound to shapes, as a program for a kernel."""
+
+    def __init__(self, bound: Bound, body: Body, emits: Sequence[Emit], step: Step) -> None:
+        self.items = bound.items
+        self.body, self.emits = body, emits
+        self.step = step
+        ranks = [len(one.shape) for one in step.emits]
+        inner = [one.axis < rank or rank == 0 for one, rank in zip(emits, ranks, strict=True)]
+        planned = plan_step(step, inner)
+        if planned is None:
+            raise Unfit("a step too large to be compiled")
+        self.planned: Planned = planned
+        self.kernel: scan_kernel.Kernel | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The generated source, once it is compiled."""
+        return self.kernel.source if self.kernel is not None else None
+
+    def ready(self, length: int) -> bool:
+        """Whether the kernel is there and a loop of this length is worth it; asks for it."""
+        widths = sum(one.width for one in self.step.after) or 1
+        if length * self.step.frame.rows * widths < config.least(LEAST):
+            return False
+        if self.kernel is None:
+            self.kernel = scan_kernel.request(self.planned.program)
+        return self.kernel is not None
+
+    def run(
+        self,
+        length: int,
+        entries: Sequence[Array],
+        states: Sequence[Array],
+        captured: Sequence[Array],
+    ) -> tuple[list[Array], list[Array]]:
+        """The states after the last step, and the stacks of what is emitted."""
+        memory = _Memory(self, length, entries, states, captured)
+        planned = self.planned
+        arrays = [memory.array(place) for place in planned.places]
+        matrices = [
+            memory.fixed[one.matrix].T if one.transposed else memory.fixed[one.matrix]
+            for one in planned.products
+        ]
+        assert self.kernel is not None
+        self.kernel.run(length, self.step.frame.rows, arrays, matrices, cancel.check)
+        after = [memory.last(index, one.shape) for index, one in enumerate(self.step.after)]
+        return after, memory.stacks
+
+
+class _Memory:
+    """What one run reads and writes."""
+
+    def __init__(
+        self,
+        scan: Scan,
+        length: int,
+        entries: Sequence[Array],
+        states: Sequence[Array],
+        captured: Sequence[Array],
+    ) -> None:
+        self.scan, self.length = scan, length
+        self.entries, self.first = entries, states
+        self.frame = scan.step.frame
+        self.fixed = self._fixed(captured)
+        self.made: dict[Source, Array] = {}
+        self.stacks = [
+            pool.take(tuple(n or 0 for n in stacked(value.shape, one.axis, length)), value.dtype)
+            for value, one in zip(scan.step.emits, scan.emits, strict=True)
+        ]
+
+    def _fixed(self, captured: Sequence[Array]) -> dict[int, Array]:
+        """By slot, everything that no step changes."""
+        scan = self.scan
+        given = {id(one): array for one, array in zip(scan.body.captured, captured, strict=True)}
+        fixed: dict[int, Array] = {}
+        for item in scan.items:
+            if item.source == "value":
+                assert item.value is not None
+                fixed[item.slot] = item.value
+            elif item.source == "feed" and id(item.origin) in given:
+                fixed[item.slot] = given[id(item.origin)]
+        for item in scan.step.prelude:
+            inputs = [fixed[one] for one in item.inputs]
+            fixed[item.slot] = np.asarray(item.op.numpy(None, *inputs, **item.attrs))
+        return fixed
+
+    def array(self, place: Place) -> Array:
+        """What an access sees: places, rows, columns."""
+        if place.source not in self.made:
+            self.made[place.source] = self._whole(place.source)
+        return self.made[place.source][:, :, place.offset : place.offset + place.width]
+
+    def _whole(self, source: Source) -> Array:
+        planned, frame = self.scan.planned, self.frame
+        if source.kind in ("dot", "temp"):
+            return self._room(1, planned.widths[source], planned.dtypes[source])
+        if source.kind == "next":
+            return self._state(source.index)
+        if source.kind == "emit":
+            return self._emitted(source.index)
+        raw = self.scan.step.sources[source.index]
+        if raw.kind == "state":
+            return self._state(raw.index)
+        if raw.kind == "fixed":
+            return _contiguous(frame.spread(self.fixed[raw.index][None]))
+        stack = self.entries[raw.index]
+        for rearrange in raw.views:
+            stack = rearrange(stack)
+        return _contiguous(frame.spread(stack))
+
+    def _emitted(self, index: int) -> Array:
+        emit = self.scan.emits[index]
+        moved = np.moveaxis(self.stacks[index], emit.axis, 0)
+        moved = moved[::-1] if emit.backwards else moved
+        if moved.ndim == 3 and self.frame.flat is None:
+            return moved
+        return moved.reshape(self.length, 1, -1)  # a view: steps lie behind each other
+
+    def _state(self, index: int) -> Array:
+        """Both halves of a state, which starts in the first."""
+        source = Source("next", index)
+        if source not in self.made:
+            value = self.scan.step.after[index]
+            room = self._room(2, value.width, value.dtype)
+            first = np.broadcast_to(self.first[index], value.shape)
+            room[0] = self.frame.spread(first[None])[0]
+            self.made[source] = room
+        return self.made[source]
+
+    def _room(self, places: int, width: int, dtype: str) -> Array:
+        size = np.dtype(dtype).itemsize
+        wide = -(-width * size // PAD) * PAD + PAD
+        shape = (places, self.frame.rows, wide // size)
+        return pool.take(shape, dtype)[:, :, :width]
+
+    def last(self, index: int, shape: tuple[int, ...]) -> Array:
+        """A state after the last step."""
+        source = self.scan.planned.last.get(index, Source("next", index))
+        if source.kind == "emit":
+            whole = self._emitted(source.index)[self.length - 1]
+        else:
+            whole = self._state(source.index)[self.length & 1]
+        result = pool.take(shape, whole.dtype)
+        result[...] = whole[: result.size // whole.shape[1]].reshape(shape)  # or all rows are equal
+        return result
+
+
+def _contiguous(array: Array) -> Array:
+    """An array whose columns lie side by side."""
+    if array.shape[2] == 1 or array.strides[2] == array.itemsize:
+        return array
+    return np.ascontiguousarray(array)
+
+
+def find_scan(
+    bound: Bound, body: Body, emits: Sequence[Emit], first: Sequence[Array]
+) -> Scan | None:
+    """The loop as one kernel, where its step is of the kind that can be."""
+    counts = (len(body.sequences), len(body.states))
+    try:
+        step = trace_step(bound.items, bound.roots, body.feeds, counts)
+        for value, array in zip(step.after, first, strict=True):
+            if value.shape != array.shape or value.dtype != array.dtype:
+                raise Unfit("a state that changes its shape")
+        for value, emit in zip(step.emits, emits, strict=True):
+            frame = step.frame
+            rows = frame.flat is not None or frame.rows == 1 or value.shape[:1] == (frame.rows,)
+            behind = 0 if frame.flat is not None else max(0, len(value.shape) - 1)
+            if not rows or emit.axis > behind:
+                raise Unfit("what is emitted does not lie in rows")
+        return Scan(bound, body, emits, step)
+    except Unfit:
+        return None

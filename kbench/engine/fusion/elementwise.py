@@ -1,0 +1,295 @@
+"""Which elementwise items run as one loop, and what that loop reads.
+
+A group runs where its last item stands in the order of the plan. An item joins the group of its
+first user, when that has its shape and runs under the same guard; what others need of it later is
+stored on the way, as one more output. A reduction of the result joins as the group's fold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.ops.elementwise.arithmetic import FLOORDIV, MOD
+from kbench.engine.ops.elementwise.elementary import _power as power
+from kbench.engine.ops.layout.create import FULL
+from kbench.engine.ops.reduce.reduction import BROADCAST
+from kbench.engine.runtime import config
+
+LEAST = 16_384  # elements from which on a loop of its own is worth while
+LEAST_STORED = 1  # the same where it is part of a call that stores larger values
+MOST_MEMBERS = 48
+MOST_INPUTS = 24
+MOST_OUTPUTS = 8
+FOLDS = ("sum", "mean", "max", "min", "prod", "any", "all")
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input of a group: a slot or a number, and along which axes of the result it varies."""
+
+    slot: int
+    number: float | None
+    dtype: str
+    varies: tuple[bool, ...]
+
+
+@dataclass
+class Group:
+    """Items that run as one loop: elementwise `members`, in order, and perhaps a fold.
+
+    `outputs` are the members that are stored; the result of the fold comes after them.
+    """
+
+    members: list[Item]
+    shape: tuple[int, ...]
+    dtype: str
+    slot: int
+    outputs: list[Item] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    statements: list[tuple[str, str]] = field(default_factory=list)
+    fold: Item | None = None
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The slots that the group fills, in the order of its program's results."""
+        folded = (self.fold.slot,) if self.fold is not None else ()
+        return (*(one.slot for one in self.outputs), *folded)
+
+    @property
+    def label(self) -> str:
+        names = [one.op.name.strip("_") for one in self.members]
+        return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
+
+
+def can_join(item: Item, least: int) -> bool:
+    """Elementwise, of known and sufficient size, and without a check on values."""
+    if item.source or item.op.expr is None or not item.static or item.size < config.least(least):
+        return False
+    return not checks_values(item)
+
+
+def _only_stored(
+    items: Sequence[Item], roots: Sequence[int], stored: Collection[int]
+) -> frozenset[int]:
+    """What is computed for new values of variables and nothing else, if one of these is large."""
+    once = {slot for slot in stored if roots.count(slot) == 1}
+    if all(items[slot].size < LEAST for slot in once):
+        return frozenset()
+    found: set[int] = set()
+    for item in reversed(items):
+        wanted = item.slot in once if item.slot in roots else bool(item.users)
+        if wanted and found.issuperset(item.users):
+            found.add(item.slot)
+    return frozenset(found)
+
+
+def checks_values(item: Item) -> bool:
+    """Whether an op looks for values that it must refuse, such as a divisor of zero."""
+    return item.op in (FLOORDIV, MOD, power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
+
+
+class _Search:
+    """The groups of a plan while they are found: who runs where, and which have room."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        needed: Sequence[bool],
+        roots: Sequence[int],
+        stored: Collection[int],
+    ) -> None:
+        self.items = items
+        self.late = _only_stored(items, roots, stored)
+        self.needed = needed
+        self.roots = set(roots)
+        self.conditions = {slot for item in items for slot, _ in item.guard}
+        self.runs_at = list(range(len(items)))  # the slot where each item's step stands
+        self.members: dict[int, list[Item]] = {}
+        self.reads: dict[int, set[int]] = {}
+
+    def collect(self) -> list[Group]:
+        """Elementwise groups, from the last to the first, each with its fold."""
+        for item in reversed(self.items):
+            least = LEAST_STORED if item.slot in self.late else LEAST
+            if not self.needed[item.slot] or not can_join(item, least):
+                continue
+            home = self._home(item)
+            if home is None:
+                home = item.slot
+                self.members[home] = []
+                self.reads[home] = set()
+            self.members[home].append(item)
+            self.reads[home] |= set(item.inputs)
+            self.runs_at[item.slot] = home
+        found = sorted(self.members.items(), reverse=True)
+        return [self._finished(members[::-1]) for _, members in found]
+
+    def _home(self, item: Item) -> int | None:
+        """The group that the item's first user is in, if the item can be computed there.
+
+        A condition is read by all that it guards, wherever that stands.
+        """
+        if not item.users or item.slot in self.conditions:
+            return None
+        first = min(self.runs_at[user] for user in item.users)
+        members = self.members.get(first)
+        if members is None or len(members) >= MOST_MEMBERS:
+            return None
+        result = self.items[first]
+        if result.shape != item.shape or result.guard != item.guard:
+            return None
+        inside = {one.slot for one in members}
+        if len((self.reads[first] | set(item.inputs)) - inside) > MOST_INPUTS:
+            return None
+        if self._is_stored(item, first) and len(self._stored(members)) >= MOST_OUTPUTS:
+            return None
+        return first
+
+    def _is_stored(self, item: Item, home: int) -> bool:
+        return item.slot in self.roots or any(self.runs_at[one] != home for one in item.users)
+
+    def _stored(self, members: Sequence[Item]) -> list[Item]:
+        """The members that are needed outside of their group."""
+        home = self.runs_at[members[0].slot]
+        return [one for one in members if one.slot == home or self._is_stored(one, home)]
+
+    def _finished(self, members: list[Item]) -> Group:
+        result = members[-1]
+        group = Group(members, result.shape, result.spec.dtype, result.slot)
+        group.outputs = self._stored(members)
+        _read_inputs(group, self.items)
+        self._join_fold(group)
+        return group
+
+    def _join_fold(self, group: Group) -> None:
+        """Let a reduction of the result join, if all else that is stored may wait for it."""
+        result = group.members[-1]
+        folds = [one for one in set(result.users) if _is_fold(self.items[one], self.items)]
+        if not folds:
+            return
+        fold = self.items[min(folds)]
+        outside = [
+            self.runs_at[user]
+            for one in group.outputs
+            for user in one.users
+            if self.runs_at[user] != group.slot and user != fold.slot
+        ]
+        if fold.guard != result.guard or min(outside, default=fold.slot + 1) <= fold.slot:
+            return
+        group.fold = fold
+        if len(set(result.users)) == 1 and result.slot not in self.roots:
+            group.outputs.remove(result)
+        elif collapse(group)[2].count(True) != 1:  # no kernel: better a step of its own
+            group.fold = None
+            return
+        for one in group.members:
+            self.runs_at[one.slot] = fold.slot
+        group.slot = fold.slot
+
+
+def find_groups(
+    items: Sequence[Item],
+    needed: Sequence[bool],
+    roots: Sequence[int],
+    stored: Collection[int],
+) -> list[Group]:
+    """The groups; each runs where its slot stands. `stored` are new values of variables."""
+    groups = _Search(items, needed, roots, stored).collect()
+    folded = {group.fold.slot for group in groups if group.fold is not None}
+    groups += [
+        _lone_fold(item, items)
+        for item in items
+        if needed[item.slot] and item.slot not in folded and _is_fold(item, items)
+    ]
+    return groups
+
+
+def _is_fold(item: Item, items: Sequence[Item]) -> bool:
+    if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
+        return False
+    source = items[item.inputs[0]]
+    return source.static and item.size > 0 and source.size >= max(2, config.least(LEAST))
+
+
+def _lone_fold(item: Item, items: Sequence[Item]) -> Group:
+    """A reduction of something that is there already."""
+    source = items[item.inputs[0]]
+    group = Group([], source.shape, source.spec.dtype, item.slot, fold=item)
+    group.sources = [_resolve(source, source.shape, items)]
+    group.statements = [("a0", source.spec.dtype)]
+    return group
+
+
+# ------------------------------------------------------------------ what a group reads
+
+
+def _read_inputs(group: Group, items: Sequence[Item]) -> None:
+    names: dict[int, str] = {}
+    known: dict[Source, str] = {}
+    shape = group.shape
+    for item in group.members:
+        operands = []
+        for slot in item.inputs:
+            if slot not in names:
+                source = _resolve(items[slot], shape, items)
+                names[slot] = known.setdefault(source, f"a{len(known)}")
+            operands.append(names[slot])
+        names[item.slot] = f"t{len(group.statements)}"
+        group.statements.append((_expression(item, operands), item.spec.dtype))
+    group.sources = list(known)
+
+
+def _expression(item: Item, operands: Sequence[str]) -> str:
+    expr = item.op.expr or ""
+    if item.attrs:
+        expr = expr.format(**item.attrs)
+    table = dict(zip(item.op.names, operands, strict=True))
+    words = "|".join(table)
+    return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], expr)
+
+
+def _resolve(item: Item, shape: tuple[int, ...], items: Sequence[Item]) -> Source:
+    """The input behind a broadcast view, as far as the loop can read it directly."""
+    if item.op is FULL and not item.source and not item.inputs:
+        return Source(-1, float(item.attrs["value"]), item.spec.dtype, (False,) * len(shape))
+    if item.op is BROADCAST and not item.source:
+        axes = item.attrs["axis"]
+        kept = tuple(1 if i in axes else size for i, size in enumerate(item.shape))
+        source = items[item.inputs[0]]
+        if source.static:
+            return Source(source.slot, None, item.spec.dtype, _varies(kept, shape))
+    return Source(item.slot, None, item.spec.dtype, _varies(item.shape, shape))
+
+
+def _varies(kept: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
+    padded = (1,) * (len(shape) - len(kept)) + kept
+    return tuple(size != 1 for size in padded)
+
+
+def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tuple[bool, ...]]:
+    """Merged dims of the result, the pattern of each source over them, and which are folded."""
+    shape = group.shape
+    folded = group.fold.attrs["axis"] if group.fold is not None else ()
+    dims: list[int] = []
+    columns: list[tuple[bool, ...]] = []
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        column = (*(one.varies[axis] for one in group.sources), axis in folded)
+        if columns and columns[-1] == column:
+            dims[-1] *= size
+        else:
+            dims.append(size)
+            columns.append(column)
+    patterns = [tuple(column[i] for column in columns) for i in range(len(group.sources))]
+    return tuple(dims), patterns, tuple(column[-1] for column in columns)
+
+
+def number_array(source: Source) -> np.ndarray:
+    """A source that is a number, as an array of no axes."""
+    return np.array(source.number, dtype=source.dtype)

@@ -1,0 +1,367 @@
+"""The row program of a cluster's members, and what it reads and gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kbench.engine.codegen.loop_program import DTYPES, Input
+from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
+from kbench.engine.codegen.row_program import DEAR, Node, RowProgram
+from kbench.engine.compiler.values import Item
+from kbench.engine.fusion import row_simplify
+from kbench.engine.fusion.elementwise import Source, _expression, _resolve, checks_values
+from kbench.engine.ops.elementwise.activation import SOFTMAX
+from kbench.engine.ops.elementwise.arithmetic import divide
+from kbench.engine.ops.elementwise.elementary import log
+from kbench.engine.ops.layout.reshape import EXPAND, RESHAPE, SQUEEZE
+from kbench.engine.ops.layout.shape import IDENTITY
+from kbench.engine.ops.loss.losses import PICK, PUT
+from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
+from kbench.engine.ops.reduce.reduction import BROADCAST
+
+MOST_NODES = 96
+MOST_INPUTS = 24
+MOST_OUTPUTS = 8
+DEPTH = 12
+"""How far a value is computed within instead of being read."""
+
+ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
+
+
+@dataclass
+class RowGroup:
+    """One step: a row program over `dims`, the items it gives, and the slots it reads."""
+
+    program: RowProgram
+    dims: tuple[int, ...]
+    outputs: list[Item]
+    sources: list[Source]
+    members: list[Item]
+    items: Sequence[Item]  # those of before, in which all of these stand
+    places: tuple[int, ...]  # which of what is read says a column for each row
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The slots that the step reads, in the order of the program's inputs."""
+        return tuple(one.slot for one in self.sources if one.number is None)
+
+    @property
+    def label(self) -> str:
+        names = [one.op.name.strip("_") for one in self.members]
+        return "+".join(names)
+
+
+def is_elementwise(item: Item) -> bool:
+    """Whether each element of a value is made of those at the same place, or of the same row."""
+    return item.op.expr is not None or (
+        item.op is PUT and not item.source and item.attrs["axis"] == len(item.shape) - 1
+    )
+
+
+def down_fold(item: Item) -> str:
+    """How a fold goes down the columns; '' when it cannot."""
+    if item.spec.dtype[0] != "f":
+        return ""
+    if item.op is VARIANCE:
+        return "var"
+    fold = item.op.fold if item.op.kind == "reduction" else ""
+    return fold if fold in ("sum", "mean") else ""
+
+
+class _Unwritable(Exception):
+    """A cluster that is beyond what a kernel can do."""
+
+
+@dataclass
+class _Writer:
+    """A program under construction."""
+
+    shape: tuple[int, ...]
+    cut: int
+    items: Sequence[Item]
+    stored: set[int]  # slots that are there in memory anyway
+    guard: object
+    inside: set[int]
+    compared: Collection[int]  # slots that have to be the same wherever they are looked at
+    nodes: list[Node] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)  # of members
+    others: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
+    places: set[int] = field(default_factory=set)  # slots that say a column for each row
+    # What a softmax is made of.
+    shares: dict[str, row_simplify.Shares] = field(default_factory=dict)
+    ones: dict[str, str] = field(default_factory=dict)  # sums of these, and of which
+
+    # -------------------------------------------------------------- nodes
+
+    def node(self, expr: str, dtype: str, along: str = "", down: str = "") -> str:
+        """The name of a node, which is made when there is none like it."""
+        made = Node(expr, dtype, along, down)
+        if made not in self.nodes:
+            if len(self.nodes) >= MOST_NODES or dtype not in DTYPES:
+                raise _Unwritable
+            self.nodes.append(made)
+        return f"t{self.nodes.index(made)}"
+
+    def read(self, source: Source) -> str:
+        """The name of an input."""
+        if source not in self.sources:
+            if len(self.sources) >= MOST_INPUTS or source.dtype not in DTYPES:
+                raise _Unwritable
+            self.sources.append(source)
+        return f"a{self.sources.index(source)}"
+
+    def number(self, value: float, dtype: str) -> str:
+        """A number as an input, so that a kernel fits rows of any length."""
+        return self.read(Source(-1, value, dtype, (False,) * len(self.shape)))
+
+    def member(self, item: Item) -> str:
+        """The name of a member, which is written with what it needs when it is asked for."""
+        if item.slot not in self.names:
+            if not is_elementwise(item):
+                x = self.value(item.inputs[0], self.shape, 0)
+                self.names[item.slot] = self.fold(item, x, item.spec.dtype)
+            else:
+                self.names[item.slot] = self.statement(item, 0)
+        return self.names[item.slot]
+
+    def output(self, item: Item) -> str:
+        """The name of a member that is stored: one value for each element, where it has these.
+
+        An item of the rows' whole shape may be made of values of each row alone.
+        """
+        name = self.member(item)
+        if is_elementwise(item) and item.shape == self.shape and not self.varies(name):
+            name = self.node(f"where(column < 0, {name}, {name})", item.spec.dtype)
+        return name
+
+    def fold(self, item: Item, x: str, dtype: str) -> str:
+        """A fold of `x`, and what is made of it."""
+        if item.op is SOFTMAX:
+            top, grown, total = self.exponentials(x, dtype)
+            scale = self.node(f"1 / {total}", dtype)
+            shares = self.node(f"{grown} * {scale}", dtype)
+            self.shares[shares] = row_simplify.Shares(x, top, total, scale)
+            return shares
+        if item.op is LOGSUMEXP:
+            top, _, total = self.exponentials(x, dtype)
+            return self.node(f"where(isinf({top}), {top}, {top} + log({total}))", dtype)
+        if item.op is PICK:
+            place = self.value(item.inputs[1], self.shape[: self.cut], 0)
+            self.places.add(item.inputs[1])
+            return self.node(f"{x} + {place}", dtype, "pick")
+        if item.attrs["axis"][0] == 0:
+            return self.node(x, dtype, down=down_fold(item))
+        if item.op is VARIANCE:
+            squares = self.node(f"square({x} - {self.middle(x)})", "float64")
+            return self.mean(squares, dtype)
+        if item.op.fold == "mean":
+            return self.mean(x, dtype)
+        if item.op.fold == "sum":
+            return row_simplify.sum_along(self, x, dtype)
+        return self.node(x, dtype, item.op.fold or "")
+
+    def mean(self, x: str, dtype: str) -> str:
+        """The mean of a row, which is added up and divided in float64."""
+        count = self.number(float(self.columns), "float64")
+        return self.node(f"{self.node(x, 'float64', 'sum')} / {count}", dtype)
+
+    def middle(self, x: str) -> str:
+        """The mean of a row in float64; of equal numbers it is exact, so that they do not vary."""
+        known = self.sources if x[0] == "a" else self.nodes
+        if known[int(x[1:])].dtype != "float64":
+            return self.mean(x, "float64")
+        top = self.node(x, "float64", "max")
+        apart = self.node(f"{x} - {top}", "float64")
+        return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
+
+    def statement(self, item: Item, depth: int) -> str:
+        """An elementwise value, computed as its own op does, so that every tier rounds alike."""
+        dtype = item.spec.dtype
+        if item.op is PUT:
+            rows = self.shape[: self.cut]
+            g, place = (self.value(slot, rows, depth) for slot in item.inputs[:2])
+            self.places.add(item.inputs[1])
+            return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
+        operands = [self.value(slot, item.shape, depth) for slot in item.inputs]
+        if item.op is divide.op and item.shape == self.shape:  # type: ignore[attr-defined]
+            known = row_simplify.quotient(self, operands[0], operands[1], dtype)
+            if known is not None:
+                return known
+        if item.op is log.op:  # type: ignore[attr-defined]
+            known = row_simplify.logarithm(self, operands[0], dtype)
+            if known is not None:
+                return known
+        return self.node(_expression(item, operands), dtype)
+
+    def expression(self, name: str) -> str:
+        """The statement of a node; '' for a fold or an input."""
+        node = self.nodes[int(name[1:])] if name[0] == "t" else None
+        return "" if node is None or node.along or node.down else node.expr
+
+    def is_positive(self, name: str) -> bool:
+        """Whether a value is a number above 0."""
+        if name[0] != "a":
+            return False
+        source = self.sources[int(name[1:])]
+        item = self.items[source.slot]
+        value = source.number if item.source != "value" or source.slot < 0 else item.value
+        return value is not None and np.ndim(value) == 0 and bool(value > 0)
+
+    def varies(self, name: str) -> bool:
+        """Whether a value is one for each element, rather than for each row."""
+        number = int(name[1:])
+        if name[0] == "a":
+            return any(self.sources[number].varies[self.cut :])
+        node = self.nodes[number]
+        if node.along:
+            return False
+        return "column" in node.expr or any(self.varies(one) for one in node.reads)
+
+    def exponentials(self, x: str, dtype: str) -> tuple[str, str, str]:
+        """The largest value of a row, the exponentials against it, and their sum."""
+        top = self.node(x, dtype, "max")
+        grown = self.node(f"exp({x} - {top})", dtype)
+        return top, grown, self.node(grown, dtype, "sum")
+
+    @property
+    def columns(self) -> int:
+        return math.prod(self.shape[self.cut :])
+
+    # -------------------------------------------------------------- what members use
+
+    def value(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
+        """The name of an operand of a value of `shape`."""
+        if slot in self.inside:
+            return self.member(self.items[slot])
+        if (slot, shape) not in self.others:
+            self.others[slot, shape] = self._value(self.items[slot], shape, depth)
+        return self.others[slot, shape]
+
+    def _value(self, item: Item, shape: tuple[int, ...], depth: int) -> str:
+        if item.op in ALIASES and not item.source and self._leads_inside(item):
+            return self.value(item.inputs[0], shape, depth)
+        if self._is_computed(item, depth):
+            return self.statement(item, depth + 1)
+        found = _resolve(item, shape, self.items)
+        tail = (False,) * (len(self.shape) - len(shape))  # one value for each row
+        return self.read(replace(found, varies=(*found.varies, *tail)))
+
+    def _leads_inside(self, item: Item) -> bool:
+        source = item.inputs[0]
+        while source not in self.inside:
+            one = self.items[source]
+            if one.source or one.op not in ALIASES:
+                return False
+            source = one.inputs[0]
+        return True
+
+    def _is_computed(self, item: Item, depth: int) -> bool:
+        """Whether an elementwise value is computed within: if nobody else needs it, or cheaply."""
+        if item.source or not is_elementwise(item) or not item.static or checks_values(item):
+            return False
+        if item.shape != self.shape or item.guard != self.guard or depth >= DEPTH:
+            return False
+        if item.slot in self.compared:
+            return False
+        return item.slot not in self.stored or not DEAR.search(item.op.expr or "")
+
+    # -------------------------------------------------------------- dims
+
+    def dims(self) -> tuple[tuple[int, ...], list[tuple[bool, ...]]]:
+        """Merged dims, the columns last, and the pattern of each source over them."""
+        dims: list[int] = []
+        patterns: list[tuple[bool, ...]] = []
+        for axis in range(self.cut):
+            size = self.shape[axis]
+            column = tuple(one.varies[axis] for one in self.sources)
+            if size == 1:
+                continue
+            if patterns and patterns[-1] == column:
+                dims[-1] *= size
+            else:
+                dims.append(size)
+                patterns.append(column)
+        if not dims:
+            dims, patterns = [1], [(False,) * len(self.sources)]
+        across = {
+            tuple(one.varies[axis] for one in self.sources)
+            for axis in range(self.cut, len(self.shape))
+            if self.shape[axis] != 1
+        }
+        if len(across) > 1:
+            raise _Unwritable
+        if across:
+            patterns.append(across.pop())
+        else:  # one column: what varies at all varies along it
+            if len(patterns) > 1:
+                raise _Unwritable
+            patterns.append(patterns[0])
+        dims.append(self.columns)
+        return tuple(dims), [tuple(one[i] for one in patterns) for i in range(len(self.sources))]
+
+
+def write_group(
+    key: tuple[tuple[int, ...], int],
+    members: Sequence[Item],
+    outputs: list[Item],
+    items: Sequence[Item],
+    stored: set[int],
+    compared: Collection[int],
+) -> RowGroup | None:
+    """The step of a cluster that gives `outputs`; None where it is beyond a kernel."""
+    shape, cut = key
+    if len(outputs) > MOST_OUTPUTS:
+        return None
+    inside = {one.slot for one in members}
+    writer = _Writer(shape, cut, items, stored, members[0].guard, inside, compared)
+    try:
+        for one in outputs:
+            writer.output(one)
+        dims, patterns = writer.dims()
+        inputs = tuple(
+            Input(one.dtype, pattern) for one, pattern in zip(writer.sources, patterns, strict=True)
+        )
+        numbers = [int(writer.output(one)[1:]) for one in outputs]
+        return _group(writer, dims, inputs, outputs, numbers)
+    except (_Unwritable, ValueError):
+        return None
+
+
+def _group(
+    writer: _Writer,
+    dims: tuple[int, ...],
+    inputs: tuple[Input, ...],
+    outputs: list[Item],
+    numbers: list[int],
+) -> RowGroup | None:
+    """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
+    nodes = tuple(writer.nodes)
+    rest = sorted(n for n, node in enumerate(nodes) if node.down)
+    order = sorted(range(len(outputs)), key=lambda i: (bool(nodes[numbers[i]].down), numbers[i]))
+    if len(set(numbers)) < len(numbers) or not inputs:
+        return None
+    if rest != [numbers[i] for i in order if nodes[numbers[i]].down]:
+        return None
+    stored = tuple(numbers[i] for i in order if not nodes[numbers[i]].down)
+    program = RowProgram(inputs, nodes, stored, dims[-1] <= KEPT_COLUMNS)
+    mixed = bool(program.downs) and not program.across
+    if mixed and dims[-1] > KEPT_COLUMNS:
+        return None
+    members = [writer.items[slot] for slot in sorted(writer.names)]
+    places = tuple(n for n, one in enumerate(writer.sources) if one.slot in writer.places)
+    if {writer.sources[n].slot for n in places} != writer.places:
+        return None
+    results = [outputs[i] for i in order]
+    return RowGroup(program, dims, results, writer.sources, members, writer.items, places)
+
+
+def constants(group: RowGroup) -> list[np.ndarray | None]:
+    """For each source that is a number an array of it."""
+    return [
+        None if one.number is None else np.array(one.number, one.dtype) for one in group.sources
+    ]

@@ -1,0 +1,179 @@
+"""The items of a plan anew, with every row kernel as one step.
+
+All results of a cluster stand in one place: the first ones as items without inputs, the last one as
+the item that reads for all, which has the cluster's group.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.fusion.row_clusters import Cluster, Search, is_worth
+from kbench.engine.fusion.row_lower import ALIASES, RowGroup, write_group
+from kbench.engine.graph.op import Op, no_infer, no_numpy
+from kbench.engine.runtime import config
+
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+UNNEEDED = -1
+"""The new slot of what no step reads any more."""
+
+ROWS = Op("rows", "structured", no_infer, no_numpy, None)
+"""A result of a cluster; the last one of it has `group` among its attributes. No user makes it."""
+
+
+def gather_rows(
+    items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
+) -> tuple[list[Item], list[int]] | None:
+    """The items in an order where each cluster is one step, and the new slot of each.
+
+    None where there is no cluster.
+    """
+    if config.jit_mode() == "off":
+        return None
+    search = Search(items, needed)
+    found = [one for one in search.clusters if one.members]
+    compared = compared_values(items, needed) if found else frozenset()
+    chosen = {one.number: one for one in found if is_worth(one, items)}
+    while chosen:
+        member = {one.slot: cluster for cluster in chosen.values() for one in cluster.members}
+        units = _units(items, search, member)
+        groups, wanted = _write(items, units, roots, compared)
+        beyond = [number for number, group in groups.items() if group is None]
+        if not beyond:
+            return _renumbered(items, units, groups, wanted)  # type: ignore[arg-type]
+        for number in beyond:
+            del chosen[number]
+    return None
+
+
+def compared_values(items: Sequence[Item], needed: Sequence[bool]) -> frozenset[int]:
+    """Floats that are compared with each other, as a row with the largest value in it.
+
+    They are computed once, and read wherever they are needed: computed anew in another kernel they
+    may differ in the last digit, and then nothing equals the largest value.
+    """
+    found: set[int] = set()
+    for item in items:
+        if not needed[item.slot] or item.source or item.op.name not in COMPARISONS:
+            continue
+        operands = [_behind(slot, items) for slot in item.inputs]
+        if all(one.source != "value" and one.spec.dtype[0] == "f" for one in operands):
+            found.update(one.slot for one in operands)
+    return frozenset(found)
+
+
+def _behind(slot: int, items: Sequence[Item]) -> Item:
+    """The item that is only seen in another shape."""
+    item = items[slot]
+    while not item.source and item.op in ALIASES:
+        item = items[item.inputs[0]]
+    return item
+
+
+Unit = Item | Cluster
+
+
+def _units(items: Sequence[Item], search: Search, member: dict[int, Cluster]) -> list[Unit]:
+    """Items and clusters so that each stands after what it needs."""
+    unit_of: list[int] = [
+        len(items) + member[item.slot].number if item.slot in member else item.slot
+        for item in items
+    ]
+    units: dict[int, Unit] = {}
+    needs: dict[int, set[int]] = {}
+    for item in items:
+        unit = unit_of[item.slot]
+        units[unit] = member.get(item.slot, item)
+        inside = member[item.slot].number if item.slot in member else None
+        slots = _through(item, inside, items, search)
+        needs.setdefault(unit, set()).update(unit_of[one] for one in slots)
+    users: dict[int, list[int]] = {}
+    waiting: dict[int, int] = {}
+    for unit, others in needs.items():
+        others.discard(unit)
+        waiting[unit] = len(others)
+        for one in others:
+            users.setdefault(one, []).append(unit)
+    last = {unit: max(_slots(one)) for unit, one in units.items()}
+    ready = [(last[unit], unit) for unit, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, unit = heapq.heappop(ready)
+        order.append(units[unit])
+        for one in users.get(unit, ()):
+            waiting[one] -= 1
+            if not waiting[one]:
+                heapq.heappush(ready, (last[one], one))
+    assert len(order) == len(units), "clusters need each other"
+    return order
+
+
+def _slots(unit: Unit) -> list[int]:
+    return [unit.slot] if isinstance(unit, Item) else [one.slot for one in unit.members]
+
+
+def _through(item: Item, inside: int | None, items: Sequence[Item], search: Search) -> list[int]:
+    """What an item needs; a member looks through views of its own cluster's members."""
+    found = []
+    todo = [*item.inputs, *(slot for slot, _ in item.guard)]
+    while todo:
+        slot = todo.pop()
+        if inside is not None and search.home.get(slot) == inside and items[slot].op in ALIASES:
+            todo.extend(items[slot].inputs)
+        else:
+            found.append(slot)
+    return found
+
+
+def _write(
+    items: Sequence[Item], units: list[Unit], roots: Sequence[int], compared: Collection[int]
+) -> tuple[dict[int, RowGroup | None], set[int]]:
+    """The group of every cluster that is needed, by number, and every slot that is needed.
+
+    A group is None where a kernel cannot do it.
+    """
+    wanted = set(roots)
+    groups: dict[int, RowGroup | None] = {}
+    for unit in reversed(units):
+        if isinstance(unit, Item):
+            if unit.slot in wanted:
+                wanted.update(unit.inputs)
+                wanted.update(slot for slot, _ in unit.guard)
+            continue
+        outputs = [one for one in unit.members if one.slot in wanted]
+        if outputs:
+            group = write_group(unit.key, unit.members, outputs, items, wanted, compared)
+            groups[unit.number] = group
+            wanted.update(group.reads if group is not None else ())
+            wanted.update(slot for slot, _ in outputs[0].guard)
+    return groups, wanted
+
+
+def _renumbered(
+    items: Sequence[Item], units: list[Unit], groups: dict[int, RowGroup], wanted: set[int]
+) -> tuple[list[Item], list[int]]:
+    """New items for what is needed of the units, in their order."""
+    place = [UNNEEDED] * len(items)
+    made: list[Item] = []
+    for unit in units:
+        if isinstance(unit, Item):
+            if unit.slot in wanted:
+                place[unit.slot] = len(made)
+                made.append(replace(unit, users=[]))
+        elif unit.number in groups:
+            group = groups[unit.number]
+            for one in group.outputs:
+                place[one.slot] = len(made)
+                made.append(replace(one, op=ROWS, attrs={}, inputs=(), users=[]))
+            made[-1].attrs["group"] = group
+            made[-1].inputs = group.reads
+    for slot, item in enumerate(made):
+        item.slot = slot
+        item.inputs = tuple(place[one] for one in item.inputs)
+        item.guard = frozenset((place[one], side) for one, side in item.guard)
+    return made, place

@@ -1,0 +1,374 @@
+"""Reads the bound plan of a step as columns: whether a compiled loop can run it, and what it does.
+
+Everything in a step must be rows of one number (the batch) or the same for all of them; elementwise
+work, parts and joins of the last axis, and products with matrices that no step changes. A step of
+elementwise work alone may have values of any shape, all alike, which are then one long row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.compiler.values import Item
+from kbench.engine.fusion.elementwise import checks_values
+from kbench.engine.fusion.scan_ir import Node, Nodes, Segments, Source, Value
+from kbench.engine.graph.op import Op
+from kbench.engine.ops.layout.concatenate import CONCATENATE, WINDOW
+from kbench.engine.ops.layout.create import FULL
+from kbench.engine.ops.layout.indexing import GETITEM, PLACE
+from kbench.engine.ops.layout.reshape import EXPAND, PERMUTE, RESHAPE, RESHAPE_LIKE, SQUEEZE
+from kbench.engine.ops.linear.matmul import DOT
+from kbench.engine.ops.reduce.reduction import BROADCAST
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+Rearrange = Callable[[Array], Array]
+
+RESHAPES = (EXPAND, SQUEEZE, RESHAPE, RESHAPE_LIKE)
+
+
+class Unfit(Exception):
+    """Why no compiled loop can run a step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """What a step is given: an entry of a sequence ("read"), a "state", or what no step changes.
+
+    `index` is its number there, or the slot of what is "fixed"; `views` lead from all entries to
+    the same number of rearranged ones.
+    """
+
+    kind: str
+    index: int
+    shape: Shape
+    dtype: str
+    views: tuple[Rearrange, ...] = ()
+
+
+@dataclass(frozen=True)
+class Times:
+    """A product: rows, and the matrix by the slot of what is fixed."""
+
+    left: Value
+    matrix: int
+    transposed: bool
+    source: Source
+    result: Node
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How shapes are read as rows and columns: `flat` makes one long row of `shape`."""
+
+    rows: int
+    flat: Shape | None
+
+    def columns(self, shape: Shape) -> int:
+        """The columns of a shape; Unfit when it is not made of such rows."""
+        if self.flat is not None:
+            if shape != self.flat and math.prod(shape) != 1:
+                raise Unfit(f"{shape} beside {self.flat}")
+            return math.prod(shape)
+        if len(shape) > 2 or len(shape) == 2 and shape[0] not in (1, self.rows):
+            raise Unfit(f"{shape} is not made of {self.rows} rows")
+        return shape[-1] if shape else 1
+
+    def spread(self, stack: Array) -> Array:
+        """Values behind each other along a first axis, as [values, rows, columns]."""
+        shape = stack.shape[1:]
+        width = self.columns(shape)
+        rows = shape[0] if self.flat is None and len(shape) == 2 else 1
+        whole = stack.reshape(len(stack), rows, width)
+        if rows == self.rows:
+            return whole
+        return np.broadcast_to(whole, (len(stack), self.rows, width))
+
+
+@dataclass
+class Step:
+    """A step as columns."""
+
+    frame: Frame
+    sources: list[Raw]  # by the index of a Source of kind "given"
+    products: list[Times]
+    prelude: list[Item]  # what no step changes, computed before the loop, in order
+    after: list[Value]
+    emits: list[Value]
+
+
+@dataclass
+class _Tracer:
+    items: Sequence[Item]
+    feeds: dict[int, int]  # id of a node -> its number among the feeds
+    counts: tuple[int, int]  # sequences, states
+    frame: Frame
+    nodes: Nodes = field(default_factory=Nodes)
+    sources: list[Raw] = field(default_factory=list)
+    products: list[Times] = field(default_factory=list)
+    prelude: list[Item] = field(default_factory=list)
+    known: dict[int, Value | Raw] = field(default_factory=dict)
+
+    def value(self, slot: int) -> Value:
+        """The columns of an item that has been traced."""
+        found = self.known[slot]
+        if isinstance(found, Raw):
+            found = self.known[slot] = self._framed(found)
+        return found
+
+    def _framed(self, raw: Raw) -> Value:
+        if raw.dtype == "float16":
+            raise Unfit("float16 is rounded after each operation")
+        width = self.frame.columns(raw.shape)
+        self.sources.append(raw)
+        leaf = self.nodes.leaf(Source("given", len(self.sources) - 1), width, raw.dtype, 0)
+        return Value(raw.shape, raw.dtype, ((width, leaf),))
+
+    # -------------------------------------------------------------- items
+
+    def trace(self, item: Item) -> None:
+        """Note what an item is; Unfit when there is no rule for it."""
+        if not item.static or item.guard or 0 in item.shape:
+            raise Unfit(f"{item.op.name} of unknown or no size")
+        self.known[item.slot] = self._given(item) or self._fixed(item) or self._computed(item)
+
+    def _given(self, item: Item) -> Value | Raw | None:
+        shape, dtype = item.shape, item.spec.dtype
+        if item.source == "feed":
+            index = self.feeds[id(item.origin)]
+            if index < self.counts[0]:
+                return Raw("read", index, shape, dtype)
+            if index < sum(self.counts):
+                return Raw("state", index - self.counts[0], shape, dtype)
+            return Raw("fixed", item.slot, shape, dtype)
+        if item.source == "value":
+            assert item.value is not None
+            if item.value.size == 1:
+                return self._number(item.value.item(), item)
+            return Raw("fixed", item.slot, shape, dtype)
+        if item.op is FULL and not item.inputs:
+            return self._number(item.attrs["value"], item)
+        if item.source:
+            raise Unfit(f"{item.source} within the step")
+        return None
+
+    def _number(self, value: Any, item: Item) -> Value:
+        if item.spec.dtype == "float16":
+            raise Unfit("float16 is rounded after each operation")
+        width = self.frame.columns(item.shape)
+        node = self.nodes.number(np.asarray(value, item.spec.dtype).item(), item.spec.dtype)
+        return Value(item.shape, item.spec.dtype, ((width, node),))
+
+    def _fixed(self, item: Item) -> Raw | None:
+        """What only depends on what no step changes is computed once."""
+        inputs = [self.known.get(one) for one in item.inputs]
+        fixed = [isinstance(one, Raw) and one.kind == "fixed" for one in inputs]
+        given = [self.items[one].source == "value" for one in item.inputs]
+        if not item.op.pure or not any(fixed):
+            return None
+        if not all(a or b for a, b in zip(fixed, given, strict=True)):
+            return None
+        self.prelude.append(item)
+        return Raw("fixed", item.slot, item.shape, item.spec.dtype)
+
+    def _computed(self, item: Item) -> Value | Raw:
+        first = self.known[item.inputs[0]] if item.inputs else None
+        if isinstance(first, Raw) and first.kind == "read":
+            rearrange = _rearrangement(item)
+            if rearrange is not None:
+                views = (*first.views, rearrange)
+                return Raw("read", first.index, item.shape, item.spec.dtype, views)
+        if item.spec.dtype == "float16":
+            raise Unfit("float16 is rounded after each operation")
+        if item.op.expr is not None and not checks_values(item):
+            segments = self._elementwise(item)
+        elif item.op is DOT:
+            segments = self._product(item)
+        else:
+            rule = _RULES.get(item.op)
+            if rule is None:
+                raise Unfit(f"no rule for {item.op.name}")
+            segments = rule(self, item)
+        return Value(item.shape, item.spec.dtype, segments)
+
+    def _elementwise(self, item: Item) -> Segments:
+        expr = item.op.expr or ""
+        expr = expr.format(**item.attrs) if item.attrs else expr
+        values = [self.value(one) for one in item.inputs]
+        width = self.frame.columns(item.shape)
+        return self.nodes.elementwise(expr, item.op.names, values, width, item.spec.dtype)
+
+    def _product(self, item: Item) -> Segments:
+        """Rows times a fixed matrix."""
+        matrix = self.known[item.inputs[1]]
+        left = self.value(item.inputs[0])
+        over, other = item.attrs["axes"]
+        fits = isinstance(matrix, Raw) and matrix.kind == "fixed" and len(matrix.shape) == 2
+        last = (len(left.shape) - 1,)
+        if not fits or self.frame.flat is not None or over != last or len(other) != 1:
+            raise Unfit("a product of other than rows with a fixed matrix")
+        if left.dtype not in ("float32", "float64"):
+            raise Unfit(f"a product of {left.dtype}")
+        assert isinstance(matrix, Raw)
+        source = Source("dot", len(self.products))
+        stage = 1 + max(node.stage for _, node in left.segments)
+        width = self.frame.columns(item.shape)
+        result = self.nodes.leaf(source, width, left.dtype, stage)
+        self.products.append(Times(left, matrix.index, other == (1,), source, result))
+        return ((width, result),)
+
+    # -------------------------------------------------------------- parts and joins
+
+    def _last_axis(self, shape: Shape) -> int:
+        """The number of the axis of columns."""
+        if self.frame.flat is not None or not shape:
+            raise Unfit("parts of values without rows")
+        return len(shape) - 1
+
+    def _window(self, item: Item, shape: Shape) -> tuple[int, int]:
+        """Start and size along the columns of what an index picks; Unfit for other indices."""
+        axis = self._last_axis(shape)
+        entries = item.attrs["items"]
+        plain = all(entry[0] in ("slice", "block") for entry in entries)
+        if len(item.inputs) > 1 and item.op is GETITEM or not plain or len(entries) != len(shape):
+            raise Unfit("an index other than a part of the columns")
+        for place, entry in enumerate(entries):
+            start, size = _extent(entry, shape[place])
+            if place != axis and (start, size) != (0, shape[place]):
+                raise Unfit("a part of the rows")
+        return _extent(entries[axis], shape[axis])
+
+    def getitem(self, item: Item) -> Segments:
+        x = self.value(item.inputs[0])
+        start, size = self._window(item, x.shape)
+        return self.nodes.cut(x.segments, start, size)
+
+    def window(self, item: Item) -> Segments:
+        x = self.value(item.inputs[0])
+        if item.attrs["axis"] != self._last_axis(x.shape):
+            raise Unfit("a part of the rows")
+        return self.nodes.cut(x.segments, item.attrs["start"], item.attrs["size"])
+
+    def place(self, item: Item) -> Segments:
+        """Columns with zeros around them."""
+        g = self.value(item.inputs[0])
+        start, size = self._window(item, item.shape)
+        zero = self.nodes.number(0, item.spec.dtype)
+        rest = item.shape[-1] - start - size
+        sides = ((start, zero),), ((rest, zero),)
+        return (*sides[0][: bool(start)], *g.segments, *sides[1][: bool(rest)])
+
+    def concatenate(self, item: Item) -> Segments:
+        if item.attrs["axis"] != self._last_axis(item.shape):
+            raise Unfit("rows joined")
+        return tuple(part for one in item.inputs for part in self.value(one).segments)
+
+    def broadcast(self, item: Item) -> Segments:
+        x = self.value(item.inputs[0])
+        width = self.frame.columns(item.shape)
+        return x.segments if x.width == width else ((width, x.segments[0][1]),)
+
+    def reshape(self, item: Item) -> Segments:
+        """Another shape of the same rows and columns."""
+        x = self.value(item.inputs[0])
+        frame = self.frame
+        same = frame.columns(item.shape) == x.width and _rows(item.shape) == _rows(x.shape)
+        if frame.flat is not None or not same:
+            raise Unfit("rows and columns are mixed")
+        return x.segments
+
+
+_RULES: dict[Op, Callable[[_Tracer, Item], Segments]] = {
+    GETITEM: _Tracer.getitem,
+    WINDOW: _Tracer.window,
+    PLACE: _Tracer.place,
+    CONCATENATE: _Tracer.concatenate,
+    BROADCAST: _Tracer.broadcast,
+    **dict.fromkeys(RESHAPES, _Tracer.reshape),
+}
+
+
+def _rows(shape: Shape) -> int:
+    return shape[0] if len(shape) == 2 else 1
+
+
+def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
+    """Start and number of what a slice or block picks."""
+    if any(isinstance(one, tuple) for one in entry):
+        raise Unfit("an index that is computed")
+    if entry[0] == "block":
+        return entry[1], size - entry[1] if entry[2] == -1 else entry[2]
+    picked = range(*slice(*entry[1:]).indices(size))
+    if picked.step != 1 or not len(picked):
+        raise Unfit("an index with a step")
+    return picked.start, len(picked)
+
+
+def _rearrangement(item: Item) -> Rearrange | None:
+    """How a view of one entry is taken of all entries at once."""
+    if item.op in RESHAPES:
+        shape = item.shape
+        return lambda stack: stack.reshape(len(stack), *shape)
+    if item.op is PERMUTE:
+        order = (0, *(axis + 1 for axis in item.attrs["pattern"]))
+        return lambda stack: stack.transpose(order)
+    return None
+
+
+# ------------------------------------------------------------------ a whole step
+
+
+def _read_items(items: Sequence[Item], roots: Sequence[int]) -> list[Item]:
+    """The items whose values the roots need, in order: what only lends its shape is left out."""
+    wanted = set(roots)
+    for item in reversed(items):
+        if item.slot in wanted:
+            reads = (one for n, one in enumerate(item.inputs) if n not in item.op.shapes)
+            wanted.update(reads)
+    return [item for item in items if item.slot in wanted]
+
+
+def trace_step(
+    items: Sequence[Item], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
+) -> Step:
+    """A step as columns; Unfit when it cannot be. The first roots are the states after it."""
+    read = _read_items(items, roots)
+    numbers = {id(one): index for index, one in enumerate(feeds)}
+    reasons = []
+    for frame in _frames(read, numbers, counts):
+        tracer = _Tracer(items, numbers, counts, frame)
+        try:
+            for item in read:
+                tracer.trace(item)
+            values = [tracer.value(root) for root in roots]
+            return Step(
+                frame,
+                tracer.sources,
+                tracer.products,
+                tracer.prelude,
+                values[: counts[1]],
+                values[counts[1] :],
+            )
+        except Unfit as reason:
+            reasons.append(str(reason))
+    raise Unfit("; ".join(reasons))
+
+
+def _frames(read: Sequence[Item], feeds: dict[int, int], counts: tuple[int, int]) -> list[Frame]:
+    """The ways to see rows and columns in a step."""
+    changing: set[int] = set()
+    for item in read:
+        fed = feeds.get(id(item.origin)) if item.source == "feed" else None
+        if (fed is not None and fed < sum(counts)) or any(one in changing for one in item.inputs):
+            changing.add(item.slot)
+    shapes = {item.shape for item in read if item.slot in changing and item.static}
+    tables = {shape[0] for shape in shapes if len(shape) == 2} - {1}
+    large = {shape for shape in shapes if math.prod(shape) != 1}
+    flat = [Frame(1, next(iter(large)))] if len(large) == 1 else []
+    rows = [Frame(next(iter(tables), 1), None)] if len(tables) <= 1 else []
+    return rows + flat

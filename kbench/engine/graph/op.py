@@ -1,0 +1,100 @@
+"""The record of an operation, and the registry of all of them.
+
+Every record is complete when built: rule, NumPy form, gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.engine.core.spec import Spec
+
+Gradient = Callable[..., tuple[Any, ...]]
+Native = Callable[[], Callable[..., None] | None]
+REGISTRY: dict[str, Op] = {}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Op:
+    """One operation.
+
+    `infer(*specs, **attrs)` gives the Spec of the result or raises; `numpy(out, *arrays, **attrs)`
+    fills `out`, or allocates when it is None, and returns the result; `gradient(g, y, *inputs,
+    **attrs)` gives one entry for each input. `lower(specs, attrs)` may name a cheaper operation
+    once every shape is known. `names` are the operands' names in `expr`; `tier` is what
+    the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
+    result where it is not one. An op that is not `pure` is never folded, shared or dropped.
+    `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
+    there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
+    while it is not ready; a least size is asked of `config.least(...)`, which tests lower.
+    `finishes` says that this call takes `after=(address, params)`, see `kernels/gemm/api.py`.
+    `shapes` are the positions of operands of which only the shape is read. Only an op that says
+    `sparse` is given sparse operands.
+    """
+
+    name: str
+    kind: str
+    infer: Callable[..., Spec]
+    numpy: Callable[..., Any]
+    gradient: Gradient | None
+    expr: str | None = None
+    fold: str | None = None
+    lower: Callable[..., tuple[Op, dict[str, Any], tuple[int, ...]] | None] | None = None
+    pure: bool = True
+    allocates: bool = False
+    names: tuple[str, ...] = ("x",)
+    tier: str = "numpy"
+    work: Callable[..., int] | None = None
+    native: Callable[..., Native | None] | None = None
+    shapes: tuple[int, ...] = ()
+    sparse: bool = False
+    finishes: bool = False
+
+    def __repr__(self) -> str:
+        return f"<op {self.name!r} {self.kind}>"
+
+    @property
+    def type(self) -> str:
+        return self.name
+
+
+_TOLD = {"target": "shape", "counts": "n"}  # rules whose attributes have the user's name already
+
+
+def operand_names(op: Op, count: int) -> list[str]:
+    """What errors call `count` operands of an op: the parameters of its rule, which carry the names
+    that users know; of an elementwise op those of its expression."""
+    code = op.infer.__code__
+    named = list(code.co_varnames[: code.co_argcount])[:count]
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & 4 else ""
+    if rest == "specs" and len(op.names) == count:
+        named = list(op.names)
+    more = range(count - len(named))
+    if rest in _TOLD:
+        named += [_TOLD[rest] for _ in more]
+    elif rest in ("", "specs") or rest.startswith("_"):
+        named += [f"operand {len(named) + index}" for index in more]
+    else:
+        named += [f"{rest}[{index}]" for index in more]
+    return [_TOLD.get(one, one) for one in named]
+
+
+def register(op: Op) -> Op:
+    """Enter a complete record; a name is used once."""
+    if op.name in REGISTRY:
+        raise RuntimeError(f"op {op.name!r} is declared twice")
+    REGISTRY[op.name] = op
+    return op
+
+
+# --------------------------------------------------------------- what sources have for rules
+
+
+def no_numpy(out: Any, *_arrays: Any, **_attrs: Any) -> Any:
+    raise RuntimeError("a source has no NumPy form")
+
+
+def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
+    raise RuntimeError("the Spec of a source is given")

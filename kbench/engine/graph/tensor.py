@@ -1,0 +1,330 @@
+"""Tensor, the one graph class: an operation, its inputs and attributes, and what is known of it.
+
+Knows nothing of single operations. Python's operators are looked up in `OPERATORS`, which the
+files of `ops/` fill through `@operator`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError, Place, user_call
+from kbench.engine.core.spec import DType, Spec, TensorShape
+from kbench.engine.graph import numpy_protocol, scope
+from kbench.engine.graph.op import Op
+
+Operand = Any  # a Tensor, an array, a list or a Python number
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+serials = itertools.count()  # tensors are numbered as they are made
+_rich_repr: Callable[[Any], dict[str, Any]] | None = None
+_evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
+
+
+def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function under the names of the operators that it implements."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            OPERATORS[name] = function
+        return function
+
+    return register
+
+
+def set_rich_repr(function: Callable[[Any], dict[str, Any]] | None) -> None:
+    """Choose what a notebook shows of a tensor: a function from tensor to MIME bundle."""
+    global _rich_repr
+    _rich_repr = function
+
+
+def set_evaluator(function: Callable[[Any, dict[Any, Any] | None], Any]) -> None:
+    """Give `.eval()` its implementation; called once by `execute/function.py`."""
+    global _evaluate
+    _evaluate = function
+
+
+class Last(NamedTuple):
+    """What the last run saw of a tensor: its shape, and the value when it is small."""
+
+    shape: tuple[int, ...]
+    value: np.ndarray | None
+
+
+class Tensor:
+    """A symbolic value. Nothing is computed until it is evaluated.
+
+    Members: `shape`, `dtype`, `ndim`, `is_sparse`, `name`, `op`, `inputs`, `attrs`,
+    `eval(session, feed_dict)`, Python's operators with NumPy broadcasting, and indexing.
+    `==` is identity; use `K.equal`.
+    """
+
+    __array_priority__ = 1000.0  # above that of arrays, which leave operators to tensors by it
+    kind = "tensor"
+    last: Last | None = None
+    _functions: dict[Any, Any] | None = None  # those that evaluate it, by what they are fed
+    _phase_flag: bool | None = None
+    _told_shape: tuple[Any, ...] | None = None
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Tensor, ...],
+        attrs: dict[str, Any],
+        spec: Spec,
+        name: str | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.spec = spec
+        unnamed = name is None or (isinstance(name, str) and not name)
+        self._name: str | scope.Numbered = scope.numbered_name(
+            op.name if unnamed else name  # type: ignore[arg-type]
+        )
+        found, self.called = user_call(2)
+        self.place = place if place is not None else found
+        self.generation = scope.generation()
+        self.controls: tuple[Tensor, ...] = scope._local.controls
+        self.serial = next(serials)
+
+    @staticmethod
+    def derived(
+        op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec, origin: Tensor
+    ) -> Tensor:
+        """A node that a plan makes while rewriting; it answers for `origin` in every report."""
+        node = Tensor.__new__(Tensor)
+        node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
+        node._name, node.place, node.called = origin._name, origin.place, origin.called
+        node.generation, node.controls = origin.generation, ()
+        return node
+
+    # -------------------------------------------------------------- what is known
+
+    @property
+    def name(self) -> str:
+        name = self._name
+        if not isinstance(name, str):
+            name = self._name = scope.spelled(name)
+        return name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.spec.shape)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Accept a static shape from outside, as code for TensorFlow does; it must agree."""
+        if shape is None:
+            return  # nothing is told
+        given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if len(given) != self.ndim or any(
+            a is not None and b is not None and a != b
+            for a, b in zip(given, self.spec.shape, strict=True)
+        ):
+            raise ArgumentError(f"shape {given} does not agree with {self.spec}")
+
+    @property
+    def dtype(self) -> DType:
+        return DType(self.spec.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.shape)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.spec.sparse
+
+    @property
+    def graph(self) -> scope.Graph:
+        return scope.Graph(self.generation)
+
+    @property
+    def _uses_learning_phase(self) -> bool:
+        if self._phase_flag is None:
+            self._phase_flag = _reaches_phase(self)
+        return self._phase_flag
+
+    @_uses_learning_phase.setter
+    def _uses_learning_phase(self, value: bool) -> None:
+        self._phase_flag = bool(value)
+
+    @property
+    def _keras_shape(self) -> tuple[Any, ...]:
+        """The static shape; a layer that has told one may know more sizes but no others."""
+        return self.spec.shape if self._told_shape is None else self._told_shape
+
+    @_keras_shape.setter
+    def _keras_shape(self, shape: Any) -> None:
+        known = self.spec.shape
+        told = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+        if len(told) == len(known):
+            known = tuple(b if a is None else a for a, b in zip(known, told, strict=True))
+        self._told_shape = known
+
+    # -------------------------------------------------------------- Python's protocols
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r} {self.op.name} {self.spec}>"
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
+        return _rich_repr(self) if _rich_repr is not None else {"text/plain": repr(self)}
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self._told()} is symbolic and has no truth value before it is evaluated; K.switch "
+            "chooses by it, K.equal, & and | compare and join, bool(K.eval(x)) looks at it now"
+        )
+
+    def __len__(self) -> int:
+        return self._rows("length", "K.shape(x)[0] is its first size, as a tensor")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        rows = self._rows("entries to iterate over", "K.map_fn goes over as many as there are")
+        return (self[index] for index in range(rows))
+
+    def _rows(self, what: str, otherwise: str) -> int:
+        """The first size, or a TypeError that says what cannot be done without it."""
+        if not self.spec.shape:
+            raise TypeError(f"{self._told()} is a scalar, which has no {what}")
+        if self.spec.shape[0] is None:
+            raise TypeError(
+                f"{self._told()} has no known {what}: its first size is told only when it is "
+                f"evaluated; {otherwise}"
+            )
+        return self.spec.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise numpy_protocol.refusal(self._told())
+
+    def __dlpack__(self, **_options: Any) -> Any:
+        raise TypeError(
+            f"{self._told()} is symbolic and has no memory to share; K.eval(x) computes its value"
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.__dlpack__()  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """What pickle, copy.copy and copy.deepcopy ask: nodes of a graph are told by identity."""
+        raise TypeError(
+            f"{self._told()} belongs to the graph of this process, and cannot be pickled or "
+            "copied; K.eval(x) gives its value, which can, and K.identity(x) another tensor"
+        )
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise TypeError(self._no_number("float", "has no value to format before"))
+        return str(self)
+
+    if not TYPE_CHECKING:  # which shall go on to find misspelt attributes
+
+        def __getattr__(self, key: str) -> Any:
+            instead = numpy_protocol.METHODS.get(key)
+            hint = f"; write {instead}" if instead is not None else ""
+            kind = type(self).__name__
+            text = f"{kind!r} object has no attribute {key!r}{hint}"
+            raise AttributeError(text, name=key, obj=self)
+
+    def __index__(self) -> int:
+        if self.spec.shape == () and self.spec.known and self.spec.value is not None:
+            return int(self.spec.value[0])  # type: ignore[arg-type]
+        raise TypeError(self._no_number("int", "is no integer that is known before"))
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __float__(self) -> float:
+        if self.spec.shape == () and self.spec.known and self.spec.value is not None:
+            return float(self.spec.value[0])  # type: ignore[arg-type]
+        raise TypeError(self._no_number("float", "has no value before"))
+
+    def _no_number(self, wanted: str, why: str) -> str:
+        if self.spec.shape:
+            return f"{self._told()} is no single number; K.eval(x) computes what it holds"
+        return f"{self._told()} {why} it is evaluated; {wanted}(K.eval(x)) computes it"
+
+    def _told(self) -> str:
+        """What errors call it: kind, name, dtype and shape."""
+        return f"{self.kind} {self.name.split(':')[0]!r} {self.spec}"
+
+    if TYPE_CHECKING:  # what OPERATORS gives at run time
+
+        def __add__(self, other: Operand) -> Tensor: ...
+        def __radd__(self, other: Operand) -> Tensor: ...
+        def __sub__(self, other: Operand) -> Tensor: ...
+        def __rsub__(self, other: Operand) -> Tensor: ...
+        def __mul__(self, other: Operand) -> Tensor: ...
+        def __rmul__(self, other: Operand) -> Tensor: ...
+        def __truediv__(self, other: Operand) -> Tensor: ...
+        def __rtruediv__(self, other: Operand) -> Tensor: ...
+        def __floordiv__(self, other: Operand) -> Tensor: ...
+        def __mod__(self, other: Operand) -> Tensor: ...
+        def __pow__(self, other: Operand) -> Tensor: ...
+        def __matmul__(self, other: Operand) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __lt__(self, other: Operand) -> Tensor: ...
+        def __le__(self, other: Operand) -> Tensor: ...
+        def __gt__(self, other: Operand) -> Tensor: ...
+        def __ge__(self, other: Operand) -> Tensor: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+
+    def eval(self, session: Any = None, feed_dict: dict[Any, Any] | None = None) -> Any:
+        """The value as a NumPy array; `feed_dict` maps placeholders (or any tensor) to values."""
+        assert _evaluate is not None
+        return _evaluate(self, feed_dict)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *arguments: Any) -> Any:
+        return OPERATORS[name](self, *arguments)
+
+    method.__name__ = name
+    return method
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return OPERATORS[name](other, self)
+
+    method.__name__ = f"__r{name.strip('_')}__"
+    return method
+
+
+_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
+for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
+    setattr(Tensor, f"__{_name}__", _forward(f"__{_name}__"))
+for _name in _BINARY:
+    setattr(Tensor, f"__r{_name}__", _reflected(f"__{_name}__"))
+
+
+def _reaches_phase(root: Tensor) -> bool:
+    """Whether the learning phase decides a part of `root`; flags everything on the way."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node._phase_flag is not None:
+            stack.pop()
+            continue
+        waiting = [one for one in node.inputs if one._phase_flag is None]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        node._phase_flag = any(one._phase_flag for one in node.inputs)
+        stack.pop()
+    return bool(root._phase_flag)

@@ -1,0 +1,33 @@
+"""Walks over a graph, with an explicit stack: a chain of any length must work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kbench.engine.graph.tensor import Tensor
+
+
+def walk(roots: Sequence[Tensor], stop: Collection[int] = ()) -> list[Tensor]:
+    """Every node the roots need, inputs before users and in the order of inputs.
+
+    Nodes whose id is in `stop` are taken as given: what they need is left out.
+    """
+    done: set[int] = set()
+    order: list[Tensor] = []
+    stack: list[Tensor | None] = list(reversed(roots))
+    pending: list[Tensor] = []
+    while stack:
+        node = stack.pop()
+        if node is None:
+            order.append(pending.pop())
+            continue
+        if id(node) in done:
+            continue
+        done.add(id(node))
+        if id(node) in stop or not node.inputs:
+            order.append(node)
+            continue
+        pending.append(node)
+        stack.append(None)
+        stack.extend(one for one in reversed(node.inputs) if id(one) not in done)
+    return order

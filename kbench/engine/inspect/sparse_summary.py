@@ -1,0 +1,84 @@
+"""A sparse value as a plain row: how many entries, how dense, in which range. Never made dense.
+
+Beside `describe`, which tells of arrays; costs nothing that grows with the matrix beyond what
+`statistics` bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import csr
+from kbench.engine.inspect import describe
+from kbench.engine.inspect.statistics import EXACT_LIMIT
+
+_LISTED = ("csr", "csc", "coo")  # formats whose `data` are the entries, and nothing else
+
+
+def held_matrix(value: object) -> Any:
+    """The sparse matrix that a value holds right now; None when it holds none."""
+    if describe.is_variable(value):
+        return value.peek() if value.is_sparse else None  # type: ignore[attr-defined]
+    foreign = not type(value).__module__.startswith("scipy.sparse")  # a subclass may do anything
+    return None if foreign or not csr.is_matrix(value) else value
+
+
+def facts(matrix: Any) -> dict[str, Any]:
+    """Shape, dtype, `entries`, `density` (None without places) and bytes, where they are known."""
+    places = int(np.prod(matrix.shape, dtype=object))
+    count = int(matrix.nnz)
+    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr", "row", "col")]
+    arrays = [one for one in parts if isinstance(one, np.ndarray)]
+    return {
+        "shape": [int(one) for one in matrix.shape],
+        "dtype": matrix.dtype.name,
+        "spec": "sparse " + describe.spec_text(matrix.shape, matrix.dtype.name),
+        "entries": count,
+        "density": count / places if places else None,
+        "bytes": sum(one.nbytes for one in arrays) if matrix.format in _LISTED else None,
+    }
+
+
+def statistics(matrix: Any) -> dict[str, Any] | None:
+    """Statistics of the entries alone; None for formats that do not list them."""
+    return describe.array(matrix.data) if matrix.format in _LISTED else None
+
+
+class Cells:
+    """The cells of a matrix of compressed rows, read rectangle by rectangle.
+
+    Stands in for an array where only a window of it is looked at.
+    """
+
+    lazy = True
+    ndim = 2
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix = matrix
+        self.shape = tuple(matrix.shape)
+        self.dtype = matrix.dtype
+
+    def __getitem__(self, key: tuple[int | slice, ...]) -> np.ndarray:
+        spans = [one if isinstance(one, slice) else slice(one, one + 1) for one in key]
+        return np.asarray(self._matrix[tuple(spans)].toarray())
+
+
+def cells(matrix: Any, trusted: bool) -> Cells | None:
+    """The cells of a matrix; None when they are too many to look through, or not in order.
+
+    What is not `trusted` is not the engine's own, and could point outside of itself.
+    """
+    if trusted:
+        return Cells(matrix)
+    if matrix.format not in _LISTED or matrix.nnz > EXACT_LIMIT:
+        return None
+    return Cells(csr.as_csr(matrix))
+
+
+def count_text(row: dict[str, Any]) -> str:
+    """`1 entry (25 %)`, `2000 entries (0.2 %)`."""
+    count = row["entries"]
+    words = f"{count} {'entry' if count == 1 else 'entries'}"
+    return words if row["density"] is None else f"{words} ({100 * row['density']:.3g} %)"

@@ -1,0 +1,179 @@
+"""Who compiles: a process of its own where that can be had, else the thread that asks.
+
+In a process of its own a compile takes neither the interpreter's lock nor much of the processor
+from the user's work, may crash, and leaves no memory behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+NICE = 10
+"""How far the user's own work comes first, while he does not wait for the compiler."""
+
+_START = (
+    "import os, sys; parent = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; "
+    "os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
+    "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
+    "from kbench.engine.jit.worker import serve; serve(answers, parent)"
+)
+
+
+class CompileError(Exception):
+    """A source that cannot be compiled; it says why."""
+
+
+class NoCompilerError(Exception):
+    """There is nothing to compile with."""
+
+
+class Process:
+    """A process that compiles one source after the other; `urgent` while somebody waits for it.
+
+    Raises:
+        OSError: no process can be started here.
+    """
+
+    def __init__(self, urgent: bool = False) -> None:
+        import subprocess  # here, as few processes compile and each would load it
+
+        python = sys.executable or ""
+        if not Path(python).name.lower().startswith("python"):
+            raise OSError(f"{python!r} may not be Python")
+        # Ctrl+C is not for it. In a session of its own it would have as much of the processor as
+        # all of the user's work, however nice it is: Linux shares between sessions first.
+        detached: dict[str, Any] = {"process_group": 0}
+        if sys.platform == "win32":
+            behind = 0 if urgent else subprocess.BELOW_NORMAL_PRIORITY_CLASS
+            detached = {"creationflags": subprocess.CREATE_NO_WINDOW | behind}
+        self._process = subprocess.Popen(
+            [python, "-P", "-c", _START, str(os.getpid()), *[path for path in sys.path if path]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            **detached,
+        )
+        self._greeted = False
+        self.urgent = True
+        if not urgent:
+            self.relax()
+
+    def relax(self) -> None:
+        """Let the user's own work come first."""
+        if self.urgent:
+            self.urgent = False
+            with contextlib.suppress(OSError):
+                self._set_priority(NICE)
+
+    def hurry(self) -> bool:
+        """Let it have as much of the processor as the caller; False where the system says no, as
+        most do once it has stood back."""
+        if not self.urgent:
+            with contextlib.suppress(OSError):
+                self.urgent = self._set_priority(0)
+        return self.urgent
+
+    def _set_priority(self, behind: int) -> bool:
+        if not hasattr(os, "setpriority"):
+            return False
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + behind, 19))
+        return True
+
+    def compile(self, name: str, text: str, folder: Path) -> str:
+        """The key under which the source's code now lies in the folder.
+
+        Raises:
+            CompileError: it cannot be compiled.
+            NoCompilerError: the process has nothing to compile with.
+            EOFError: the process has ended.
+        """
+        if not self._greeted:  # not when it is made: it takes half a second to load the compiler
+            try:
+                self._answer()
+            except (CompileError, EOFError) as error:
+                raise NoCompilerError(str(error)) from error
+            self._greeted = True
+        asked = json.dumps({"name": name, "text": text, "folder": str(folder)}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(asked.encode())
+            self._process.stdin.flush()
+        except OSError as error:
+            raise EOFError("the compiling process has ended") from error
+        return str(self._answer()["key"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError("the compiling process has ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise CompileError(answer["error"])
+        return answer
+
+    def interrupt(self) -> None:
+        """End it, also in the middle of a compile."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and clear up."""
+        self.interrupt()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                continue
+
+    def forget(self) -> None:
+        """Let go of a parent's process in a forked child, where its locks may be held for ever.
+
+        Otherwise it would not see its input end while the child lives.
+        """
+        self._process.returncode = 0
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                os.dup2(nothing, pipe.fileno(), inheritable=False)
+        os.close(nothing)
+
+
+class Here:
+    """Compiles in this process."""
+
+    urgent = True
+
+    def relax(self) -> None:
+        """Nothing: it is the caller's own thread that compiles."""
+
+    def hurry(self) -> bool:
+        """It has as much of the processor as the caller."""
+        return True
+
+    def compile(self, name: str, text: str, folder: Path) -> str:
+        """As a `Process` does it."""
+        try:
+            from kbench.engine.jit import build
+        except Exception as error:
+            raise NoCompilerError(f"{type(error).__name__}: {error}") from error
+        try:
+            return build.build(name, text)
+        except Exception as error:
+            raise CompileError(f"{type(error).__name__}: {error}") from error
+
+    def interrupt(self) -> None:
+        """Nothing: LLVM must not be cut off."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def forget(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,309 @@
+"""The folder of compiled kernels: keys, atomic writes, and checksums against damaged files.
+
+A file's name ends in a hash of all that its code depends on: the generated source, the helpers
+that it imports, what compiles, and the processor. So a file is never stale: what is asked for is
+there or it is not. Code is run as it is found, so a file is believed only if it is the user's own,
+whole, and says itself that it is what its name says.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from kbench.engine.core import fork_safety, paths
+
+KEEP_SECONDS = 30 * 24 * 3600
+"""How long a file is kept that nobody has asked for."""
+
+MOST = 1 << 26
+"""Bytes of a file, at most; the longest have some hundred thousand."""
+
+_FORMAT = b"kbench kernel 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_START = len(_FORMAT) + _DIGEST
+_PROBE = 1 << 16
+_IMPORT = re.compile(r"^ *from kbench\.engine\.([\w.]+) import (\([^)]*\)|.*)$", re.M)
+_ENGINE = Path(__file__).resolve().parents[1]
+_ALWAYS = frozenset({"jit/numba_backend", "jit/linker"})
+
+_lock = fork_safety.lock()
+_folders: dict[Path, Path] = {}
+_broken: set[Path] = set()
+
+
+def _digest(text: str | bytes) -> str:
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+# ------------------------------------------------------------------ what code depends on
+
+
+def _imported(text: str) -> set[str]:
+    """The engine's files that a source imports from, as paths below the engine."""
+    found = set()
+    for module, names in _IMPORT.findall(text):
+        place = module.replace(".", "/")
+        if (_ENGINE / f"{place}.py").is_file():
+            found.add(place)
+        else:  # a room: what is imported are files in it
+            found |= {f"{place}/{name}" for name in re.findall(r"\w+", names)}
+    return found
+
+
+@functools.cache
+def _helper(name: str) -> tuple[str, frozenset[str]]:
+    """The hash of one of the engine's files, and the files it imports from."""
+    try:
+        text = (_ENGINE / f"{name}.py").read_text(encoding="utf-8")
+    except OSError:
+        return "", frozenset()
+    return _digest(text), frozenset(_imported(text))
+
+
+def _helpers(text: str) -> list[str]:
+    """Hashes of all files that a source depends on: an edited helper makes another kernel."""
+    seen: set[str] = set()
+    left = _imported(text) | _ALWAYS
+    while left:
+        seen |= left
+        left = {name for one in left for name in _helper(one)[1]} - seen
+    return [_helper(name)[0] for name in sorted(seen)]
+
+
+@functools.cache
+def machine() -> str:
+    """Hash of the processor's name and features: object code runs nowhere else."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
+            lines = stream.read(8192).split("\n\n")[0].splitlines()
+        facts = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+        facts += [line for line in lines if line.startswith(("vendor_id", "cpu family", "model\t"))]
+        facts += [line for line in lines if line.startswith("CPU ")]
+        found = "\n".join(facts)
+    except OSError:
+        found = ""
+    return _digest(f"{platform.machine()} {found or _described_by_llvm()}")[:8]
+
+
+def _described_by_llvm() -> str:
+    import llvmlite.binding as binding
+
+    features = binding.get_host_cpu_features().flatten()
+    return f"{binding.get_host_cpu_name()} {features}"
+
+
+@functools.cache
+def _compilers() -> str:
+    """Hash of what turns a source into code: versions of Python, Numba and llvmlite, settings."""
+    found = [sys.implementation.cache_tag or "", sys.platform]
+    for package in ("numba", "llvmlite"):
+        spec = importlib.util.find_spec(package)  # looks for it, does not import it
+        version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
+        found.append(version.read_text(encoding="utf-8") if version else "none")
+    settings = sorted(one for one in os.environ.items() if one[0].startswith("NUMBA_"))
+    return _digest(repr((found, settings)))
+
+
+def key_of(text: str) -> str:
+    """The hash of a source and of all that its code depends on."""
+    return _digest("\n".join([text, *_helpers(text), _compilers(), machine()]))
+
+
+# ------------------------------------------------------------------ the folder
+
+
+def folder() -> Path:
+    """The folder of kernels; a temporary one when the cache cannot be written."""
+    root = paths.cache_dir()
+    known = _folders.get(root)
+    if known is not None:
+        return known
+    with _lock:
+        if root not in _folders:
+            _folders[root] = _make(root)
+        return _folders[root]
+
+
+def _make(root: Path) -> Path:
+    wanted = root / "kernels"
+    try:
+        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _keep_others_out(wanted)
+        probe = wanted / f"probe-{os.getpid()}"
+        _replace(probe, bytes(_PROBE))  # a full disk takes new files, but nothing in them
+        probe.unlink()
+        return wanted
+    except OSError as error:
+        _broken.add(root)
+        warnings.warn(
+            f"the kernel cache {root} cannot be written ({error}); "
+            "what is missing in it is compiled anew in each process",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        temporary = tempfile.mkdtemp(prefix="kbench-kernels-")
+        atexit.register(_remove, temporary, os.getpid())
+        return Path(temporary)
+
+
+def _remove(temporary: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not a forked child's
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _keep_others_out(place: Path) -> None:
+    """See to it that nobody else can put files into the folder: what lies in it is run.
+
+    Raises:
+        OSError: it belongs to somebody else, who can do so at any time.
+    """
+    status = place.stat()
+    if paths.is_own(status):
+        return
+    if status.st_uid != os.getuid():
+        raise OSError("it belongs to another user")
+    place.chmod(status.st_mode & 0o755)  # made so by a loose umask, say; files are looked at one
+    # by one, as ever
+
+
+def use(place: Path) -> None:
+    """Keep kernels in this folder: that of the process this one compiles for."""
+    with _lock:
+        _folders[paths.cache_dir()] = place
+
+
+def prune() -> None:
+    """Remove kernels that nobody has asked for in a month, and folders of earlier versions."""
+    limit = time.time() - KEEP_SECONDS
+    here = folder()
+    former = here.parent.glob("kernels-*") if cacheable() else ()
+    for other in [*here.iterdir(), *former]:
+        try:
+            if other.stat().st_mtime < limit:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
+        except OSError:
+            continue
+
+
+def cacheable() -> bool:
+    """Whether the folder outlives this process."""
+    folder()
+    return paths.cache_dir() not in _broken
+
+
+# ------------------------------------------------------------------ files
+
+
+def _found(file: str) -> Path:
+    """Where a file lies: in the folder, else in the cache that can only be read, if it is there."""
+    path, root = folder() / file, paths.cache_dir()
+    if root in _broken and not path.exists():
+        kept = root / "kernels" / file
+        path = kept if kept.exists() else path
+    return path
+
+
+def source_path(name: str, key: str) -> Path:
+    """Where a source can be read, once it is compiled."""
+    return _found(f"{name}-{key}.py")
+
+
+def code_path(name: str, key: str) -> Path:
+    """Where the code of a source is kept."""
+    return folder() / f"{name}-{key}.kernel"
+
+
+def write_source(name: str, key: str, text: str) -> Path:
+    """Store a generated source, for messages and whoever wants to read it."""
+    path = folder() / f"{name}-{key}.py"
+    _replace(path, text.encode())
+    return path
+
+
+def write(name: str, key: str, header: dict[str, Any], code: bytes) -> None:
+    """Store what was compiled of a source."""
+    about = json.dumps({**header, "key": key}).encode()
+    body = len(about).to_bytes(4, "little") + about + code
+    _replace(code_path(name, key), _FORMAT + hashlib.sha256(body).digest() + body)
+
+
+def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
+    """What was compiled of a source; None if it never was, or its file is not to be believed."""
+    path = _found(code_path(name, key).name)
+    try:
+        found = _checked(paths.read_regular(path, MOST, own=True), key)
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    if found is None:
+        discard(name, key)
+    elif age > KEEP_SECONDS / 10:
+        _touch(path)
+    return found
+
+
+def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
+    body = data[_START:]
+    if not data.startswith(_FORMAT) or data[len(_FORMAT) : _START] != hashlib.sha256(body).digest():
+        return None
+    end = 4 + int.from_bytes(body[:4], "little")
+    header = json.loads(body[4:end])
+    return (header, body[end:]) if header["key"] == key else None
+
+
+def _touch(path: Path) -> None:
+    for one in (path, path.with_suffix(".py")):
+        try:
+            os.utime(one)
+        except OSError:
+            continue
+
+
+def discard(name: str, key: str) -> None:
+    """Remove what lies where the code of a source is kept."""
+    _clear(code_path(name, key))
+
+
+def _clear(path: Path) -> None:
+    """Remove whatever is there, also what is no file."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError:
+        return
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        try:
+            os.replace(temporary, path)
+        except IsADirectoryError:
+            _clear(path)
+            os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,129 @@
+"""Functions of Python made of compiled code: what every small call pays for, at a fraction of it.
+
+Asking an array for its address takes half a microsecond in Python, and calling a kernel by `ctypes`
+as much again: more than a small kernel itself. So both are done by compiled functions of the form
+that CPython calls without detours, in less than a tenth of that. They read two words that every
+array begins with, its type and the address of its data; on an interpreter where an array does not
+begin so, which is tried out first, they are not used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit import loader
+
+_ONE, _SEVERAL = 0x0008, 0x0080  # flags of a method: of one argument, of an array of them
+
+SOURCE = """
+
+# Functions of Python: the address of an array, and a call of a short kernel.
+from kbench.engine.intrinsics.atomics import ask_1, ask_2
+from kbench.engine.jit.numba_backend import function, inline
+from kbench.engine.intrinsics.primitives import call_range, field
+
+TYPE, DATA = 1, 2  # words of an object, and of an array
+
+
+@inline
+def data_of(own, thing):
+    table = field(own, DATA)
+    kind = field(thing, TYPE)
+    if kind != field(table, 0) and ask_2(field(table, 1), kind, field(table, 0)) == 0:
+        return -1
+    return field(thing, DATA)
+
+
+@function(2)
+def address_of(own, array):
+    address = data_of(own, array)
+    return 0 if address == -1 else ask_1(field(field(own, DATA), 2), address)
+
+
+@function(3)
+def call(own, arguments, count):
+    table = field(own, DATA)
+    if count != 4:
+        return 0
+    address = ask_2(field(table, 3), field(arguments, 0), 0)
+    params = data_of(own, field(arguments, 1))
+    start = ask_2(field(table, 3), field(arguments, 2), 0)
+    stop = ask_2(field(table, 3), field(arguments, 3), 0)
+    if address <= 0 or params <= 0 or start < 0 or stop < 0:
+        return 0
+    call_range(address, params, start, stop)
+    ask_1(field(table, 4), field(table, 5))
+    return field(table, 5)
+"""
+
+Address = Callable[[np.ndarray], int]
+Call = Callable[[int, np.ndarray, int, int], None]
+
+
+def slow_address(array: np.ndarray) -> int:
+    """As `address_of`, by the array's buffer where it has one that may be written to."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # read-only, empty or not contiguous
+        return int(array.ctypes.data)
+
+
+_address: Address = slow_address
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where an array's data begins."""
+    return _address(array)
+
+
+def _table() -> np.ndarray:
+    """What the compiled functions need of the interpreter."""
+    python = ctypes.pythonapi
+    names = ("PyType_IsSubtype", "PyLong_FromSsize_t", "PyNumber_AsSsize_t", "Py_IncRef")
+    subtype, number, size, keep = (
+        ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in names
+    )
+    return np.array([id(np.ndarray), subtype, number, size, keep, id(None)], np.uint64)
+
+
+def _method(name: bytes, address: int, flags: int, table: np.ndarray) -> Any:
+    """A built-in function whose `self` is the table."""
+    definition = loader.lasting_memory(4 * 8)
+    text = ctypes.create_string_buffer(name)
+    _kept.append(text)
+    words = (ctypes.c_int64 * 4).from_address(definition)
+    words[0], words[1], words[2] = ctypes.addressof(text), address, flags
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(definition, table, None)
+
+
+_kept: list[Any] = []
+
+
+def _begin_as_expected() -> bool:
+    block = np.arange(24.0)[3:]
+    words = (ctypes.c_size_t * 3).from_address(id(block))
+    return words[1] == id(np.ndarray) and words[2] == block.ctypes.data
+
+
+def use(module: Any) -> Call | None:
+    """Take over `address_of`, and give the call of a kernel with a parameter block; None where
+    compiled functions cannot be had, and all stays as it is.
+    """
+    global _address
+    try:
+        if not _begin_as_expected():
+            return None
+        table = _table()
+        address: Address = _method(b"address_of", module.address_of.address, _ONE, table)
+        call: Call = _method(b"call", module.call.address, _SEVERAL, table)
+    except (AttributeError, OSError):
+        return None
+    _address = address
+    return call

@@ -1,0 +1,252 @@
+"""Calls of kernels that are written down: parameter blocks for arrays that stay where they are.
+
+`Kernel.calls`, `Product.calls` and the like check arrays as `run` does, but give the calls in place
+of making them, or None where more than calls is needed. A `Tape` makes all of its calls as one
+call of compiled code: between two kernels the interpreter would spend some forty microseconds,
+when the caches are full of other things.
+
+A call holds addresses. It must not be made when one of the arrays may have been freed: whoever
+writes calls down says what keeps them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.array_memory import describe
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.thread_pool_source import ROW
+from kbench.engine.runtime import threads
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+"""What is called between tiles of a long run; it may raise to stop it."""
+
+TILE_SECONDS = 0.015
+"""Longest time between two looks at the cancel flag."""
+
+SCRATCH = 1 << 25
+"""Bytes of scratch memory."""
+
+HEAD = '''"""Library kernel of kbench: what calls leave to do, element after element."""
+import numpy as np
+from kbench.engine.intrinsics.toolkit import exact_kernel, field, IMPORTS
+
+
+@exact_kernel
+def run(params, start, stop):
+'''
+
+JOIN = """    out, parts, room = field(params, 0), field(params, 1), field(params, 2)
+    count, width, divisor = field(params, 3), field(params, 4), field(params, 5)
+    source = parts
+    while True:  # as `joined`
+        half = (count + 1) // 2
+        for number in range(half):
+            here, there = number * width, (half + number) * width
+            if half + number < count:
+                for i in range(start, stop):
+                    total = peek_PARTS(source, here + i) + peek_PARTS(source, there + i)
+                    store_PARTS(room, here + i, total)
+            elif source == parts:
+                for i in range(start, stop):
+                    store_PARTS(room, here + i, peek_PARTS(source, here + i))
+        source, count = room, half
+        if count == 1:
+            break
+    for i in range(start, stop):
+        total = peek_PARTS(room, i)
+        if divisor > 1:
+            total = np.PARTS(total / divisor)
+        store_DTYPE(out, i, np.DTYPE(total))
+"""
+
+VARIANCE = """    out, means, squares = field(params, 0), field(params, 1), field(params, 2)
+    counts, count, width = field(params, 3), field(params, 4), field(params, 5)
+    many = 0.0
+    for number in range(count):
+        many += load_float64(counts, number)
+    for i in range(start, stop):
+        first, within, moved = load_float64(means, i), 0.0, 0.0
+        for number in range(count):
+            away = load_float64(means, number * width + i) - first
+            moved += away * load_float64(counts, number)
+            within += load_float64(squares, number * width + i)
+        middle, between = first + moved / many, 0.0
+        for number in range(count):
+            apart = load_float64(means, number * width + i) - middle
+            between += apart * apart * load_float64(counts, number)
+        store_DTYPE(out, i, np.DTYPE((within + between) / many))
+"""
+
+REPEAT = """    out, x, width = field(params, 0), field(params, 1), field(params, 2)
+    for i in range(start, stop):
+        store_DTYPE(out, i, load_DTYPE(x, i % width))
+"""
+
+KINDS = {  # what else calls leave to do: its source, and the dtype of what it reads
+    "parts": (JOIN, "float64"),
+    "alike": (JOIN, ""),
+    "variance": (VARIANCE, "float64"),
+    "repeat": (REPEAT, ""),
+}
+
+
+def drive(
+    job: Job,
+    params: Array,
+    items: int,
+    each: int,
+    check: Check | None = None,
+    pace: float = 2e-9,
+    ease: int = 1,
+) -> None:
+    """Run a compiled job over items of about `each` elements that take `pace` seconds each.
+
+    Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work;
+    what is easy needs `ease` times as much.
+    """
+    spread = items * each >= ease * threads.PARALLEL_FROM
+    if check is None:
+        service.driver.run(job.address, params, 0, items, spread)
+        return
+    tile = max(1, int(TILE_SECONDS / (pace * max(1, each))))
+    for start in range(0, items, tile):
+        check()
+        service.driver.run(job.address, params, start, min(items, start + tile), spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A range kernel by its address, its parameters, items from 0 on, and threads at most."""
+
+    address: int
+    params: Array
+    items: int
+    threads: int = 1
+    counters: int = 0
+    """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
+    kept: tuple[Any, ...] = ()
+    """Memory of the call's own."""
+    sound: Callable[[], bool] | None = None
+    """Whether its step's results are right, asked when it has run; the step itself knows better."""
+
+    def also(self, sound: Callable[[], bool] | None) -> Call:
+        """The call, whose step has to be right by this as well."""
+        before = self.sound
+        if before is None or sound is None:
+            return replace(self, sound=sound or before)
+        return replace(self, sound=lambda: before() and sound())
+
+
+def spread(items: int, wanted: bool) -> int:
+    """Threads for a call of so many items, if it is worth more than one."""
+    return max(1, min(threads.count(), items)) if wanted else 1
+
+
+def find(kind: str, dtype: str) -> Callable[..., Call] | None:
+    """What writes down a call whose result is of float32 or float64, None while it is not ready.
+
+    "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. They are
+    added as `joined` adds them, and the sum is rounded at the end. "alike": the same for rows of
+    the result's dtype, whose sum is rounded at each step. "variance": `(out, means, squares,
+    counts)`, of rows that each are the means of `counts` elements and their squares about these.
+    "repeat": `(out, x)`, x over and over.
+    """
+    if kind not in KINDS or dtype not in ("float32", "float64"):
+        return None
+    text, read = KINDS[kind][0], KINDS[kind][1] or dtype
+    whole = (HEAD + text).replace("PARTS", read).replace("DTYPE", dtype)
+    helpers = sorted(set(re.findall(r"\b(?:load|peek|store)_\w+", whole)))
+    whole = whole.replace("IMPORTS", ", ".join(helpers))
+    job = service.submit(f"join_{kind}_{dtype}", lambda: whole)
+    if job is None or job.state != "ready":
+        return None
+    return partial(_call_of, kind, job.address, dtype, read)
+
+
+def _call_of(
+    kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Any
+) -> Call:
+    """The call of one of `KINDS`, of checked arrays."""
+    arrays = [first, *(one for one in rest if isinstance(one, np.ndarray))]
+    numbers = [int(one) for one in rest if not isinstance(one, np.ndarray)]
+    flags = out.flags
+    fits = out.dtype == dtype and flags.c_contiguous and flags.writeable
+    fits = fits and all(one.dtype == read and one.flags.c_contiguous for one in arrays)
+    if kind == "repeat":
+        fits, sizes, kept = fits and first.size > 0, [first.size], [out]
+    else:
+        fits = fits and len(first) > 0 and first[0].size == out.size
+        sizes, kept = [len(first), out.size], arrays
+    if kind == "variance":
+        squares, counts = rest
+        fits = fits and squares.shape == first.shape and counts.shape == first.shape[:1]
+    if not fits:
+        given = " and ".join(map(describe, arrays))
+        raise ValueError(f"{given} cannot be joined to {describe(out)}")
+    if KINDS[kind][0] is JOIN:
+        kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
+        arrays = kept
+    params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
+    return Call(address, params, out.size, kept=tuple(kept))
+
+
+def joined(parts: Array) -> Array:
+    """The sum of the rows of `parts`, by halves."""
+    half = (len(parts) + 1) // 2
+    whole = parts[:half].copy()
+    whole[: len(parts) - half] += parts[half:]
+    while len(whole) > 1:
+        half = (len(whole) + 1) // 2
+        whole[: len(whole) - half] += whole[half:]
+        whole = whole[:half]
+    found: Array = whole[0]
+    return found
+
+
+def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
+    """The call that adds up parts of sums; None for other dtypes and while there is no kernel."""
+    kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
+    write = find(kind, out.dtype.name)
+    return None if write is None else write(out, parts, divisor)
+
+
+_scratch: list[Array] = []
+
+
+def scratch() -> Array:
+    """Bytes, from a cache line on, that only one step's calls use at a time: all tapes share them,
+    and calls run one after the other."""
+    if not _scratch:
+        block = np.empty(SCRATCH + 64, np.uint8)  # the system gives pages when they are used
+        begin = -address_of(block) % 64
+        _scratch.append(block[begin : begin + SCRATCH])
+    return _scratch[0]
+
+
+class Tape:
+    """Calls that are made as one."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = list(calls)
+        self._most = max((one.threads for one in calls), default=1)
+        self._rows = np.zeros((len(calls), ROW), np.int64)
+        for row, one in zip(self._rows, calls, strict=True):
+            row[:] = one.address, address_of(one.params), one.items, one.threads, one.counters
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether compiled code can go through several calls here."""
+        return service.driver is not None and bool(service.driver.at_once)
+
+    def run(self) -> None:
+        """Make the calls, which nothing holds up."""
+        service.driver.repeat(self._rows, self._most)

@@ -1,0 +1,457 @@
+"""The kernel service: turns sources into kernels, at once where their code is stored.
+
+Code that is stored is loaded when it is first asked for, which takes less than a millisecond. The
+rest is compiled in the background, in the order of need; nothing waits for a compiler unless
+`KBENCH_JIT=wait` asks for it. A source that fails to compile is remembered and never tried again;
+its caller stays on NumPy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.engine.jit import compiler_process, disk_cache, loader
+from kbench.engine.jit import thread_pool as drivers
+from kbench.engine.runtime import config, threads
+
+THREAD = "kbench-compile"
+"""Name of the threads that have sources compiled."""
+IDLE_SECONDS = 20.0
+"""How long a compiler is kept that has nothing to do; it takes 150 MB."""
+GRACE = 1.0
+"""Seconds that one who waits gives to a compiler of low priority before another begins anew."""
+CREW = 4
+"""Most compilers at once, on a machine with twice as many cores."""
+
+
+@dataclass
+class Job:
+    """One source on its way to being a kernel."""
+
+    name: str
+    text: Callable[[], str]
+    state: str = "pending"  # then 'ready' or 'failed'
+    key: str = ""
+    module: loader.Loaded | None = None
+    path: Path | None = None
+    hit: bool = False
+    seconds: float = 0.0
+    reason: str = ""
+    address: int = 0
+    deaths: int = 0
+    waiting: int = 0  # callers that do nothing else
+    by: compiler_process.Process | compiler_process.Here | None = None
+    restarted: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def source(self) -> str:
+        """The generated source, as compiled."""
+        return self.text()
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What the service has done so far, for `kbench doctor` and the plan view."""
+
+    compiled: int
+    cache_hits: int
+    pending: int
+    seconds: float
+    failures: tuple[tuple[str, str], ...]
+    loaded: bool
+
+
+class Service:
+    """The jobs, the queue of those to be compiled, and the threads that have it done."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition(fork_safety.lock())
+        self._queue: collections.deque[Job] = collections.deque()
+        self._jobs: dict[str, Job] = {}
+        self._threads: list[threading.Thread] = []
+        self._compilers: list[compiler_process.Process | compiler_process.Here] = []
+        self._stopping = False
+        self._why_stopped = "the process is ending"
+        self._crew = min(CREW, max(1, (os.cpu_count() or 1) // 2))
+        self._waits = True
+        self._inside_llvm = 0
+        self.driver: Any = None
+
+    # -------------------------------------------------------------- asking
+
+    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
+        """The job of that name, begun on first sight; None when compiling is off.
+
+        It is ready on return if its code is stored, or with `KBENCH_JIT=wait`, once it is compiled.
+        """
+        mode = config.jit_mode()
+        if mode == "off":
+            return None
+        job = self._jobs.get(name)
+        if job is None or job.state == "pending":
+            with self._wake:
+                self._begin("driver", drivers.source)
+                job = self._begin(name, text)
+            if mode == "wait" and self._waits:
+                self._wait_for(job)
+        return job
+
+    def prefetch(self) -> None:
+        """Have the driver ready; called by UIs as they start."""
+        if config.jit_mode() != "off":
+            with self._wake:
+                self._begin("driver", drivers.source)
+
+    def _begin(self, name: str, text: Callable[[], str]) -> Job:
+        job = self._jobs.get(name)
+        if job is None:
+            job = self._jobs[name] = Job(name, text)
+            try:
+                loaded = self._load_at_once(job)
+            except Exception as error:
+                self._end(job, "failed", f"{type(error).__name__}: {error}")
+                return job
+            if self._stopping and not loaded:
+                self._end(job, "failed", self._why_stopped)
+            elif not loaded:
+                self._queue.append(job)
+        if self._queue:
+            self._staff()
+            self._wake.notify_all()
+        return job
+
+    def _wait_for(self, job: Job) -> None:
+        with self._waited(job):
+            begun = time.monotonic()
+            while not job.done.wait(0.05):
+                if self._stopping or not any(thread.is_alive() for thread in self._threads):
+                    return
+                if time.monotonic() - begun > GRACE:
+                    self._restart(job)
+
+    @contextlib.contextmanager
+    def _waited(self, *jobs: Job) -> Iterator[None]:
+        """Meanwhile these come before others, and no less than the caller who waits for them."""
+        wanted = list({id(one): one for one in (self._jobs["driver"], *jobs)}.values())
+        with self._wake:
+            for one in reversed(wanted):
+                one.waiting += 1
+                if one in self._queue:
+                    self._queue.remove(one)
+                    self._queue.appendleft(one)
+                if one.by is not None:
+                    one.by.hurry()
+        try:
+            yield
+        finally:
+            with self._wake:
+                for one in wanted:
+                    one.waiting -= 1
+
+    def _restart(self, job: Job) -> None:
+        """Have what is compiled after everything else compiled anew, by one that need not wait."""
+        with self._wake:
+            for one in (self._jobs["driver"], job):
+                if one.by is not None and not one.restarted and not one.by.hurry():
+                    one.restarted = True
+                    one.by.interrupt()
+
+    @contextlib.contextmanager
+    def everything_at_once(self) -> Iterator[None]:
+        """Meanwhile, compile on all cores and let nobody wait: for warming up."""
+        before = self._crew, self._waits
+        self._crew, self._waits = os.cpu_count() or 1, False
+        try:
+            yield
+        finally:
+            self._crew, self._waits = before
+
+    # -------------------------------------------------------------- loading
+
+    def _load_at_once(self, job: Job) -> bool:
+        """Load an image; False if there is none, or none that can be used."""
+        if job.name != "driver" and self.driver is None:
+            return False  # it would have nobody to run it, so its source can wait, too
+        job.key = disk_cache.key_of(job.source)
+        try:
+            return self._load(job, images_only=True)
+        except Exception:
+            disk_cache.discard(job.name, job.key)
+            return False
+
+    def _load(self, job: Job, images_only: bool = False) -> bool:
+        """Make a job ready from stored code, if there is any."""
+        begun = time.perf_counter()
+        job.key = job.key or disk_cache.key_of(job.source)
+        found = disk_cache.read(job.name, job.key)
+        if found is None or (images_only and found[0]["form"] != "image"):
+            return False
+        if found[0]["form"] == "image":
+            job.module = loader.load_image(*found)
+        else:
+            with self._within_llvm():
+                job.module = loader.load_objects(*found)
+        job.path = disk_cache.source_path(job.name, job.key)
+        if job.name == "driver":
+            self.driver = drivers.Driver(job.module)
+        run = getattr(job.module, "run", None)
+        job.address = run.address if run is not None else 0
+        job.hit = job.seconds == 0
+        job.seconds += time.perf_counter() - begun
+        self._end(job, "ready")
+        return True
+
+    def _end(self, job: Job, state: str, reason: str = "") -> None:
+        with self._wake:
+            job.state, job.reason = state, reason
+            job.done.set()
+            self._wake.notify_all()
+
+    # -------------------------------------------------------------- compiling
+
+    def _staff(self) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < min(self._crew, len(self._queue) + 1):
+            import subprocess  # noqa: F401, not in the thread: a fork would copy half a module
+
+            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+            threads.count_compilers(1)  # from now on, as what asks for a kernel computes meanwhile
+
+    def _work(self) -> None:
+        """Have queued jobs compiled until there are none for some time."""
+        own: compiler_process.Process | compiler_process.Here | None = None
+        elsewhere = True
+        try:
+            while (job := self._next()) is not None:
+                try:
+                    if self._load(job):
+                        continue  # stored by another process meanwhile, or no image
+                    if own is not None and not self._fits(own, job):
+                        self._dismiss(own)
+                        own = None
+                    if own is None:
+                        own = self._hire(elsewhere, job.waiting > 0)
+                    self._compile(job, own)
+                except EOFError as error:
+                    self._dismiss(own)
+                    own = None
+                    self._try_again(job, str(error))
+                except compiler_process.NoCompilerError as error:
+                    self._dismiss(own)
+                    own = None
+                    if job.restarted:
+                        self._try_again(job, str(error))
+                    elif not elsewhere:
+                        self._give_up(f"the compiler could not be loaded: {error}")
+                    else:
+                        elsewhere = False
+                        self._queue_again(job)
+                except Exception as error:
+                    self._fail(job, str(error) or type(error).__name__)
+        finally:
+            self._dismiss(own)
+
+    def _next(self) -> Job | None:
+        with self._wake:
+            threads.count_compilers(-1)  # it waits
+            end = time.monotonic() + IDLE_SECONDS
+            while not self._queue and not self._stopping and time.monotonic() < end:
+                self._wake.wait(IDLE_SECONDS)
+            if self._stopping or not self._queue:
+                self._threads.remove(threading.current_thread())
+                return None
+            threads.count_compilers(1)
+            return self._queue.popleft()
+
+    @staticmethod
+    def _fits(own: compiler_process.Process | compiler_process.Here, job: Job) -> bool:
+        """Whether a compiler can have the priority that a job needs; then it has it."""
+        if job.waiting:
+            return own.hurry()
+        own.relax()
+        return True
+
+    def _hire(
+        self, elsewhere: bool, urgent: bool
+    ) -> compiler_process.Process | compiler_process.Here:
+        own: compiler_process.Process | compiler_process.Here
+        try:
+            own = compiler_process.Process(urgent) if elsewhere else compiler_process.Here()
+        except OSError as error:
+            raise compiler_process.NoCompilerError(str(error)) from error
+        with self._wake:
+            self._compilers.append(own)
+            if self._stopping:
+                own.interrupt()
+        return own
+
+    def _dismiss(self, own: compiler_process.Process | compiler_process.Here | None) -> None:
+        if own is not None:
+            with self._wake:
+                self._compilers.remove(own)
+            own.close()
+
+    def _compile(self, job: Job, own: compiler_process.Process | compiler_process.Here) -> None:
+        begun = time.perf_counter()
+        inside = isinstance(own, compiler_process.Here)
+        with self._wake:
+            job.by = own
+            if job.waiting:  # since it was hired, too
+                own.hurry()
+        try:
+            with self._within_llvm() if inside else contextlib.nullcontext():
+                job.key = own.compile(job.name, job.source, disk_cache.folder())
+        finally:
+            job.by = None
+        job.seconds = time.perf_counter() - begun
+        if job.name != "driver":
+            self._jobs["driver"].done.wait()
+        if not self._load(job):
+            raise OSError(f"its code is not in {disk_cache.folder()}")
+
+    @contextlib.contextmanager
+    def _within_llvm(self) -> Iterator[None]:
+        """Meanwhile this process loads the compiler or is in it: a fork would copy it half done."""
+        with self._wake:
+            self._inside_llvm += 1
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._inside_llvm -= 1
+
+    def _try_again(self, job: Job, reason: str) -> None:
+        """A compiler that died may have been killed for its memory; one that dies twice is ill."""
+        job.deaths += not job.restarted
+        job.restarted = False
+        if job.deaths > 1:
+            self._fail(job, reason)
+        else:
+            self._queue_again(job)
+
+    def _queue_again(self, job: Job) -> None:
+        with self._wake:
+            if self._stopping:
+                self._fail(job, self._why_stopped)
+            else:
+                self._queue.appendleft(job)
+
+    def _fail(self, job: Job, reason: str) -> None:
+        self._end(job, "failed", reason)
+        if job.name == "driver":
+            self._give_up(f"there is nothing to run kernels with: {reason}")
+
+    def _give_up(self, reason: str) -> None:
+        with self._wake:
+            self._queue.clear()
+            self._stopping, self._why_stopped = True, reason
+            for one in self._jobs.values():
+                if one.state == "pending":
+                    self._end(one, "failed", reason)
+
+    # -------------------------------------------------------------- looking on
+
+    def job(self, name: str) -> Job | None:
+        """The job of that name, if there is one."""
+        return self._jobs.get(name)
+
+    def ready(self) -> list[Job]:
+        """The jobs whose kernels can run, as they were first asked for."""
+        return [job for job in list(self._jobs.values()) if job.state == "ready"]
+
+    def pending(self) -> int:
+        """How many kernels are on their way."""
+        return sum(job.state == "pending" for job in list(self._jobs.values()))
+
+    def stats(self) -> Stats:
+        """Counts, seconds spent, and what failed with its reason."""
+        jobs = list(self._jobs.values())
+        ready = [job for job in jobs if job.state == "ready"]
+        return Stats(
+            compiled=sum(not job.hit for job in ready),
+            cache_hits=sum(job.hit for job in ready),
+            pending=sum(job.state == "pending" for job in jobs),
+            seconds=sum(job.seconds for job in jobs),
+            failures=tuple((job.name, job.reason) for job in jobs if job.state == "failed"),
+            loaded=self.driver is not None,
+        )
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until everything submitted so far is done; False when the time ran out."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._wake:
+            if self._queue:  # in a forked child nobody is at work yet
+                self._staff()
+        jobs = list(self._jobs.values())
+        if all(job.done.is_set() for job in jobs):
+            return True
+        with self._waited(*jobs):
+            for job in jobs:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not job.done.wait(left):
+                    return False
+        return True
+
+    def wait_for_change(self, timeout: float) -> None:
+        """Wait until some job is done, or for some time."""
+        with self._wake:
+            self._wake.wait(timeout)
+
+    # -------------------------------------------------------------- ending
+
+    def stop(self) -> None:
+        """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
+        with self._wake:
+            self._stopping = True
+            self._queue.clear()
+            self._wake.notify_all()
+            at_work = list(self._compilers)
+            threads = list(self._threads)
+        for one in at_work:
+            one.interrupt()
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=20)
+
+    def after_fork(self) -> None:
+        """A child keeps the kernels that are ready and has compilers of its own for more.
+
+        Forked while this process itself compiles, or loads its compiler, it can have none: locks
+        of Numba's, or of modules half imported, are held for ever.
+        """
+        self._wake = threading.Condition(fork_safety.lock())
+        self._threads = []
+        at_work, self._compilers = self._compilers, []
+        for one in at_work:
+            one.forget()
+        if self._inside_llvm:
+            self._give_up("forked while a kernel was being compiled")
+        self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
+        for job in list(self._jobs.values()):
+            job.waiting, job.by = 0, None
+            done, job.done = job.done, threading.Event()
+            if done.is_set():
+                job.done.set()
+        if self.driver is not None:
+            self.driver.after_fork()
+
+
+service = Service()
+atexit.register(service.stop)
+fork_safety.in_child(service.after_fork)
+prefetch = service.prefetch
+stats = service.stats
+wait_idle = service.wait_idle

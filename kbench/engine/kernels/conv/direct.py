@@ -1,0 +1,268 @@
+"""The ways of the compiled convolutions on checked arrays: plans for their sizes, partial sums.
+
+Arrays here are contiguous, of the tiles' dtype, and have three spatial axes. Whatever the numbers
+say, compiled code stays inside: input rows and columns outside of the array are never read.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.kernels.conv import col2im
+from kbench.engine.kernels.conv import direct_source as sources
+from kbench.engine.kernels.conv.launch import (
+    PAST_BYTES,
+    PLANS,
+    PRODUCTS,
+    Array,
+    Ints,
+    Run,
+    Sizes,
+    Tiles,
+    made_run,
+    starts,
+)
+from kbench.engine.kernels.conv.tiling import (
+    Axis,
+    Cut,
+    Sums,
+    backward_axes,
+    cut_gather,
+    cut_sums,
+    forward_axis,
+    phases,
+)
+from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way, cleared
+from kbench.engine.kernels.winograd import api as winograd
+
+NEAR_BYTES = 1 << 15
+"""Weights that stay in the first cache while a tile's pixels meet them, panel by panel."""
+
+
+def forward(
+    tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    """The convolution itself; what `pads` and the size of `out` reach over is zero."""
+    if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
+        raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    yield from _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, memory)
+    axes = tuple(map(forward_axis, kernel.shape[:3], strides, pads, dilation, out.shape[1:4]))
+    stages = _gather(tiles, out, x, kernel, False, axes, memory)
+    yield Way("", tiles.dtype, tuple(stages), memory)
+
+
+def to_input(
+    tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    """The gradient to the input of a convolution whose result has the gradient `g`."""
+    if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
+        raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    yield from _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, memory)
+    geometry = strides, pads, dilation
+    if min(out.size, g.size) > 0 and col2im.suits(tiles, out.shape, kernel.shape, geometry):
+        loops = col2im.find_loops(tiles.dtype)
+        if loops is not None:
+            yield col2im.way(tiles, loops, out, g, kernel, geometry, memory)
+    axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
+    found = [_gather(tiles, out, g, kernel, True, phase, memory) for phase in phases(list(axes))]
+    stages = [one for phase in found for one in phase if isinstance(one, Stage)]
+    if sum(map(len, found)) > len(stages):  # all of it is cleared faster than some phases are
+        stages.insert(0, cleared(out, ()))
+    yield Way("", tiles.dtype, stages, memory)
+
+
+def _by_winograd(
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Ints, pads: Ints,
+    dilation: Ints, memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    """Winograd's form where it is faster and ready."""
+    sizes = tiles, out.shape, kernel.shape
+    plain = winograd.suits(*sizes, strides, dilation)
+    if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
+        return
+    loops = winograd.find_loops()
+    if loops is None:
+        return
+    if plain:
+        yield winograd.convolve(tiles, loops, out, x, kernel, back, pads, dilation, memory)
+    else:
+        yield winograd.spread(tiles, loops, out, x, kernel, strides, pads, memory)
+
+
+# ------------------------------------------------------------------ forward, and back to the input
+
+
+@dataclass(frozen=True, eq=False)
+class _Gather:
+    """One phase of a convolution for some sizes."""
+
+    pack: Run
+    packed: int
+    """Elements of the packed kernel."""
+    run: Run
+
+
+def _gather(
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[Axis, ...],
+    memory: Memory,
+) -> list[Stage | Filled]:  # fmt: skip
+    """One phase of a convolution: every output of it is written."""
+    if out.size == 0 or min(axis.count for axis in axes) == 0:
+        return []
+    if x.size == 0 or kernel.size == 0 or min(len(axis.offsets) for axis in axes) == 0:
+        places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
+        return [cleared(out, (slice(None), *places))]
+    plan = _planned(tiles, out.shape, x.shape, kernel.shape, back, axes)
+    packed = memory.array((plan.packed,), tiles.dtype)
+    addresses = address_of(out), address_of(x), address_of(packed)
+    return [
+        Stage(plan.pack, tiles.pack, (address_of(packed), address_of(kernel))),
+        Stage(plan.run, tiles.gather, addresses),
+    ]
+
+
+@functools.lru_cache(PLANS)
+def _planned(
+    tiles: Tiles, out: Sizes, x: Sizes, kernel: Sizes, back: bool, axes: tuple[Axis, ...]
+) -> _Gather:
+    planes, rows, columns = axes
+    taps = math.prod(len(axis.offsets) for axis in axes)
+    channels, filters = x[4], out[4]
+    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
+    pixel = 0 if direct else channels * tiles.size
+    cut = cut_gather(planes, rows, columns, x[0], taps * channels, filters, tiles.lanes, pixel)
+    most_rows = cut.together * cut.height
+    areas = (
+        cut.strip_bytes,
+        8 * cut.together * len(planes.offsets) * cut.span,
+        16 * most_rows * taps,
+        16 * most_rows,
+    )
+    offsets = [np.array(axis.offsets, np.int64) for axis in axes]
+    _, seen_at, table_at, row_at, _ = starts(areas)
+    values = {
+        "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
+        "seen_at": seen_at, "table_at": table_at, "row_at": row_at,
+        "filters": filters, "channels": channels, "images": x[0],
+        "depth": len(columns.offsets) * channels if columns.dense else channels,
+        "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,
+        "past": int(math.prod(out) * tiles.size >= PAST_BYTES),
+        "beside": max(1, NEAR_BYTES // (taps * channels * 2 * tiles.lanes * tiles.size)),
+        **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
+    }  # fmt: skip
+    run = made_run(sources.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
+    pack, packed = _packing(tiles, kernel, back, axes)
+    return _Gather(pack, packed, run)
+
+
+def _packing(tiles: Tiles, kernel: Sizes, back: bool, axes: tuple[Axis, ...]) -> tuple[Run, int]:
+    """How the matrices of the axes' taps go into panels, transposed when going `back`."""
+    channels, filters = kernel[3:]
+    index = np.ix_(*(np.array(axis.index, np.int64) for axis in axes))
+    places = np.ravel_multi_index(index, kernel[:3]).reshape(-1) * (channels * filters)
+    places = np.ascontiguousarray(places, np.int64)
+    rows, columns = (filters, channels) if back else (channels, filters)
+    values = {
+        "places": address_of(places), "taps": places.size, "rows": rows, "columns": columns,
+        "lanes": tiles.lanes, "row_step": 1 if back else filters,
+        "column_step": filters if back else 1,
+    }  # fmt: skip
+    width = -(-columns // tiles.lanes) * tiles.lanes
+    work = 4 * PRODUCTS * rows * columns
+    run = made_run(sources.PACK_FIELDS, values, places.size, work, kept=[places])
+    return run, places.size * rows * width
+
+
+def _axis_fields(
+    axes: Sequence[Axis], x: Sizes, out: Sizes, offsets: Sequence[Array], joined: bool
+) -> dict[str, int]:
+    """What a kernel knows of each axis; joined columns are one tap."""
+    fields: dict[str, int] = {}
+    for number, name in enumerate(("plane", "row", "column")):
+        axis = axes[number]
+        fields |= {
+            f"{name}s": axis.count, f"{name}_step": axis.step, f"{name}_phase": axis.phase,
+            f"{name}_stride": axis.stride, f"{name}_offsets": address_of(offsets[number]),
+            f"{name}_taps": 1 if joined and number == 2 else len(axis.offsets),
+            f"in_{name}s": x[1 + number], f"out_{name}s": out[1 + number],
+        }  # fmt: skip
+    return fields
+
+
+def _cut_fields(cut: Cut) -> dict[str, int]:
+    names = ("height", "together", "bundle", "across", "slices", "chunks", "groups", "span")
+    return {name: getattr(cut, name) for name in names}
+
+
+# ------------------------------------------------------------------ back to the kernel
+
+
+def to_kernel(
+    tiles: Tiles, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    """The gradient to the kernel, `out`, of a convolution of `x` whose result has gradient `g`."""
+    if x.shape[0] != g.shape[0] or (x.shape[4], g.shape[4]) != out.shape[3:]:
+        raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
+    if g.size == 0 or x.size == 0 or out.size == 0:
+        yield Way("", tiles.dtype, (cleared(out, ()),), memory)
+        return
+    if winograd.suits(tiles, g.shape, out.shape, strides, dilation, sums=True):
+        loops = winograd.find_loops()
+        if loops is not None:
+            yield winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, memory)
+    steps = tuple(strides), tuple(pads), tuple(dilation)
+    parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
+    partials = out if parts == 1 else memory.array((parts, *out.shape), tiles.dtype)
+    joined = () if parts == 1 else (Total(out, partials),)
+    places = address_of(partials), address_of(x), address_of(g)
+    yield Way("", tiles.dtype, (Stage(run, tiles.reduce, places), *joined), memory)
+
+
+@functools.lru_cache(PLANS)
+def _planned_sums(
+    tiles: Tiles, out: Sizes, g: Sizes, x: Sizes, strides: Sizes, pads: Sizes, dilation: Sizes
+) -> tuple[int, Run]:
+    axes = tuple(map(forward_axis, out[:3], strides, pads, dilation, g[1:4]))
+    planes, rows, columns = axes
+    taps = len(planes.offsets) * len(rows.offsets)
+    channels, filters = x[4], g[4]
+    height = math.prod(g[:3])
+    cut = cut_sums(height, columns, taps, channels, filters, tiles.size)
+    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
+    packs = filters % tiles.lanes != 0 or filters >= 256
+    wide = -(-filters // tiles.lanes) * tiles.lanes
+    extent = (cut.across - 1) * columns.stride + columns.reach
+    areas = (
+        0 if direct else cut.together * extent * cut.block * tiles.size,
+        16 * cut.together,
+        cut.together * cut.across * wide * tiles.size if packs else 0,
+    )
+    offsets = [np.array(axis.offsets, np.int64) for axis in axes]
+    _, table_at, panels_at, _ = starts(areas)
+    values = {
+        "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
+        "table_at": table_at, "panels_at": panels_at,
+        "filters": filters, "channels": channels, **_axis_fields(axes, x, g, offsets, False),
+        "rows": height * cut.slices, "lines": rows.count,
+        "low": columns.low, "width": columns.width, "direct": int(direct),
+        "packs": int(packs), "taps": taps,
+        "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
+    }  # fmt: skip
+    return cut.parts, made_run(sources.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets)
+
+
+def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:
+    return {
+        "each": cut.each, "together": cut.together, "across": cut.across, "slices": cut.slices,
+        "bundle": cut.bundle, "block": cut.block,
+        "bundles": -(-taps // cut.bundle), "blocks": -(-channels // cut.block),
+    }  # fmt: skip

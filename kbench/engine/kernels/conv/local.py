@@ -1,0 +1,119 @@
+"""Locally connected layers: windows without borders, whose weights are others at every place.
+
+The windows of all images at one place meet the weights of that place in the tile of convolutions,
+which reads both as they lie: rows of pixels that follow each other are one row of products.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job
+from kbench.engine.kernels.conv import api as conv
+from kbench.engine.kernels.conv.direct_source import filled
+from kbench.engine.kernels.conv.launch import PLANS, Run, Sizes, Tiles, compiled, made_run
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object] | None
+Call = Callable[..., None]
+
+LANES = 16
+"""Filters come in so many: the tile reads whole vectors of weights."""
+TOGETHER = 8
+"""Tiles of one item; so many images meet the weights of a place while these are in the cache."""
+
+FIELDS = (
+    "out", "x", "weights",                                              # set by each call
+    "wide", "narrow", "lanes", "most", "table", "taps", "depth", "images", "image_bytes", "share",
+    "places", "columns", "row_bytes", "column_bytes", "filters",
+)  # fmt: skip
+
+SOURCE = '''"""Products of windows of DTYPE with the weights of their places."""
+from kbench.engine.intrinsics.fma_tile import call_tile
+from kbench.engine.intrinsics.toolkit import field, range_kernel
+
+
+@range_kernel
+def run(params, start, stop):
+FIELDS
+    row = filters * SIZE
+    for item in range(start, stop):
+        part = item // places
+        place = item - part * places
+        begin = x + place // columns * row_bytes + place % columns * column_bytes
+        matrix = weights + place * taps * depth * row
+        last = min((part + 1) * share, images)
+        for n in range(0, filters, 2 * lanes):
+            count = min(2 * lanes, filters - n)
+            tile = wide if count > lanes else narrow
+            for image in range(part * share, last, most):
+                call_tile(tile, min(most, last - image), begin + image * image_bytes, table, taps,
+                          depth, image_bytes, SIZE, matrix + n * SIZE, row,
+                          out + (image * places + place) * row + n * SIZE, places * row, count, 0)
+'''
+
+
+def find(_kind: str, dtype: str) -> Call | None:
+    """`(out, x, weights, window, strides, check=None)`, or None while it is not ready.
+
+    x[n, rows, columns, channels], weights[places, window rows * columns * channels, filters] and
+    out[n, places, filters], with the places in the order of rows and columns.
+    """
+    tiles = conv.find_tiles(dtype)
+    done = compiled("local", dtype, {"run": lambda: filled(SOURCE, dtype, FIELDS)})
+    if tiles is None or done is None:
+        return None
+    return functools.partial(_call, tiles, done["run"])
+
+
+def _call(
+    tiles: Tiles, job: Job, out: Array, x: Array, weights: Array, window: Sequence[int],
+    strides: Sequence[int], check: Check = None,
+) -> None:  # fmt: skip
+    for one, rank in ((out, 3), (x, 4), (weights, 3)):
+        if one.dtype != tiles.dtype or one.ndim != rank:
+            shape = list(one.shape)
+            raise ValueError(f"expected {tiles.dtype} of rank {rank}, got {one.dtype}{shape}")
+    counts = [
+        (size - width) // stride + 1
+        for size, width, stride in zip(x.shape[1:3], window, strides, strict=True)
+    ]
+    patch = window[0] * window[1] * x.shape[3]
+    wanted = (x.shape[0], counts[0] * counts[1], weights.shape[2])
+    valid = min(*counts, *window, *strides) > 0 and weights.shape[:2] == (wanted[1], patch)
+    if not valid or out.shape != wanted or wanted[2] % LANES:
+        raise ValueError(f"x {x.shape}, weights {weights.shape} and result {out.shape} disagree")
+    if out.size == 0:
+        return
+    if patch == 0:
+        out.fill(0)
+        return
+    x, weights = (np.require(one, tiles.dtype, "CA") for one in (x, weights))
+    with conv.result_array(out, tiles.dtype, [x, weights]) as into:
+        sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
+        run = _planned(tiles, *sizes)
+        run(job, tiles.dtype, check, address_of(into), address_of(x), address_of(weights))
+
+
+@functools.lru_cache(PLANS)
+def _planned(
+    tiles: Tiles, x: Sizes, window: Sizes, strides: Sizes, counts: Sizes, filters: int
+) -> Run:
+    pixel = x[3] * tiles.size
+    line, depth = x[2] * pixel, window[1] * x[3]
+    table = np.array([(tap * line, tap * depth) for tap in range(window[0])], np.int64)
+    share = min(x[0], TOGETHER * tiles.most)
+    values = {
+        "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
+        "table": address_of(table), "taps": window[0], "depth": depth,
+        "images": x[0], "image_bytes": x[1] * line, "share": share,
+        "places": counts[0] * counts[1], "columns": counts[1],
+        "row_bytes": strides[0] * line, "column_bytes": strides[1] * pixel, "filters": filters,
+    }  # fmt: skip
+    items = counts[0] * counts[1] * -(-x[0] // share)
+    return made_run(FIELDS, values, items, share * window[0] * depth * filters, kept=[table])

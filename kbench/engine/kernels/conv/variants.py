@@ -1,0 +1,145 @@
+"""The ways to compute one convolution, each as stages: kernels, and sums of what they leave.
+
+A way is made for arrays at their addresses. It is performed at once (`perform`), or written down
+for a tape (`written`), on memory of its own or on scratch memory that all tapes share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.engine.jit.launch import Call, join, joined, scratch
+from kbench.engine.jit.service import Job
+from kbench.engine.kernels import chosen_variant
+from kbench.engine.kernels.conv.launch import Check, Run, Sizes
+
+Array = np.ndarray[Any, Any]
+
+LINE = 64
+"""Bytes of a cache line, on which each array begins."""
+
+
+class NoRoomError(Exception):
+    """More scratch memory is asked for than tapes share."""
+
+
+class Memory:
+    """Arrays for what is passed from stage to stage."""
+
+    def __init__(self) -> None:
+        self._kept: list[Array] = []
+
+    def array(self, shape: Sizes, dtype: str) -> Array:
+        """An uninitialised array, kept as long as this is."""
+        self._kept.append(np.empty(shape, dtype))
+        return self._kept[-1]
+
+
+class Room(Memory):
+    """The same in scratch memory, for one step's calls: these run one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._block, self._used = scratch(), 0
+
+    def array(self, shape: Sizes, dtype: str) -> Array:
+        """As of any memory.
+
+        Raises:
+            NoRoomError: there is not so much.
+        """
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        block = self._block[self._used : self._used + size]
+        if len(block) < size:
+            raise NoRoomError
+        self._used += -(-size // LINE) * LINE
+        return block.view(dtype).reshape(shape)
+
+
+class Stage(NamedTuple):
+    """One kernel for some addresses."""
+
+    run: Run
+    job: Job
+    addresses: tuple[int, ...]
+
+
+class Total(NamedTuple):
+    """The sum of the rows of `parts`."""
+
+    out: Array
+    parts: Array
+
+
+class Filled(NamedTuple):
+    """What is more than a kernel; it is given the check that stages are driven with."""
+
+    fill: Callable[[Check], object]
+
+
+Stages = Sequence[Stage | Total | Filled]
+
+
+class Way(NamedTuple):
+    """Stages in order; `sound` says afterwards whether the result is right."""
+
+    name: str
+    dtype: str
+    stages: Stages
+    memory: Memory
+    sound: Callable[[], bool] | None = None
+
+
+def cleared(out: Array, places: tuple[slice, ...]) -> Filled:
+    """Zeros where no tap reaches."""
+    return Filled(lambda _check: out[places].fill(0))
+
+
+def perform(ways: Iterable[Way], check: Check) -> None:
+    """Take the first way whose result is right; the last one's always is."""
+    for way in ways:
+        go(way.stages, way.dtype, check)
+        if way.sound is None or way.sound():
+            if way.name:
+                chosen_variant.note(way.name)
+            return
+
+
+def go(stages: Stages, dtype: str, check: Check) -> None:
+    """Perform stages of a dtype."""
+    for one in stages:
+        if isinstance(one, Stage):
+            one.run(one.job, dtype, check, *one.addresses)
+        elif isinstance(one, Total):
+            with np.errstate(all="ignore"):
+                np.copyto(one.out, joined(one.parts))
+        else:
+            one.fill(check)
+
+
+def written(make: Callable[[Memory], Iterable[Way]]) -> list[Call] | None:
+    """The first way as calls, None where there is no such form; `make` gives the ways."""
+    calls = []
+    try:
+        memory = Room()
+        way = next(iter(make(memory)), None)
+        for one in () if way is None else way.stages:
+            call = _call(one, memory)
+            if call is None:
+                return None
+            calls.append(call)
+    except NoRoomError:
+        return None
+    if way is None or not calls:
+        return None
+    return [*calls[:-1], calls[-1].also(way.sound)]
+
+
+def _call(one: Stage | Total | Filled, memory: Memory) -> Call | None:
+    if isinstance(one, Stage):
+        return one.run.call(one.job, memory.array, *one.addresses)
+    return join(one.out, one.parts) if isinstance(one, Total) else None

@@ -1,0 +1,4 @@
+"""Connectionist temporal classification: the cost of rows, and its slope.
+
+Main entry: `api.find`.
+"""

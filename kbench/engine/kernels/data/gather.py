@@ -1,0 +1,147 @@
+"""Library kernels that take rows from a table by index.
+
+Indices are copied and checked before compiled code sees them, so that no other thread can change
+them between. `scatter_add.py` has the way back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import drive
+from kbench.engine.jit.service import Job, service
+from kbench.engine.kernels.data.strided_copy import STREAM
+from kbench.engine.runtime.cpu_caches import LINE
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+
+AHEAD = 8  # rows that are asked for before they are needed: the tables are not in the caches
+BLOCK = 64  # bytes of a row from which on it moves as one block
+
+TAKE = '''"""Library kernel of kbench: rows by index, of DTYPE."""
+from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
+from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.toolkit import (
+    field,
+    load_DTYPE,
+    load_int64,
+    range_kernel,
+    store_DTYPE,
+)
+
+
+@range_kernel
+def run(params, start, stop):
+    y = field(params, 0)
+    x = field(params, 1)
+    rows = field(params, 2)
+    width = field(params, 3)
+    if width == 1:
+        for i in range(start, stop):
+            store_DTYPE(y, i, load_DTYPE(x, load_int64(rows, i)))
+        return
+    if width == 2:
+        for i in range(start, stop):
+            source = load_int64(rows, i) * 2
+            store_DTYPE(y, 2 * i, load_DTYPE(x, source))
+            store_DTYPE(y, 2 * i + 1, load_DTYPE(x, source + 1))
+        return
+    way = field(params, 4)
+    size = width * SIZE
+    if way > 0:
+        for i in range(start, stop):
+            ahead = x + load_int64(rows, min(i + AHEAD, stop - 1)) * size
+            for line in range(0, min(size, 4096), 64):
+                fetch_line(ahead + line)
+            source = x + load_int64(rows, i) * size
+            if way == 2:
+                stream_bytes(y + i * size, source, size)
+            else:
+                copy_bytes(y + i * size, source, size)
+        if way == 2:
+            settle()
+        return
+    for i in range(start, stop):
+        source = load_int64(rows, i) * width
+        target = i * width
+        for j in range(width):
+            store_DTYPE(y, target + j, load_DTYPE(x, source + j))
+'''
+
+
+def ready_job(name: str, text: str) -> Job | None:
+    """The job of a source, once it is compiled."""
+    job = service.submit(name, lambda: text)
+    return job if job is not None and job.state == "ready" else None
+
+
+def _bytes_of(*sizes: int) -> int:
+    """The largest machine word that divides all these sizes and addresses."""
+    return math.gcd(8, *sizes)
+
+
+def own_indices(indices: Array, rows: int) -> Array:
+    """The indices as an array that nobody else holds; IndexError unless all lie in the table."""
+    own = np.array(indices, np.int64).ravel()
+    if own.size and int(own.view(np.uint64).max()) >= rows:  # a negative one is huge
+        raise IndexError(f"an index is out of range for {rows} rows")
+    return own
+
+
+def checked_result(out: Array, dtype: str, size: int) -> None:
+    """ValueError unless a kernel can write that many elements to `out`."""
+    if out.dtype != dtype or out.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {out.dtype}[{out.size}]")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ValueError("the result array must be contiguous and writeable")
+
+
+def apart(array: Array, out: Array) -> Array:
+    """The array, contiguous, and copied when writing the result would change it."""
+    array = np.ascontiguousarray(array)
+    return array.copy() if np.may_share_memory(array, out) else array
+
+
+def _source(word: int) -> str:
+    return (
+        TAKE.replace("DTYPE", f"uint{8 * word}")
+        .replace("SIZE", str(word))
+        .replace("AHEAD", str(AHEAD))
+    )
+
+
+def find_take(dtype: str, width: int) -> Call | None:
+    """The kernel `(out, x, indices, check)`: `out[i] = x[indices[i]]`, of rows of `width` cells.
+
+    None while it is not ready. It raises IndexError, with nothing written, when an index is
+    negative or no row of `x`. Rows move in the largest words that fit them.
+    """
+    size = width * np.dtype(dtype).itemsize
+    word = _bytes_of(size)
+    job = ready_job(f"take_{word}", _source(word))
+    if job is None:
+        return None
+
+    def call(out: Array, x: Array, indices: Array, check: Check | None = None) -> None:
+        own = own_indices(indices, len(x))
+        checked_result(out, dtype, own.size * width)
+        if x.dtype != dtype or x.size != len(x) * width:
+            raise ValueError(f"expected rows of {width} {dtype}, got {x.dtype}{list(x.shape)}")
+        if not out.size:
+            return
+        x = apart(x, out)
+        if address_of(x) % word:
+            x = x.copy()
+        way = 0 if size < BLOCK else 2 if out.nbytes >= STREAM and not size % LINE else 1
+        heads = [address_of(out), address_of(x), address_of(own)]
+        params = np.array([*heads, size // word, way], np.int64)
+        drive(job, params, own.size, width, check, 1e-9)
+
+    return call

@@ -1,0 +1,259 @@
+"""Library kernels that add rows up by index: what a gather gives back to its table.
+
+The positions are sorted by the row they go to, which keeps their order. Each row of the result is
+then added up in registers and written once, by whichever thread has it: no two write to one row,
+and the sums do not depend on the threads. When most positions go to a few rows, which would keep
+one thread busy, or when rows are short, each thread owns columns of the result instead, and walks
+over all positions. Both add in the same order and give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import drive
+from kbench.engine.jit.service import Job, service
+from kbench.engine.kernels.data.gather import (
+    AHEAD,
+    apart,
+    checked_result,
+    find_take,
+    own_indices,
+    ready_job,
+)
+from kbench.engine.kernels.data.strided_copy import STREAM
+from kbench.engine.runtime import threads
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+
+TILE = 6_000_000  # elements added up between two looks at the cancel flag
+SPAN = 16  # columns that one thread owns, at least: a cache line of float32
+SHORT = 64  # bytes of a row from which on rows are worth sorting by
+MOST_SORTED = 1 << 22  # positions that are sorted; more are added up in parts, column by column
+ITEM = 1 << 16  # bytes of the result that are one item
+PACE = 1e-9
+
+COLUMNS = '''"""Library kernel of kbench: rows of DTYPE added up by index, column by column."""
+import numpy as np
+from kbench.engine.intrinsics.toolkit import (
+    field,
+    load_DTYPE,
+    load_int64,
+    peek_WIDE,
+    range_kernel,
+    store_WIDE,
+)
+
+
+@range_kernel
+def run(params, start, stop):
+    y = field(params, 0)
+    g = field(params, 1)
+    rows = field(params, 2)
+    width = field(params, 3)
+    count = field(params, 4)
+    span = field(params, 5)
+    for item in range(start, stop):
+        low = item * span
+        high = min(low + span, width)
+        for i in range(count):
+            to = load_int64(rows, i) * width
+            source = i * width
+            for j in range(low, high):
+                total = peek_WIDE(y, to + j) + load_DTYPE(g, source + j)
+                store_WIDE(y, to + j, np.WIDE(total))
+'''
+
+SORT = '''"""Library kernel of kbench: positions sorted by what they hold, in order."""
+import numpy as np
+from kbench.engine.intrinsics.toolkit import (
+    field,
+    load_int64,
+    peek_int32,
+    range_kernel,
+    store_int32,
+    store_int64,
+)
+
+
+@range_kernel
+def run(params, start, stop):
+    rows = field(params, 0)
+    count = field(params, 1)
+    ends = field(params, 2)
+    order = field(params, 3)
+    height = field(params, 4)
+    most = np.int32(0)
+    for i in range(count):
+        row = load_int64(rows, i)
+        store_int32(ends, row, np.int32(peek_int32(ends, row) + 1))
+    total = np.int32(0)
+    for row in range(height):
+        here = peek_int32(ends, row)
+        most = max(most, here)
+        store_int32(ends, row, total)
+        total = np.int32(total + here)
+    for i in range(count):
+        row = load_int64(rows, i)
+        place = peek_int32(ends, row)
+        store_int32(order, place, np.int32(i))
+        store_int32(ends, row, np.int32(place + 1))
+    store_int64(field(params, 5), 0, np.int64(most))
+'''
+
+ROWS = '''"""Library kernel of kbench: rows of DTYPE added up by index, row by row."""
+import numpy as np
+from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
+from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.toolkit import (
+    field,
+    load_DTYPE,
+    load_int32,
+    peek_WIDE,
+    range_kernel,
+    scratch_64,
+    store_DTYPE,
+    store_WIDE,
+)
+
+
+@range_kernel
+def run(params, start, stop):
+    y = field(params, 0)
+    g = field(params, 1)
+    order = field(params, 2)
+    ends = field(params, 3)
+    width = field(params, 4)
+    rows = field(params, 5)
+    height = field(params, 6)
+    stream = field(params, 7)
+    last = field(params, 8) - 1
+    total = scratch_64()
+    for row in range(start * height, min(stop * height, rows)):
+        end = np.int64(load_int32(ends, row))
+        begin = np.int64(load_int32(ends, row - 1)) if row > 0 else 0
+        for low in range(0, width, 4096):
+            size = min(4096, width - low)
+            for j in range(size):
+                store_WIDE(total, j, np.WIDE(0))
+            for k in range(begin, end):
+                ahead = g + (np.int64(load_int32(order, min(k + AHEAD, last))) * width + low) * READ
+                for line in range(0, min(size * READ, 4096), 64):
+                    fetch_line(ahead + line)
+                source = np.int64(load_int32(order, k)) * width + low
+                for j in range(size):
+                    here = peek_WIDE(total, j) + load_DTYPE(g, source + j)
+                    store_WIDE(total, j, np.WIDE(here))
+WRITE
+    if stream:
+        settle()
+'''
+
+AS_BYTES = """            if stream:
+                stream_bytes(y + (row * width + low) * SIZE, total, size * SIZE)
+            else:
+                copy_bytes(y + (row * width + low) * SIZE, total, size * SIZE)"""
+ROUNDED = """            for j in range(size):
+                store_DTYPE(y, row * width + low + j, peek_WIDE(total, j))"""
+
+
+def _wide(dtype: str) -> str:
+    """What rows of a dtype are added up in."""
+    return "float32" if dtype == "float16" else dtype
+
+
+def source(form: str, dtype: str) -> str:
+    """The module that defines `run` of the form "columns", "rows" or "sort"."""
+    text = {"columns": COLUMNS, "rows": ROWS, "sort": SORT}[form]
+    text = text.replace("WRITE", ROUNDED if dtype == "float16" else AS_BYTES)
+    size = str(np.dtype(dtype).itemsize)
+    text = text.replace("SIZE", size).replace("READ", size).replace("AHEAD", str(AHEAD))
+    if dtype != "float16":
+        text = text.replace("    store_DTYPE,\n", "", 1)
+    return text.replace("DTYPE", dtype).replace("WIDE", _wide(dtype))
+
+
+def find(kind: str, dtype: str) -> Call | None:
+    """The kernel "take", for words of a dtype, or "add"."""
+    return find_take(dtype, 1) if kind == "take" else find_add(dtype)
+
+
+def find_add(dtype: str) -> Call | None:
+    """The kernel `(out, g, indices, check)`: `out[indices[i]] += g[i]` from zero; or None.
+
+    float16 adds up in float32. It raises IndexError, with nothing written, when an index is
+    negative or no row of `out`.
+    """
+    jobs = {
+        form: ready_job(f"add_{form}_{dtype if form != 'sort' else 'rows'}", source(form, dtype))
+        for form in ("columns", "rows", "sort")
+    }
+    if None in jobs.values():
+        return None
+
+    def call(out: Array, g: Array, indices: Array, check: Check | None = None) -> None:
+        own, width = own_indices(indices, len(out)), math.prod(out.shape[1:])
+        checked_result(out, dtype, len(out) * width)
+        if g.dtype != dtype or g.size != own.size * width:
+            raise ValueError(f"expected {own.size} rows of {width} {dtype}")
+        if not g.size:
+            out.fill(0)
+            return
+        g = apart(g, out)
+        long = width * out.itemsize >= SHORT and own.size <= MOST_SORTED
+        if not (long and _by_rows(jobs, out, g, own, width, check)):
+            _by_columns(jobs["columns"], out, g, own, width, check)
+
+    return call
+
+
+def _by_rows(
+    jobs: dict[str, Any], out: Array, g: Array, rows: Array, width: int, check: Check | None
+) -> bool:
+    """Add up row by row; False, with nothing done, when one row has too large a share."""
+    ends, order = np.zeros(len(out), np.int32), np.empty(rows.size, np.int32)
+    most = np.zeros(1, np.int64)
+    heads = [address_of(rows), rows.size, address_of(ends), address_of(order), len(out)]
+    if check is not None:
+        check()
+    params = np.array([*heads, address_of(most)], np.int64)
+    service.driver.run(jobs["sort"].address, params, 0, 1, False)
+    crowd = threads.count() if g.size >= threads.PARALLEL_FROM else 1
+    if crowd > 1 and int(most[0]) * 2 * crowd > max(rows.size, 64):
+        return False
+    height = max(1, ITEM // (width * out.itemsize))
+    stream = int(out.nbytes >= STREAM)
+    heads = [address_of(out), address_of(g), address_of(order), address_of(ends)]
+    params = np.array([*heads, width, len(out), height, stream, rows.size], np.int64)
+    items = -(-len(out) // height)
+    drive(jobs["rows"], params, items, (out.size + g.size) // items, check, PACE)
+    return True
+
+
+def _by_columns(
+    job: Job, out: Array, g: Array, rows: Array, width: int, check: Check | None
+) -> None:
+    wide = _wide(out.dtype.name)
+    total = out if wide == out.dtype else np.empty(out.shape, wide)
+    total.fill(0)
+    crowd = threads.count() if g.size >= threads.PARALLEL_FROM else 1
+    span = max(SPAN, -(-width // crowd) + SPAN - 1 & -SPAN)
+    items = -(-width // span)
+    step = max(1, TILE // width)
+    for start in range(0, rows.size, step):
+        count = min(step, rows.size - start)
+        sources = (address_of(g) + start * width * g.itemsize, address_of(rows) + start * 8)
+        params = np.array([address_of(total), *sources, width, count, span], np.int64)
+        if check is not None:
+            check()
+        service.driver.run(job.address, params, 0, items, items > 1)
+    if total is not out:
+        with np.errstate(all="ignore"):
+            out[...] = total

@@ -1,0 +1,394 @@
+"""Library kernels that copy between arrays of any strides: the one way in which data is moved.
+
+A copy is described by its axes: size, and the step in bytes of target and source along it. The
+axes are put in the target's order and merged where both sides allow it. What is left decides the
+form: "rows" are contiguous on both sides and go by whole blocks of bytes; "tiles" are contiguous
+along different axes and turned over in registers, square by square, so that no cache line is
+touched twice; "cells" is the form for all else.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit import array_memory
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import drive
+from kbench.engine.jit.service import Job, service
+from kbench.engine.runtime import config
+from kbench.engine.runtime.cpu_caches import LINE
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Axis = tuple[int, int, int]
+"""Size, and the steps of target and source in bytes."""
+
+LEAST = 1 << 16
+"""Bytes from which on a copy in another order is worth a kernel; a plain one four times that."""
+MOST_AXES = 12
+STREAM = 1 << 25
+"""Bytes over which a target reaches that no cache holds: writing past them saves reading them."""
+SHORT = 32
+"""Bytes from which on a run is copied as one block; shorter ones are a few cells each."""
+LONG = 512
+"""Elements of a row, or of a column of tiles, from which on its ends do not count."""
+BLOCK = 1 << 17
+"""Bytes of one item of rows."""
+SIDE = 128
+"""Rows and columns of one item of tiles."""
+CELLS = 1 << 12
+"""Cells of one item that is copied one by one; they stay in the first cache."""
+FEW = 16
+"""Cells up to which an inner loop is so short that the other axis is the better one."""
+PART = 1 << 22
+"""Bytes that NumPy copies between two looks at the cancel flag."""
+_ZEROS = np.zeros(1 << 13, np.uint8)
+
+HEAD = '''"""Library kernel of kbench: FORM moved, words of WIDTH bytes."""
+from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytesTURN
+from kbench.engine.intrinsics.nontemporal import LINE, before_line, settle
+from kbench.engine.intrinsics.toolkit import (
+    field,
+    load_int64,
+    load_WORD,
+    peek_int64,
+    range_kernel,
+    scratch_64,
+    store_int64,
+    store_WORD,
+)
+
+
+@range_kernel
+def run(params, start, stop):
+    target = field(params, 0)
+    source = field(params, 1)
+    axes = field(params, 2)
+    stream = field(params, 3)
+    rows = field(params, 4)
+    height = field(params, 5)
+    target_row = field(params, 6)
+    source_row = field(params, 7)
+    columns = field(params, 8)
+    width = field(params, 9)
+    target_step = field(params, 10)
+    source_step = field(params, 11)
+    table = params + 12 * 8
+    index = scratch_64()
+    rest = start
+    for axis in range(axes - 1, -1, -1):
+        size = field(table, 3 * axis)
+        place = rest % size
+        rest = rest // size
+        store_int64(index, axis, place)
+        target += place * field(table, 3 * axis + 1)
+        source += place * field(table, 3 * axis + 2)
+    for item in range(start, stop):
+        tall = min(height, rows - height * peek_int64(index, axes - 2))
+        wide = min(width, columns - width * peek_int64(index, axes - 1))
+'''
+
+TAIL = """
+        axis = axes - 1
+        while axis >= 0:
+            size = field(table, 3 * axis)
+            place = peek_int64(index, axis) + 1
+            target += field(table, 3 * axis + 1)
+            source += field(table, 3 * axis + 2)
+            if place < size:
+                store_int64(index, axis, place)
+                break
+            target -= size * field(table, 3 * axis + 1)
+            source -= size * field(table, 3 * axis + 2)
+            store_int64(index, axis, 0)
+            axis -= 1
+    if stream:
+        settle()
+"""
+
+ROWS = """        if stream:
+            for i in range(tall):
+                stream_bytes(target + i * target_row, source + i * source_row, wide)
+        else:
+            for i in range(tall):
+                copy_bytes(target + i * target_row, source + i * source_row, wide)
+"""
+
+CELLS_BODY = """        for i in range(tall):
+            to = target + i * target_row
+            origin = source + i * source_row
+            if (target_step == WIDTH) & (source_step == WIDTH):
+                for j in range(wide):
+                    store_WORD(to, j, load_WORD(origin, j))
+            elif (target_step == WIDTH) & (source_step == -WIDTH):
+                for j in range(wide):
+                    store_WORD(to, j, load_WORD(origin, -j))
+            elif (target_step == WIDTH) & (source_step == 0):
+                value = load_WORD(origin, 0)
+                for j in range(wide):
+                    store_WORD(to, j, value)
+            elif (target_step == WIDTH) & (source_step == 2 * WIDTH):
+                whole = (wide - 1) // LANES * LANES
+                halve_BITS(to, origin, whole)
+                for j in range(whole, wide):
+                    store_WORD(to, j, load_WORD(origin, 2 * j))
+            elif target_step == WIDTH:
+                for j in range(wide):
+                    store_WORD(to, j, load_WORD(origin + j * source_step, 0))
+            elif source_step == WIDTH:
+                for j in range(wide):
+                    store_WORD(to + j * target_step, 0, load_WORD(origin, j))
+            else:
+                for j in range(wide):
+                    store_WORD(to, 0, load_WORD(origin, 0))
+                    to += target_step
+                    origin += source_step
+"""
+
+TILES = """        # Beyond the caches, squares begin where lines do: no two touch the same line.
+        top = before_line(source, source_step, WIDTH) if stream else 0
+        left = before_line(target, target_row, WIDTH) if stream else 0
+        above = height * peek_int64(index, axes - 2)
+        before = width * peek_int64(index, axes - 1)
+        tall = min(height + top, rows - above)
+        wide = min(width + left, columns - before)
+        full = top + max(0, tall - top) // LANES * LANES
+        whole = left + max(0, wide - left) // LANES * LANES
+        past = stream and (target + left * WIDTH | target_row) & (LINE - 1) == 0
+        for i in range(top, full, LANES):
+            for j in range(left, whole, LANES):
+                origin = source + i * WIDTH + j * source_step
+                to = target + i * target_row + j * WIDTH
+                if past:
+                    turn_past_BITS(origin, source_step, to, target_row)
+                else:
+                    turn_BITS(origin, source_step, to, target_row)
+        first = left if before > 0 else 0
+        for i in range(top if above > 0 else 0, tall):
+            to = target + i * target_row
+            origin = source + i * WIDTH
+            turned = i >= top and i < full
+            for j in range(first, min(left, wide) if turned else wide):
+                store_WORD(to, j, load_WORD(origin + j * source_step, 0))
+            for j in range(whole if turned else wide, wide):
+                store_WORD(to, j, load_WORD(origin + j * source_step, 0))
+"""
+
+FORMS = {"rows": ROWS, "cells": CELLS_BODY, "tiles": TILES}
+_MORE = {"tiles": ", turn_BITS, turn_past_BITS", "cells": ", halve_BITS"}
+LANES = {1: 16, 2: 16, 4: 16, 8: 8}
+"""Sides of the square that `copy_tile` turns over, by the bytes of an element."""
+
+
+def _turns_lines(width: int) -> bool:
+    """Whether the rows of that square are whole lines, for words of `width` bytes."""
+    return LANES[width] * width == LINE
+
+
+def source(form: str, width: int) -> str:
+    """The module that defines `run(params, first item, end item)` for words of `width` bytes."""
+    text = HEAD.replace("TURN", _MORE.get(form, "")) + FORMS[form] + TAIL
+    if not _turns_lines(width):
+        text = text.replace(", turn_past_BITS", "").replace("turn_past_BITS", "turn_BITS")
+    text = text.replace("LANES", str(LANES[width])).replace("BITS", str(8 * width))
+    text = text.replace("WIDTH", str(width)).replace("WORD", f"uint{8 * width}")
+    return text.replace("FORM", form)
+
+
+# ------------------------------------------------------------------ what a copy looks like
+
+
+def canonical(
+    shape: tuple[int, ...], target: tuple[int, ...], origin: tuple[int, ...]
+) -> tuple[list[Axis], int, int]:
+    """The axes in the target's order, merged; and by how many bytes both sides begin later.
+
+    The target is walked upwards along every axis, so one that it walks down is turned round.
+    """
+    axes, late, early = [], 0, 0
+    for size, to, out_of in zip(shape, target, origin, strict=True):
+        if to < 0:
+            late, early = late + (size - 1) * to, early + (size - 1) * out_of
+            to, out_of = -to, -out_of
+        if size != 1:
+            axes.append((size, to, out_of))
+    axes.sort(key=lambda one: -one[1])
+    merged: list[Axis] = []
+    for size, to, out_of in axes:
+        if merged and merged[-1][1] == size * to and merged[-1][2] == size * out_of:
+            merged[-1] = (merged[-1][0] * size, to, out_of)
+        else:
+            merged.append((size, to, out_of))
+    return merged, late, early
+
+
+def _words(axes: list[Axis], itemsize: int) -> tuple[list[Axis], int]:
+    """The copy by larger elements, when the last axis is contiguous and short."""
+    size, to, out_of = axes[-1]
+    if to != itemsize or out_of != itemsize or size * itemsize > 64:
+        return axes, itemsize
+    steps = [abs(one) for axis in axes[:-1] for one in axis[1:]]
+    width = math.gcd(8, size * itemsize, *steps)
+    if width <= itemsize:
+        return axes, itemsize
+    count = size * itemsize // width
+    return [*axes[:-1], *([(count, width, width)] if count > 1 else [])], width
+
+
+class Move:
+    """How a copy of some shape and strides is done: its form, items and parameter block."""
+
+    def __init__(self, axes: list[Axis], itemsize: int) -> None:
+        reach = max(size * to for size, to, _ in axes)
+        axes, width = _words(axes, itemsize)
+        while len(axes) < 2:
+            axes = [(1, 0, 0), *axes]
+        *outer, rows, columns = axes
+        self.form, self.word = "cells", width
+        if columns[1] == columns[2] == width and columns[0] * width >= SHORT:
+            self.form, self.word = "rows", 1
+            columns = (columns[0] * width, 1, 1)
+            wide = min(columns[0], BLOCK)
+            tall = max(1, BLOCK // wide)
+        else:
+            turned = _turned([*outer, rows], columns, width)
+            if turned is not None:
+                self.form, (outer, rows) = "tiles", turned
+                tall = wide = SIDE
+            else:
+                if columns[0] < FEW and rows[0] > columns[0]:
+                    rows, columns = columns, rows
+                wide = min(columns[0], max(1, CELLS // min(rows[0], FEW)))
+                tall = max(1, CELLS // wide)
+        blocks = [_blocks(rows, tall), _blocks(columns, wide)]
+        self.each = min(tall, rows[0]) * min(wide, columns[0])
+        table = [*outer, *blocks]
+        self.items = math.prod(one[0] for one in table)
+        self.pace = 1.5e-10 if self.form == "rows" else 1e-9
+        fields = [0, 0, len(table), int(reach >= STREAM and self._long(rows[0], columns[0]))]
+        fields += [rows[0], tall, *rows[1:], columns[0], wide, *columns[1:]]
+        fields += [number for axis in table for number in axis]
+        self.fields = np.array(fields, np.int64)
+
+    def _long(self, rows: int, columns: int) -> bool:
+        """Whether whole lines are most of what is written."""
+        if self.form == "tiles" and (rows < LONG or not _turns_lines(self.word)):
+            return False
+        return columns >= LONG
+
+
+def _turned(outer: list[Axis], columns: Axis, width: int) -> tuple[list[Axis], Axis] | None:
+    """The axis along which the source is contiguous, and the rest, when squares can be turned."""
+    least = LANES[width]
+    if columns[1] != width or columns[0] < least:
+        return None
+    for place, axis in enumerate(outer):
+        if axis[2] == width and axis[0] >= least:
+            return outer[:place] + outer[place + 1 :], axis
+    return None
+
+
+def _blocks(axis: Axis, length: int) -> Axis:
+    """An axis of blocks of this length."""
+    return -(-axis[0] // length), length * axis[1], length * axis[2]
+
+
+@functools.lru_cache(maxsize=1024)
+def _planned(
+    shape: tuple[int, ...],
+    target: tuple[int, ...],
+    origin: tuple[int, ...],
+    itemsize: int,
+    least: int,
+) -> tuple[Move, int, int] | None:
+    """The move and both offsets; None when NumPy does it as well, or no kernel can."""
+    axes, late, early = canonical(shape, target, origin)
+    total = math.prod(shape) * itemsize
+    plain = len(axes) == 1 and axes[0][1] == axes[0][2] == itemsize
+    if total < least * (4 if plain else 1) or not axes or not total:
+        return None
+    if len(axes) > MOST_AXES or any(one[1] <= 0 for one in axes):
+        return None
+    return Move(axes, itemsize), late, early
+
+
+def _job(form: str, width: int) -> Job | None:
+    job = service.submit(f"move_{form}_{width}", lambda: source(form, width))
+    return job if job is not None and job.state == "ready" else None
+
+
+def copy(target: Array, origin: Array, check: Check | None = None) -> None:
+    """Copy an array into one of the same shape and dtype, both of any strides.
+
+    By a kernel when it is large and the kernel is ready, else by NumPy. `check` is called about
+    every 15 ms.
+    """
+    if target.shape != origin.shape:
+        origin = np.broadcast_to(origin, target.shape)
+    if not _by_kernel(target, origin, check):
+        in_parts(target, origin, check)
+
+
+def _by_kernel(target: Array, origin: Array, check: Check | None) -> bool:
+    """Whether a kernel has copied."""
+    if target.dtype != origin.dtype or target.dtype.kind not in "biuf" or not target.size:
+        return False
+    if not (target.flags.writeable and target.flags.aligned and origin.flags.aligned):
+        return False
+    least = config.least(LEAST)
+    plan = _planned(target.shape, target.strides, origin.strides, target.itemsize, least)
+    if plan is None or target.itemsize not in LANES or np.may_share_memory(target, origin):
+        return False
+    move, late, early = plan
+    job = _job(move.form, move.word)
+    if job is None:
+        return False
+    params = move.fields.copy()
+    params[0], params[1] = address_of(target) + late, address_of(origin) + early
+    if (params[0] | params[1]) % move.word:
+        return False
+    drive(job, params, move.items, move.each, check, move.pace)
+    return True
+
+
+def in_parts(target: Array, origin: Array, check: Check | None = None) -> None:
+    """The NumPy form of `copy`, in parts of a few milliseconds."""
+    if check is None or target.nbytes <= PART:
+        np.copyto(target, origin)
+        return
+    step = max(1, PART * len(target) // target.nbytes)
+    for start in range(0, len(target), step):
+        np.copyto(target[start : start + step], origin[start : start + step])
+        check()
+
+
+def zero(out: Array, copy: Callable[[Array, Array], None]) -> None:
+    """Fill a contiguous array with zeros, by copies of a row of them."""
+    flat = out.reshape(-1).view(np.uint8)
+    whole = flat.size // _ZEROS.size * _ZEROS.size
+    if whole:
+        copy(flat[:whole].reshape(-1, _ZEROS.size), _ZEROS)
+    flat[whole:] = 0
+
+
+def contiguous(array: Array, check: Check | None = None) -> Array:
+    """The array itself when it is C-contiguous, else a copy that is."""
+    if array.flags.c_contiguous:
+        return array
+    result = np.empty(array.shape, array.dtype)
+    copy(result, array, check)
+    return result
+
+
+def find(kind: str, dtype: str) -> Callable[..., None] | None:
+    """`copy`, when the kernel of a form ("rows", "cells", "tiles") is ready; None until then."""
+    width = 1 if kind == "rows" else np.dtype(dtype).itemsize
+    return copy if _job(kind, width) is not None else None
+
+
+array_memory.copy_with(copy)

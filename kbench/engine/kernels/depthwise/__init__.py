@@ -1,0 +1,1 @@
+"""Depthwise convolution, over two axes, forward and back. Main entry: `api.find`."""

@@ -1,0 +1,282 @@
+"""Tier 1: compiled depthwise convolutions, channels last, over two axes.
+
+`find_depthwise_forward`, `find_depthwise_to_input` and `find_depthwise_to_kernel` give a call, or
+None while it is not ready, when it cannot be had or JIT is off. x[n, rows, columns, channels],
+kernel[height, width, channels, multiplier], out[n, new_rows, new_columns, channels * multiplier].
+Sizes are checked before compiled code sees an address. float16 is computed in float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job
+from kbench.engine.kernels.conv import launch as conv_drive
+from kbench.engine.kernels.conv.api import FLOATS, Convolution, MakeWays
+from kbench.engine.kernels.conv.direct_source import filled
+from kbench.engine.kernels.conv.tiling import (
+    Axis,
+    backward_axes,
+    cut_columns,
+    forward_axis,
+    phases,
+)
+from kbench.engine.kernels.conv.variants import (
+    Filled,
+    Memory,
+    Stage,
+    Stages,
+    Total,
+    Way,
+    cleared,
+    go,
+)
+from kbench.engine.kernels.depthwise import source as sources
+from kbench.engine.runtime import config
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object] | None
+Ints = Sequence[int]
+
+BLOCK_BYTES = 32 * 2**20
+"""Copies of the input, one for each of several filters of a channel, are made in such blocks."""
+LINES_WORK = 1_000_000
+"""Products of one item."""
+WEIGHT = 4
+"""A product here takes as long as so many of the tile's: memory is the limit."""
+PARTS = 32
+"""Parts with sums of their own in the gradient to the weights; the threads share them out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """The compiled inner loops of a dtype and the kernels around them."""
+
+    dtype: str
+    pixels: int
+    products: int
+    gather: Job
+    reduce: Job
+
+
+def find_depthwise_forward(dtype: str) -> Convolution | None:
+    """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution."""
+    return _found(dtype, _forward)
+
+
+def find_depthwise_to_input(dtype: str) -> Convolution | None:
+    """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
+    return _found(dtype, _to_input)
+
+
+def find_depthwise_to_kernel(dtype: str) -> Convolution | None:
+    """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
+    return _found(dtype, _to_kernel)
+
+
+def find(way: str, dtype: str) -> Convolution | None:
+    """One of the three above, by name."""
+    return _found(dtype, {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}[way])
+
+
+_ready: dict[str, Loops] = {}
+
+
+def _tile_text(dtype: str) -> str:
+    shape = f'geometry("{dtype}")[0]'
+    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", shape)
+
+
+def _loops(dtype: str) -> Loops | None:
+    if dtype in _ready:
+        return _ready[dtype]
+    texts = {
+        "tiles": lambda: _tile_text(dtype),
+        "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
+        "reduce": lambda: filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
+    }
+    done = conv_drive.compiled("depthwise", dtype, texts)
+    if done is None:
+        return None
+    module: Any = done["tiles"].module
+    pixels, products = int(module.pixels.address), int(module.products.address)
+    _ready[dtype] = Loops(dtype, pixels, products, done["gather"], done["reduce"])
+    return _ready[dtype]
+
+
+def _found(dtype: str, ways: MakeWays) -> Convolution | None:
+    if dtype not in FLOATS or config.jit_mode() == "off":
+        return None
+    loops = _loops("float32" if dtype == "float16" else dtype)
+    return None if loops is None else Convolution(dtype, loops.dtype, 2, 2, ways, loops)
+
+
+def _forward(
+    loops: Loops, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    channels, multiplier = kernel.shape[2:]
+    if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
+        raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    weights = kernel.reshape(*kernel.shape[:2], -1)
+
+    def block(first: int, last: int, check: Check) -> None:
+        spread = np.repeat(x[first:last], multiplier, axis=-1)
+        go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, check)
+
+    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(x, multiplier)]
+    if multiplier == 1:
+        stages = _gather(loops, out, x, weights, axes)
+    yield Way("", loops.dtype, stages, memory)
+
+
+def _to_input(
+    loops: Loops, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    channels, multiplier = kernel.shape[2:]
+    if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
+        raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
+    if kernel.size == 0:
+        yield Way("", loops.dtype, [cleared(out, ())], memory)
+        return
+    axes = list(map(backward_axes, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    weights = kernel.reshape(*kernel.shape[:2], -1)
+
+    def all_phases(out: Array, g: Array) -> Stages:
+        found = [_gather(loops, out, g, weights, phase) for phase in phases(axes)]
+        return list(itertools.chain(*found))
+
+    def block(first: int, last: int, check: Check) -> None:
+        part = out[first:last]
+        whole = np.empty((*part.shape[:3], g.shape[3]), out.dtype)
+        go(all_phases(whole, g[first:last]), loops.dtype, check)
+        np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
+
+    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(out, multiplier)]
+    if multiplier == 1:
+        stages = all_phases(out, g)
+    yield Way("", loops.dtype, stages, memory)
+
+
+def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
+    """Images whose copies fit into a block; all of them where none is made."""
+    images = x.shape[0]
+    step = max(images, 1)
+    if multiplier > 1 and x.size:
+        step = max(1, BLOCK_BYTES // (x[0].nbytes * multiplier))
+    return [(first, min(first + step, images)) for first in range(0, images, step)]
+
+
+def _gather(loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[Axis]) -> Stages:
+    rows, columns = axes
+    if out.size == 0 or min(rows.count, columns.count) == 0:
+        return []
+    taps = len(rows.offsets) * len(columns.offsets)
+    if taps == 0 or x.size == 0:
+        places = slice(rows.phase, None, rows.step), slice(columns.phase, None, columns.step)
+        return [cleared(out, (slice(None), *places))]
+    run = _planned(loops, out.shape, x.shape, weights.shape[1], tuple(axes))
+    return [Stage(run, loops.gather, (address_of(out), address_of(x), address_of(weights)))]
+
+
+@functools.lru_cache(conv_drive.PLANS)
+def _planned(
+    loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]
+) -> conv_drive.Run:
+    rows, columns = axes
+    taps = len(rows.offsets) * len(columns.offsets)
+    across, slices = cut_columns(columns)
+    line_work = across * taps * out[3]
+    height = max(1, min(rows.count, LINES_WORK // line_work))
+    chunks = -(-rows.count // height)
+    high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
+    tables = [np.array(one, np.int64) for axis in axes for one in (axis.offsets, axis.index)]
+    large = math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_drive.PAST_BYTES
+    values = {
+        "pixels": loops.pixels, "past": int(large),
+        "images": x[0], "rows": rows.count, "columns": columns.count,
+        "row_step": rows.step, "column_step": columns.step,
+        "row_phase": rows.phase, "column_phase": columns.phase,
+        "out_rows": out[1], "out_columns": out[2],
+        "in_rows": x[1], "in_columns": x[2], "channels": out[3],
+        "row_stride": rows.stride, "column_stride": columns.stride,
+        "row_taps": len(rows.offsets), "column_taps": len(columns.offsets),
+        "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
+        "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
+        "window": window, "height": height, "chunks": chunks, "across": across, "slices": slices,
+        "inner_first": max(0, -(columns.low // columns.stride)),
+        "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
+    }  # fmt: skip
+    items, work = x[0] * chunks * slices, WEIGHT * height * line_work
+    return conv_drive.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
+
+
+def _to_kernel(
+    loops: Loops, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
+    memory: Memory,
+) -> Iterator[Way]:  # fmt: skip
+    channels, multiplier = out.shape[2:]
+    if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
+        raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
+    if out.size == 0 or x.size == 0 or g.size == 0:
+        yield Way("", loops.dtype, [cleared(out, ())], memory)
+        return
+    axes = tuple(map(forward_axis, out.shape[:2], strides, pads, dilation, g.shape[1:3]))
+    window, total = tuple(out.shape[:2]), out.reshape(*out.shape[:2], -1)
+
+    def sums(g: Array, x: Array, memory: Memory) -> tuple[Stage, Array]:
+        """Sums of fixed parts of the rows: [parts, height, width, channels]."""
+        parts, run = _planned_sums(loops, window, g.shape, x.shape, axes)
+        totals = memory.array((parts, *window, x.shape[3]), loops.dtype)
+        addresses = address_of(totals), address_of(x), address_of(g)
+        return Stage(run, loops.reduce, addresses), totals
+
+    def blocks(check: Check) -> None:
+        totals = []
+        for first, last in _image_blocks(x, multiplier):
+            spread = np.repeat(x[first:last], multiplier, axis=-1)
+            stage, found = sums(g[first:last], spread, memory)
+            go([stage], loops.dtype, check)
+            totals.append(found)
+        np.add.reduce(np.concatenate(totals), axis=0, out=total)
+
+    stages: Stages = [Filled(blocks)]
+    if multiplier == 1:
+        stage, totals = sums(g, x, memory)
+        stages = [stage, Total(total, totals)]
+    yield Way("", loops.dtype, stages, memory)
+
+
+@functools.lru_cache(conv_drive.PLANS)
+def _planned_sums(
+    loops: Loops, window: Ints, g: Ints, x: Ints, axes: tuple[Axis, ...]
+) -> tuple[int, conv_drive.Run]:
+    rows, columns = axes
+    lines = g[0] * rows.count
+    across, slices = cut_columns(columns)
+    each = -(-lines * slices // PARTS)
+    parts = -(-lines * slices // each)
+    tables = [np.array(axis.offsets, np.int64) for axis in axes]
+    values = {
+        "products": loops.products, "lines": lines, "each": each, "rows": rows.count,
+        "columns": columns.count, "in_rows": x[1], "in_columns": x[2],
+        "channels": x[3], "row_stride": rows.stride, "column_stride": columns.stride,
+        "row_taps": window[0], "column_taps": window[1],
+        "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
+        "across": across, "slices": slices,
+    }  # fmt: skip
+    work = WEIGHT * each * across * window[0] * window[1] * x[3]
+    return parts, conv_drive.made_run(
+        sources.REDUCE_FIELDS, values, parts, work, kept=tables
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Matrix products, packed, on the multiply-add tile. Main entry: `api.find`."""

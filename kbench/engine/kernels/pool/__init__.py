@@ -1,0 +1,4 @@
+"""Pooling, the largest and the mean, forward and back; and bilinear resizing.
+
+Main entries: `api.find`, `resize.find`.
+"""

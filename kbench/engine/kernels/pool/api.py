@@ -1,0 +1,238 @@
+"""Tier 1 of pooling: the compiled forms of the largest, the mean, and the ways back.
+
+`native` is asked once for known sizes. Along each spatial axis a `Line` gives the cells, the
+windows, a window's size, the stride and the border before; sizes of the arrays follow from these
+and are checked before compiled code sees an address.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import drive
+from kbench.engine.jit.service import Job, service
+from kbench.engine.kernels.pool import channel_lanes, spatial_source
+from kbench.engine.runtime import config
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+Call = Callable[..., None]
+
+LEAST = 8192  # elements of the input from which on a kernel is worth while
+FEW = 8  # lanes up to which neighbouring windows are computed side by side
+STRIP = 1 << 15  # cells of a strip that one item scatters to: they stay in the cache
+LARGEST_STRIP = 1 << 19
+OFTEN = 40  # visits of each cell from which on NumPy, one axis after the other, is faster
+OFTEN_BACK = (24, 14)  # likewise on the way back to the largest: by window, side by side
+PART = 1 << 22  # elements of float16 that are widened at a time
+
+SCATTERS = ("max_gradient", "spread", "copy")
+OPERANDS = {
+    "max": "x",
+    "average": "x",
+    "sum": "x",
+    "max_gradient": "gxh",
+    "spread": "g",
+    "copy": "g",
+}
+
+
+class Line(Protocol):
+    """Windows along one axis."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    @property
+    def before(self) -> int: ...
+
+
+def native(
+    name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
+) -> Callable[[], Call | None] | None:
+    """Where the kernel `name` is found for these sizes, None when NumPy is the better way.
+
+    Arguments:
+        name: "max", "average", "sum", called as (out, x, check); "max_gradient", as (out, g, x,
+            y, check); "spread", which shares g among the cells, or "copy", which gives all of it
+            to each, as (out, g, like, check).
+        outer, lines, inner: the input is [outer, *cells of each line, inner].
+    """
+    if dtype not in ("float16", "float32", "float64") or len(lines) > 3:
+        return None
+    if name == "copy" and (inner > FEW or dtype == "float16"):
+        return None  # NumPy copies runs of lanes as they are
+    cells = outer * math.prod(line.size for line in lines) * inner
+    windows = outer * math.prod(line.steps for line in lines) * inner
+    if min(cells, windows) == 0 or cells < config.least(LEAST):
+        return None
+    work = Work(name, dtype, outer, lines, inner)
+    if work.windows_alone is not None:
+        return None if work.taps > OFTEN else work.find
+    often = OFTEN_BACK[work.fields["wide"] > 0] if name == "max_gradient" else OFTEN
+    return None if work.visits > often else work.find
+
+
+def compiled(kind: str, dtype: str, wide: bool) -> Job | None:
+    """The kernel of a way of pooling, None while it is not ready."""
+    text = partial(spatial_source.source, kind, dtype, wide)
+    job = service.submit(f"pool_{kind}_{'rows' if wide else 'cells'}_{dtype}", text)
+    return job if job is not None and job.state == "ready" else None
+
+
+def find(kind: str, dtype: str) -> Job | channel_lanes.Loops | None:
+    """The kernel of a way of pooling and of walking ("max_rows", "max_cells" ...), for warm-up.
+
+    "windows" are those of all ways whose lanes are channels.
+    """
+    way, _, walk = kind.rpartition("_")
+    if kind == "windows":
+        return channel_lanes.find_loops(dtype)
+    return compiled(way, dtype, walk == "rows")
+
+
+class Work:
+    """One kernel bound to sizes."""
+
+    def __init__(
+        self, name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
+    ) -> None:
+        self.name, self.dtype, self.outer, self.inner = name, dtype, outer, inner
+        self.taken = "float32" if dtype == "float16" else dtype
+        sizes = [(line.size, line.steps, line.window, line.stride, line.before) for line in lines]
+        sizes = [(1, 1, 1, 1, 0)] * (3 - len(lines)) + sizes
+        self.fields = {"inner": inner, "divides": name in ("average", "spread")}
+        for axis, entries in zip(("depth", "rows", "cols"), sizes, strict=True):
+            letters = ("", "o", "k", "s", "p")
+            self.fields.update(zip([one + axis for one in letters], entries, strict=True))
+        self.image = math.prod(one[0] for one in sizes) * inner
+        self.windows = math.prod(one[1] for one in sizes) * inner
+        self.taps = math.prod(one[2] for one in sizes)
+        self.scatters = name in SCATTERS
+        self._choose_way(sizes)
+        self.windows_alone: channel_lanes.Windows | None = None
+        if channel_lanes.suits(name, self.taken, sizes, inner):
+            self.windows_alone = channel_lanes.Windows(name, self.taken, sizes[1:], inner)
+
+    def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
+        """How an item walks over its windows, and how many items an image has."""
+        visits = [steps * window / size for size, steps, window, _, _ in sizes]
+        self.visits = math.prod(visits)
+        wide = self._wide() if self._prefers_rows() else 0
+        self.fields["wide"] = wide
+        if wide and self.name != "max_gradient":
+            self.visits = visits[0] * visits[1] + visits[2]
+        if self.scatters:
+            self._cut_strips()
+        else:
+            self.items = self.fields["odepth"] * self.fields["orows"]
+
+    def _prefers_rows(self) -> bool:
+        """Whether neighbouring windows go side by side, by the measured cost of a cell."""
+        field, inner = self.fields, self.inner
+        if self.name == "max_gradient":
+            return inner <= FEW // 2 and field["ocols"] > inner
+        by_window = self.taps * (1 + 24 / inner)
+        step = field["scols"]
+        by_rows = field["kdepth"] * field["krows"] * step + field["kcols"] * (1 if step == 1 else 6)
+        return inner <= FEW or by_rows + 1 < by_window
+
+    def _wide(self) -> int:
+        """Neighbouring windows whose columns fit the scratch, 0 when those are too few."""
+        across, stride = self.fields["kcols"], self.fields["scols"]
+        if across * self.inner > spatial_source.LANES // 2:
+            return 0
+        return (spatial_source.LANES // self.inner - across) // stride + 1
+
+    def _cut_strips(self) -> None:
+        """Strips of whole strides, high enough that few windows reach into two of them."""
+        field = self.fields
+        row = field["cols"] * self.inner
+        deep = self._strip("depth", STRIP // max(1, field["rows"] * row))
+        volume = deep * field["rows"] * row
+        high = field["rows"]
+        if field["depth"] == 1 or volume > LARGEST_STRIP:
+            high = self._strip("rows", (STRIP if deep == 1 else LARGEST_STRIP) // (deep * row))
+        field.update(strip_depth=deep, strip_rows=high)
+        field["strips_depth"] = -(-field["depth"] // deep)
+        field["strips_rows"] = -(-field["rows"] // high)
+        self.items = field["strips_depth"] * field["strips_rows"]
+
+    def _strip(self, axis: str, wanted: int) -> int:
+        stride, window = self.fields["s" + axis], self.fields["k" + axis]
+        least = 4 * window if window > stride else stride
+        cells = -(-max(wanted, least) // stride) * stride
+        return min(cells, self.fields[axis])
+
+    # -------------------------------------------------------------- running
+
+    def find(self) -> Call | None:
+        """The call, or None while the kernel is not ready."""
+        if self.windows_alone is not None:
+            loops = channel_lanes.find_loops(self.taken)
+            return None if loops is None else partial(self._run, loops)
+        kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
+        job = compiled(kind, self.taken, bool(self.fields["wide"]))
+        return None if job is None else partial(self._run, job)
+
+    def _run(self, compiled: Job | channel_lanes.Loops, out: Array, *arguments: Any) -> None:
+        *arrays, check = arguments
+        given = dict(zip(OPERANDS[self.name], arrays, strict=False))
+        sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}
+        whole = {}
+        for letter, array in given.items():
+            whole[letter] = _readable(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
+        result = self._writable(out)
+        if self.taken == self.dtype:
+            self._drive(compiled, result, whole, check)
+            return
+        step = max(1, PART // max(self.image, self.windows))
+        for start in range(0, self.outer, step):
+            part = slice(start, start + step)
+            wide = np.empty(result[part].shape, self.taken)
+            parts = {one: array[part].astype(self.taken) for one, array in whole.items()}
+            self._drive(compiled, wide, parts, check)
+            with np.errstate(all="ignore"):
+                result[part] = wide
+
+    def _writable(self, out: Array) -> Array:
+        size = self.outer * (self.image if self.scatters else self.windows)
+        if out.dtype != self.dtype or out.size != size:
+            raise ValueError(f"pool_{self.name} writes {size} elements of {self.dtype}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ValueError("the result array must be contiguous and writeable")
+        return out.reshape(self.outer, -1)
+
+    def _drive(
+        self, job: Job | channel_lanes.Loops, out: Array, arrays: dict[str, Array],
+        check: Check | None,
+    ) -> None:  # fmt: skip
+        if isinstance(job, channel_lanes.Loops):
+            assert self.windows_alone is not None
+            self.windows_alone.drive(job, out, arrays, check)
+            return
+        images = len(out)
+        field = {**self.fields, "outer": images, "y": address_of(out)}
+        field.update({letter: address_of(array) for letter, array in arrays.items()})
+        params = np.array([field.get(name, 0) for name in spatial_source.FIELDS], np.int64)
+        each = self.windows * self.taps // self.items
+        drive(job, params, images * self.items, each, check)
+
+
+def _readable(array: Array, dtype: str, size: int, out: Array) -> Array:
+    """Check what compiled code will read; what is strided or would be overwritten is copied."""
+    if array.dtype != dtype or array.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
+    array = np.ascontiguousarray(array)
+    return array.copy() if np.may_share_memory(array, out) else array

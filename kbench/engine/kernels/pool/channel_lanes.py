@@ -1,0 +1,145 @@
+"""Pooling over one or two axes whose lanes are channels: the largest, the mean, and the way back
+to the largest. `pooling` checks sizes and arrays, and has the other forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job
+from kbench.engine.kernels.conv.direct_source import filled
+from kbench.engine.kernels.conv.launch import PAST_BYTES, PRODUCTS, Run, compiled, made_run, starts
+from kbench.engine.kernels.pool import channel_source as sources
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object] | None
+
+NAMES = ("max", "average", "sum", "max_gradient", "spread")
+LANES = {"float32": 16, "float64": 8}
+"""Channels from which on they fill vectors."""
+STRIP_BYTES = 1 << 17
+"""Rows of the input that one item writes; where windows overlap they are read again."""
+HELD_BYTES = 1 << 19
+"""Those that stay in the second cache while they are added up, to be written past it then."""
+ITEM_CELLS = 1 << 16
+"""Cells that one item of the way forward reads."""
+WEIGHT = 4
+"""A cell takes as long as so many products of a convolution: memory is the limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """The compiled inner loops of a dtype, by name, and the kernels around them."""
+
+    tiles: dict[str, int]
+    gather: Job
+    route: Job
+
+
+_ready: dict[str, Loops] = {}
+
+
+def find_loops(dtype: str) -> Loops | None:
+    """The loops of float32 or float64, or None while they are not ready."""
+    if dtype in _ready:
+        return _ready[dtype]
+    texts = {
+        "tiles": lambda: sources.TILES.replace("DTYPE", dtype),
+        "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
+        "route": lambda: filled(sources.ROUTE, dtype, sources.ROUTE_FIELDS),
+    }
+    done = compiled("pool", dtype, texts)
+    if done is None:
+        return None
+    module: Any = done["tiles"].module
+    tiles = {name: int(getattr(module, name).address) for name in sources.NAMES}
+    _ready[dtype] = Loops(tiles, done["gather"], done["route"])
+    return _ready[dtype]
+
+
+def suits(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> bool:
+    """Whether these loops are the ones for a way of pooling over three axes of sizes.
+
+    Means are given back here only where windows do not overlap: else rows go first, then columns.
+    """
+    if name not in NAMES or axes[0][0] * axes[0][2] != 1 or inner < LANES[dtype]:
+        return False
+    return name != "spread" or is_exact(axes)
+
+
+def is_exact(axes: Sequence[Sequence[int]]) -> bool:
+    """Whether each cell lies in one window, by (size, steps, window, stride, border before)."""
+    return all(
+        window == stride and before == 0 and steps * stride == size
+        for size, steps, window, stride, before in axes
+    )
+
+
+class Windows:
+    """One way of pooling bound to the sizes of an image: two axes of (size, steps, window, stride,
+    border before), and the number of channels."""
+
+    def __init__(self, name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> None:
+        self.name, self.dtype, self.inner = name, dtype, inner
+        self.rows, self.columns = axes
+        self.back = name in ("max_gradient", "spread")
+        size, steps, window, stride, before = self.columns
+        self.inside = -(-before // stride), min(steps, (size - window + before) // stride + 1)
+        self.exact = is_exact(axes)
+        self._runs: dict[int, Run] = {}
+
+    def drive(self, loops: Loops, out: Array, arrays: dict[str, Array], check: Check) -> None:
+        """Compute `out` from contiguous arrays of the right sizes and dtype."""
+        images = len(out)
+        run = self._runs.get(images)
+        if run is None:
+            self._runs.clear()
+            run = self._runs[images] = self._planned(loops, images, out.nbytes)
+        if self.name == "spread":  # which asks for no values: `x` is where it writes
+            arrays = {"x": out, "h": arrays["g"], "g": arrays["g"]}
+        addresses = [address_of(arrays[letter]) for letter in ("xhg" if self.back else "x")]
+        job = loops.route if self.back else loops.gather
+        run(job, self.dtype, check, address_of(out), *addresses)
+
+    def _planned(self, loops: Loops, images: int, nbytes: int) -> Run:
+        (in_rows, rows, *row), (in_columns, columns, *column) = self.rows, self.columns
+        tile = {"sum": "average", "max_gradient": "written" if self.exact else "added"}
+        name = tile.get(self.name, "shared" if self.name == "spread" else self.name)
+        past = f"{name}_past" if nbytes >= PAST_BYTES and name != "added" else name
+        height = self._height()
+        strips = -(-(in_rows if self.back else rows) // height)
+        values = {
+            "tile": loops.tiles[name], "past": loops.tiles[past], "images": images,
+            "rows": rows, "columns": columns, "in_rows": in_rows, "in_columns": in_columns,
+            "channels": self.inner, "row_window": row[0], "column_window": column[0],
+            "row_stride": row[1], "column_stride": column[1],
+            "row_pad": row[2], "column_pad": column[2],
+            "inner_first": self.inside[0], "inner_last": self.inside[1],
+            "height": height, "strips": strips,
+            "divides": int(self.name == "average"), "adds": int(not self.exact),
+        }  # fmt: skip
+        fields = sources.ROUTE_FIELDS if self.back else sources.GATHER_FIELDS
+        cells = row[0] * column[0]
+        areas: tuple[int, ...] = (16 * cells,)
+        strip = height * in_columns * self.inner * (4 if self.dtype == "float32" else 8)
+        if name == "added" and nbytes >= PAST_BYTES and strip <= HELD_BYTES:
+            areas = (*areas, strip)
+            values["strip_at"] = starts(areas)[1]
+        work = WEIGHT * PRODUCTS // 32 * rows * columns * cells * self.inner // strips
+        return made_run(fields, values, images * strips, work, areas)
+
+    def _height(self) -> int:
+        """Rows of one item: of the input, in whole strides, on the way back; else of the result."""
+        in_rows, rows, window, stride, _ = self.rows
+        if not self.back:
+            line = self.columns[0] * self.inner * stride
+            return max(1, min(rows, ITEM_CELLS // line))
+        line = self.columns[0] * self.inner * (4 if self.dtype == "float32" else 8)
+        least = stride if self.exact else 4 * max(window, stride)
+        wanted = max(least, STRIP_BYTES // line)
+        return min(in_rows, -(-wanted // stride) * stride)

@@ -1,0 +1,216 @@
+"""The inner loops of pooling, with the running values of a window kept in vector registers.
+
+`gathered` gives the largest or the mean of each window; `routed` gives what arrived at a window to
+its first cell that has the largest value, `dealt` to all of them. Cells outside of the image are
+left out by the caller.
+
+Only the background thread imports this: it loads LLVM.
+"""
+
+from __future__ import annotations
+
+from kbench.engine.intrinsics.fma_tile import number
+from kbench.engine.jit.numba_backend import intrinsic, ir, types
+from kbench.engine.kernels.depthwise.tile import Channels
+
+AHEAD = 2048
+"""Bytes from what is read to what will be."""
+GROUPS = (4, 2, 1)
+"""Vectors of channels that go over the windows together."""
+
+
+class _Windows(Channels):
+    """Loops over windows side by side, whose cells are told by a table."""
+
+    def joined(self, builder, kind, old, value):
+        """The sum, or the larger; NaN is larger than anything."""
+        if kind == "average":
+            return builder.fadd(old, value)
+        larger = builder.fcmp_ordered(">", value, old)
+        nan = builder.fcmp_unordered("uno", value, value)
+        return builder.select(builder.or_(larger, nan), value, old)
+
+    def ahead(self, builder, address, mask):
+        """A vector, and a word to the memory about one some windows on.
+
+        Comparisons that wait for their operands fill the processor's queues before the loads of
+        the next windows have been seen.
+        """
+        self.prefetch(builder, builder.add(address, number(AHEAD)))
+        return self.read(builder, address, mask)
+
+    def past(self, builder, value, address, mask, stream):
+        """Write a vector; `stream` past the caches, to where whole vectors are aligned."""
+        if not stream or mask is not None:
+            self.write(builder, value, address, mask)
+            return
+        self.write_past(builder, value, address)
+
+    def emit_gathered(self, kind, stream):
+        """(windows, table, taps, step_x, out, step_out, divides, channels)."""
+        windows, table, taps, step_x, out, step_out, divides, channels = self.function.args
+        low = float("-inf") if kind == "max" else 0.0
+        start = ir.Constant(self.vector, [low] * self.lanes)
+
+        def body(builder, offset, vectors, mask):
+            shifts = [number(v * self.lanes * self.size) for v in range(vectors)]
+            cells = self.spread(builder, builder.sitofp(taps, self.element))
+            whole = ir.Constant(self.vector, [1.0] * self.lanes)
+            one = builder.icmp_signed("==", divides, number(0))
+            cells = builder.select(one, whole, cells)
+
+            def window(outer, _index, state):
+                from_x, to = state
+
+                def tap(inner, t, values):
+                    x = self.integer(inner, inner.add(table, inner.mul(t, number(16))))
+                    x = inner.add(x, from_x)
+                    read = [self.ahead(inner, inner.add(x, shift), mask) for shift in shifts]
+                    pairs = zip(values, read, strict=True)
+                    return inner, [self.joined(inner, kind, *pair) for pair in pairs]
+
+                outer, values = self.repeat(outer, taps, [start] * vectors, tap)
+                for value, shift in zip(values, shifts, strict=True):
+                    if kind == "average":
+                        value = outer.fdiv(value, cells)
+                    self.past(outer, value, outer.add(to, shift), mask, stream)
+                return outer, [outer.add(from_x, step_x), outer.add(to, step_out)]
+
+            first = [offset, builder.add(out, offset)]
+            return self.repeat(builder, windows, first, window)[0]
+
+        self.loop(channels, GROUPS, body)
+        return self.function
+
+    def emit_routed(self, adds, stream):
+        """(windows, table, taps, step_x, h, g, step_h, away, channels), `away` from x to out."""
+        windows, table, taps, step_x, h, g, step_h, away, channels = self.function.args
+
+        def body(builder, offset, vectors, mask):
+            shifts = [number(v * self.lanes * self.size) for v in range(vectors)]
+
+            def window(outer, _index, state):
+                from_x, at_h, at_g = state
+                tops = [self.read(outer, outer.add(at_h, shift), mask) for shift in shifts]
+                rests = [self.read(outer, outer.add(at_g, shift), mask) for shift in shifts]
+
+                def tap(inner, t, left):
+                    pair = inner.add(table, inner.mul(t, number(16)))
+                    x = inner.add(self.integer(inner, pair), from_x)
+                    hits = [
+                        self.hit(inner, self.ahead(inner, inner.add(x, shift), mask), top)
+                        for shift, top in zip(shifts, tops, strict=True)
+                    ]
+                    given = [
+                        inner.select(hit, rest, self.zero)
+                        for hit, rest in zip(hits, left, strict=True)
+                    ]
+                    to = [inner.add(inner.add(x, away), shift) for shift in shifts]
+                    if adds:
+                        own = inner.icmp_signed("!=", self.integer(inner, pair, 8), number(0))
+                        with inner.if_then(own):
+                            for value, place in zip(given, to, strict=True):
+                                value = inner.fadd(value, self.read(inner, place, mask))
+                                self.write(inner, value, place, mask)
+                    else:
+                        for value, place in zip(given, to, strict=True):
+                            self.past(inner, value, place, mask, stream)
+                    after = [
+                        inner.select(hit, self.zero, rest)
+                        for hit, rest in zip(hits, left, strict=True)
+                    ]
+                    return inner, after
+
+                outer, _ = self.repeat(outer, taps, rests, tap)
+                ends = [(from_x, step_x), (at_h, step_h), (at_g, step_h)]
+                return outer, [outer.add(place, step) for place, step in ends]
+
+            first = [offset, builder.add(h, offset), builder.add(g, offset)]
+            return self.repeat(builder, windows, first, window)[0]
+
+        self.loop(channels, GROUPS, body)
+        return self.function
+
+    def emit_shared(self, stream):
+        """(windows, table, taps, step_x, g, step_g, channels): each cell gets its part."""
+        windows, table, taps, step_x, g, step_g, channels = self.function.args
+
+        def body(builder, offset, vectors, mask):
+            shifts = [number(v * self.lanes * self.size) for v in range(vectors)]
+            cells = self.spread(builder, builder.sitofp(taps, self.element))
+
+            def window(outer, _index, state):
+                to, at = state
+                places = [outer.add(at, shift) for shift in shifts]
+                parts = [outer.fdiv(self.ahead(outer, one, mask), cells) for one in places]
+
+                def tap(inner, t, _state):
+                    place = self.integer(inner, inner.add(table, inner.mul(t, number(16))))
+                    for part, shift in zip(parts, shifts, strict=True):
+                        target = inner.add(inner.add(place, to), shift)
+                        self.past(inner, part, target, mask, stream)
+                    return inner, []
+
+                outer, _ = self.repeat(outer, taps, [], tap)
+                return outer, [outer.add(to, step_x), outer.add(at, step_g)]
+
+            return self.repeat(builder, windows, [offset, builder.add(g, offset)], window)[0]
+
+        self.loop(channels, GROUPS, body)
+        return self.function
+
+    def hit(self, builder, value, top):
+        """Which lanes have the window's largest value; NaN is one."""
+        same = builder.fcmp_ordered("==", value, top)
+        return builder.or_(same, builder.fcmp_unordered("uno", value, value))
+
+
+def gathered(kind, dtype, lanes, stream):
+    """An operation on windows side by side: the "max" or the "average" of each."""
+
+    @intrinsic
+    def run(typing, windows, table, taps, step_x, out, step_out, divides, channels):
+        def codegen(context, builder, signature, arguments):
+            name = f"kbench_pool_{kind}_{dtype}_{lanes}_{int(stream)}"
+            one = _Windows(builder.module, dtype, lanes, name, 8)
+            builder.call(one.emit_gathered(kind, stream), arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 8), codegen
+
+    return run
+
+
+def routed(dtype, lanes, adds, stream):
+    """An operation on windows side by side: what arrived goes to the cell with the largest value.
+
+    With `adds` it is added where the table's second number is not 0; else every cell is written.
+    """
+
+    @intrinsic
+    def run(typing, windows, table, taps, step_x, h, g, step_h, away, channels):
+        def codegen(context, builder, signature, arguments):
+            name = f"kbench_pool_routed_{dtype}_{lanes}_{int(adds)}_{int(stream)}"
+            one = _Windows(builder.module, dtype, lanes, name, 9)
+            builder.call(one.emit_routed(adds, stream), arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 9), codegen
+
+    return run
+
+
+def dealt(dtype, lanes, stream):
+    """An operation on windows side by side: what arrived is shared out among their cells."""
+
+    @intrinsic
+    def run(typing, windows, table, taps, step_x, g, step_g, channels):
+        def codegen(context, builder, signature, arguments):
+            name = f"kbench_pool_shared_{dtype}_{lanes}_{int(stream)}"
+            one = _Windows(builder.module, dtype, lanes, name, 7)
+            builder.call(one.emit_shared(stream), arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 7), codegen
+
+    return run

@@ -1,0 +1,218 @@
+"""Runs the kernel of a loop: checks every array, packs the matrices, cuts rows and time.
+
+Arrays are given as [places, rows, columns], one for each access of the program, with any strides
+between rows and places. What they hold is all that compiled code can reach.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.codegen.scan_program import Recurrence, source
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job, service
+from kbench.engine.kernels.conv.api import find_tiles
+from kbench.engine.kernels.conv.direct_source import PACK_FIELDS
+from kbench.engine.kernels.conv.launch import PRODUCTS, Tiles, made_run
+from kbench.engine.runtime import config, threads
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[], object]
+
+LEAST_ROWS = 4
+"""Rows of an item: fewer would read the matrices more often than compute with them."""
+MOST_ROWS = 64
+"""Rows of an item: with more, their values would leave the cache between two steps."""
+LEAST_COLUMNS = 256
+ALIGN = 64
+SECONDS = 0.015
+"""Longest time between two looks at the cancel flag."""
+
+_NOTHING = np.zeros(2, np.int64)
+
+
+class Kernel:
+    """A compiled step. `run` is safe from any thread."""
+
+    def __init__(self, program: Recurrence, job: Job, tiles: Tiles | None) -> None:
+        self.program = program
+        self._job, self._tiles = job, tiles
+        self._cost = _cost(program)
+        self._pace = 2e-9
+
+    @cached_property
+    def source(self) -> str:
+        """The generated source."""
+        return source(self.program)
+
+    def run(
+        self,
+        steps: int,
+        rows: int,
+        arrays: Sequence[Array],
+        matrices: Sequence[Array],
+        check: Check | None = None,
+    ) -> None:
+        """Run `steps` steps.
+
+        Arguments:
+            arrays: one for each access, [1, rows, columns] where it is "fixed", [steps, ...] where
+                "moving", and both halves, [2, ...], of a state, of which the first holds the
+                state before the first step. Columns are contiguous.
+            matrices: [depth, columns] for each product, of any strides.
+            check: called about every 15 ms; may raise to stop.
+        """
+        widths = self._checked(steps, rows, arrays, matrices)
+        if not steps or not rows:
+            return
+        packed = [self._packed(one) for one in matrices]
+        work = 1 + sum(one.size // PRODUCTS for one in matrices)
+        work += sum(one * width for one, width in zip(self._cost, widths, strict=True))
+        spread = work * rows * steps >= threads.PARALLEL_FROM
+        block, across = self._cut(rows, widths, spread)
+        pieces = -(-widths[0] // across) if self.program.split else 1
+        params = self._parameters(arrays, widths, matrices, packed)
+        params[2:6] = rows, block, across, pieces
+        items = -(-rows // block) * pieces
+        self._drive(params, items, steps, work * rows, spread, check)
+
+    # -------------------------------------------------------------- what is cut
+
+    def _cut(self, rows: int, widths: Sequence[int], spread: bool) -> tuple[int, int]:
+        """Rows and columns of an item."""
+        count = max(1, threads.count()) if spread else 1
+        whole = max(1, widths[0] if widths else 1)
+        share = -(-rows // count)
+        if self.program.split and rows < LEAST_ROWS * count:
+            each = -(-whole // (count * ALIGN)) * ALIGN
+            return share, max(LEAST_COLUMNS, each)
+        rounds = -(-share // MOST_ROWS)
+        return max(LEAST_ROWS, -(-rows // (count * rounds))), whole
+
+    def _drive(
+        self, params: Array, items: int, steps: int, work: int, spread: bool, check: Check | None
+    ) -> None:
+        if check is None:
+            params[0:2] = 0, steps
+            service.driver.run(self._job.address, params, 0, items, spread)
+            return
+        done = 0
+        while done < steps:
+            check()
+            some = min(steps - done, max(1, int(SECONDS / (self._pace * work))))
+            params[0:2] = done, done + some
+            begun = time.perf_counter()
+            service.driver.run(self._job.address, params, 0, items, spread)
+            done += some
+            if some * work >= threads.PARALLEL_FROM:
+                self._pace = 1.5 * max(1e-11, (time.perf_counter() - begun) / (some * work))
+
+    # -------------------------------------------------------------- what is checked
+
+    def _checked(
+        self, steps: int, rows: int, arrays: Sequence[Array], matrices: Sequence[Array]
+    ) -> list[int]:
+        """Hold every array against what compiled code will reach; gives the loops' widths."""
+        program = self.program
+        places = {"fixed": 1, "moving": steps, "state": 2, "next": 2}
+        for access, array in zip(program.accesses, arrays, strict=True):
+            if array.shape[:2] != (places[access.kind], rows) or array.ndim != 3:
+                raise ValueError(f"{access.kind} is {array.shape}, with {steps} steps, {rows} rows")
+            single = array.shape[2] == 1
+            if array.dtype != access.dtype or not (single or array.strides[2] == array.itemsize):
+                raise ValueError(f"expected rows of {access.dtype}, got {array.dtype} strided")
+        for one, matrix in zip(program.products, matrices, strict=True):
+            left, target = arrays[one.left], arrays[one.target]
+            if (left.shape[2], target.shape[2]) != matrix.shape or matrix.size == 0:
+                raise ValueError(f"{left.shape} by {matrix.shape} is not {target.shape}")
+            if not left.dtype == target.dtype == matrix.dtype == program.dtype:
+                raise ValueError(f"products of {program.dtype} got {matrix.dtype}")
+            _check_target(target)
+        widths = []
+        for loop in program.loops:
+            width = arrays[loop.stores[0][0]].shape[2]
+            wide = [arrays[n].shape for n in (*loop.wide, *(target for target, _ in loop.stores))]
+            if any(shape[2] != width for shape in wide):
+                raise ValueError(f"columns differ: {wide}")
+            if any(arrays[n].shape[2] != 1 for n in loop.single):
+                raise ValueError("a value of one column has more")
+            for number, _ in loop.stores:
+                _check_target(arrays[number])
+            widths.append(width)
+        if program.split and len(set(widths)) != 1:
+            raise ValueError(f"a step that is cut along its columns has loops of {widths}")
+        return widths
+
+    # -------------------------------------------------------------- what is handed over
+
+    def _parameters(
+        self,
+        arrays: Sequence[Array],
+        widths: Sequence[int],
+        matrices: Sequence[Array],
+        packed: Sequence[Array],
+    ) -> Array:
+        tiles = self._tiles
+        values = [0] * 6
+        values += [tiles.wide, tiles.narrow, tiles.lanes, tiles.most] if tiles else [0] * 4
+        values.append(address_of(_NOTHING))
+        for array in arrays:
+            values += [address_of(array), array.strides[0], array.strides[1]]
+        values += widths
+        for matrix, panels in zip(matrices, packed, strict=True):
+            values += [address_of(panels), *matrix.shape]
+        return np.array(values, np.int64)
+
+    def _packed(self, matrix: Array) -> Array:
+        """The panels of a matrix, on cache lines."""
+        tiles = self._tiles
+        assert tiles is not None
+        size = matrix.itemsize
+        if any(stride % size for stride in matrix.strides):
+            matrix = np.ascontiguousarray(matrix)
+        depth, columns = matrix.shape
+        wide = -(-columns // tiles.lanes) * tiles.lanes
+        room = np.empty(depth * wide + ALIGN, matrix.dtype)
+        start = -address_of(room) % ALIGN // size
+        panels = room[start : start + depth * wide]
+        values = {
+            "places": address_of(_NOTHING), "taps": 1, "rows": depth, "columns": columns,
+            "row_step": matrix.strides[0] // size, "column_step": matrix.strides[1] // size,
+            "lanes": tiles.lanes,
+        }  # fmt: skip
+        run = made_run(PACK_FIELDS, values, 1, PRODUCTS * matrix.size)
+        run(tiles.pack, tiles.dtype, None, address_of(panels), address_of(matrix))
+        return panels
+
+
+def _check_target(array: Array) -> None:
+    if not array.flags.writeable or array.shape[1] > 1 and array.strides[1] == 0:
+        raise ValueError("a result cannot be written row by row")
+
+
+def _cost(program: Recurrence) -> list[int]:
+    """Elements of work for each column of the loops."""
+    return [len(one.lines) + len(one.wide) + len(one.stores) for one in program.loops]
+
+
+_kernels: dict[Recurrence, Kernel] = {}
+
+
+def request(program: Recurrence) -> Kernel | None:
+    """The kernel of a step, or None while it is being compiled, when that failed or JIT is off."""
+    if config.jit_mode() == "off":
+        return None
+    kernel = _kernels.get(program)
+    if kernel is not None:
+        return kernel
+    tiles = find_tiles(program.dtype) if program.dtype else None
+    job = service.submit(program.name, lambda: source(program))
+    if job is None or job.state != "ready" or (program.dtype and tiles is None):
+        return None
+    kernel = _kernels[program] = Kernel(program, job, tiles)
+    return kernel

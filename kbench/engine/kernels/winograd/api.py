@@ -1,0 +1,359 @@
+"""Winograd's convolution: float32, windows of 3x3, no strides; forward, and both gradients.
+
+A window that is dilated sees every second pixel, or every third, and those are an image of their
+own: it is computed phase by phase. A window of several planes, as of a convolution over three axes,
+has as many times the channels.
+
+A quarter of the products, for rounding errors several times those of the direct form: some 2e-6 of
+the largest sum of absolute products. Of one number d among zeros and weights of w at most, a result
+is made of terms up to 300 d w (the row sums of the transforms, by lines and columns), each rounded
+some ten times: that bounds the error by 2e-4 of d w, and what tests find stays below 1e-4.
+KBENCH_EXACT forbids the form. `kernels/conv/direct` takes the direct one elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.service import Job
+from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
+from kbench.engine.kernels.conv.launch import (
+    PLANS,
+    Check,
+    Run,
+    Sizes,
+    Tiles,
+    compiled,
+    made_run,
+    starts,
+)
+from kbench.engine.kernels.conv.tiling import Axis, backward_axes
+from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
+from kbench.engine.kernels.winograd import source as sources
+from kbench.engine.runtime import config
+
+Array = np.ndarray[Any, Any]
+_Way = tuple[Sizes, Sizes, tuple[int, int], bool]
+"""Zeros before the input, how far the window's weights are apart, groups of filters by rows and
+columns, and whether the window is turned around."""
+
+LEAST = 16
+"""Channels and filters from which on the transforms are worth it."""
+MOST = 256 * 256
+"""Channels times filters: beyond, the 36 matrices are too large to be read by every item."""
+WIDE = 256
+"""Columns of an item's tiles that still stay in the second cache."""
+PLACES = 512
+"""Output places that make up for the transform of the kernel; large kernels need more."""
+PARTS = 8
+"""Parts with sums of their own in the gradient to the kernel."""
+WEIGHTS_AT_ONCE = 1024
+"""Channels times filters of one item of the transforms of kernels."""
+SPARED = 3.8
+"""Products of the direct form for each phase of the strides, from which on 2.25 and the transforms
+take less time."""
+TILES = 28
+"""Tiles of one item: two rows of fourteen, the height of a register tile."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """The compiled transforms and the kernel around them."""
+
+    transforms: dict[str, int]
+    """Addresses by name."""
+    gather: Job
+    reduce: Job
+    weights: Job
+
+
+_ready: list[Loops] = []
+
+
+def find_loops() -> Loops | None:
+    """The compiled loops, or None while they are not ready."""
+    if _ready:
+        return _ready[0]
+    texts = {
+        "tiles": lambda: sources.TILES,
+        "gather": lambda: filled(sources.KERNEL, "float32", sources.FIELDS),
+        "reduce": lambda: filled(sources.SUM, "float32", sources.SUM_FIELDS),
+        "weights": lambda: filled(sources.WEIGHTS, "float32", sources.WEIGHT_FIELDS),
+    }
+    done = compiled("winograd", "float32", texts)
+    if done is None:
+        return None
+    tiles: Any = done.pop("tiles").module
+    _ready.append(
+        Loops({name: int(getattr(tiles, name).address) for name in sources.NAMES}, **done)
+    )
+    return _ready[0]
+
+
+def suits(
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool = False,
+) -> bool:  # fmt: skip
+    """Whether this form can be taken, and is faster than the direct one.
+
+    `sums` asks for the gradient to the kernel, whose 36 totals are to stay in the second cache.
+    """
+    return not config.exact() and _suits(tiles, out, kernel, strides, dilation, sums)
+
+
+@functools.lru_cache(PLANS)
+def _suits(
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool
+) -> bool:
+    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(one != 1 for one in strides):
+        return False
+    images = out[0] * out[1] * math.prod(dilation[1:])
+    most, share = (MOST // 4, 3) if sums else (MOST, 48)
+    matrix = kernel[0] * kernel[3] * kernel[4]
+    return (
+        min(kernel[3:]) >= LEAST
+        and matrix <= most
+        and _fits(images, out, dilation, matrix // share)
+    )
+
+
+def suits_spread(
+    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int],
+) -> bool:  # fmt: skip
+    """Whether the gradient to the input of a convolution with strides can be had by this form, and
+    faster: where all phases of the strides together look at three places along each axis."""
+    if tiles.dtype != "float32" or kernel[0] != 1 or strides[0] != 1 or config.exact():
+        return False
+    if any(one != 1 for one in dilation) or pads[0] != 0 or min(out) == 0:
+        return False
+    phases = math.prod(strides[1:])
+    matrix = phases * kernel[3] * kernel[4]
+    if kernel[1] * kernel[2] < SPARED * phases or min(kernel[3:]) < LEAST or matrix > MOST:
+        return False
+    if any(_reach(axes) > 3 for axes in _axes(out, kernel, strides, pads)):
+        return False
+    return _fits(out[0] * out[1], out, strides, matrix // 48)
+
+
+def _fits(images: int, out: Sizes, apart: Sequence[int], least: int) -> bool:
+    """Whether tiles cover images, of every so many rows and columns of `out`, with little left
+    over, and there are enough places."""
+    rows, columns = _tiles_of(out, apart)
+    places = images * out[2] * out[3] // math.prod(apart[1:])
+    covered = places > 0.6 * 16 * images * rows * columns
+    return covered and places >= max(PLACES, least) and 4 * columns <= WIDE
+
+
+def _axes(
+    out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int]
+) -> list[tuple[Axis, ...]]:
+    """The phases of rows and of columns."""
+    sides = zip(kernel[1:3], strides[1:], pads[1:], out[2:4], strict=True)
+    return [backward_axes(size, stride, pad, 1, count) for size, stride, pad, count in sides]
+
+
+def _reach(axes: Sequence[Axis]) -> int:
+    """Places from the first to the last that any of the phases looks at."""
+    return max(one.low + one.reach for one in axes) - min(one.low for one in axes)
+
+
+def spread(
+    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int],
+    pads: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
+    """The gradient to the input of a convolution with strides, right where it is finite.
+
+    What each phase sees of `g` are some weights of a window of 3x3, the rest zeros: the phases are
+    groups of filters of one convolution.
+    """
+    rows, columns = _axes(out.shape, kernel.shape, strides, pads)
+    top, left = (-min(one.low for one in axes) for axes in (rows, columns))
+    filters, channels = kernel.shape[3:]
+    count = len(rows) * len(columns)
+    whole = memory.array((1, 3, 3, channels, count * filters), "float32")
+    grouped = whole.reshape(3, 3, channels, count, filters)
+
+    def fill(_check: Check) -> None:
+        grouped[...] = 0
+        for number, (row, column) in enumerate(itertools.product(rows, columns)):
+            for i, a in zip(row.offsets, row.index, strict=True):
+                for j, b in zip(column.offsets, column.index, strict=True):
+                    grouped[top + i, left + j, :, number] = kernel[0, a, b].T
+
+    way = (0, top, left), (1, 1, 1), (len(rows), len(columns)), False
+    return _convolve(tiles, loops, out, g, whole, way, memory, Filled(fill))
+
+
+def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
+    in the eyes of a window that is dilated."""
+    rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart[1:], strict=True))
+    return rows, columns
+
+
+def convolve(
+    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, back: bool,
+    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
+    """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
+
+    It is not sound where a result is not finite: the direct form has to say which ones are.
+    """
+    sides = zip(kernel.shape[:3], pads, dilation, strict=True)
+    before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
+    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), memory)
+
+
+def _convolve(
+    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, memory: Memory,
+    *first: Filled,
+) -> Way:  # fmt: skip
+    before, apart, groups, back = way
+    taps = len(kernel)
+    pack, plan = _planned(tiles, loops, out.shape, x.shape, taps, *way)
+    # Backwards the window is turned around: from the last weight on, in steps to the left.
+    cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
+    begin = address_of(kernel[-1, -1, -1] if back else kernel)
+    spread = memory.array((36, taps, kernel[0, 0, 0].size), "float32")
+    plan_weights = _planned_weights(loops, "weights", taps, spread.shape[2], cell)
+    weights = [
+        Stage(
+            plan_weights,
+            loops.weights,
+            (begin + 9 * tap * cell, address_of(spread) + tap * abs(cell)),
+        )
+        for tap in range(taps)
+    ]
+    filters = out.shape[4] * math.prod(groups)
+    width = -(-filters // tiles.lanes) * tiles.lanes
+    packed = memory.array((36 * taps * x.shape[4] * width,), "float32")
+    strange = np.zeros(1, np.int64)
+    addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
+    last = (
+        Stage(pack, tiles.pack, (address_of(packed), address_of(spread))),
+        Stage(plan, loops.gather, addresses),
+    )
+
+    def sound() -> bool:
+        found, strange[0] = strange[0], 0
+        return not found
+
+    return Way("winograd", "float32", (*first, *weights, *last), memory, sound)
+
+
+@functools.lru_cache(PLANS)
+def _planned(
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
+    groups: Sizes, back: bool,
+) -> tuple[Run, Run]:  # fmt: skip
+    channels, filters = x[4], out[4] * math.prod(groups)
+    places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
+    pack = made_run(
+        PACK_FIELDS,
+        {
+            "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
+            "lanes": tiles.lanes, "row_step": 1 if back else filters,
+            "column_step": channels if back else 1,
+        },
+        36 * taps, 128 * channels * filters, kept=[places],
+    )  # fmt: skip
+    values, areas, work = _shared(tiles, loops, out, x, taps, before, apart, groups)
+    areas = (*areas, 64 * filters, 64)
+    _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
+    values |= {
+        "values_at": values_at, "sums_at": sums_at, "corner_at": corner_at, "table_at": table_at,
+        "back": loops.transforms["back"], "row_groups": groups[0], "column_groups": groups[1],
+    }  # fmt: skip
+    items = -(-values["images"] * values["tile_rows"] // values["together"])
+    return pack, made_run(sources.FIELDS, values, items, values["together"] * work, areas)
+
+
+def _shared(
+    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
+    groups: Sizes = (1, 1),
+) -> tuple[dict[str, int], tuple[int, ...], int]:  # fmt: skip
+    """What both kernels know, the sizes of a strip and of the planes of both sides, and the work
+    of a row of tiles."""
+    channels, filters = x[4], out[4] * math.prod(groups)
+    tile_rows, tile_columns = _tiles_of(out, (1, apart[1] * groups[0], apart[2] * groups[1]))
+    together = max(1, TILES // tile_columns)
+    count = together * tile_columns
+    # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
+    value_bytes, sum_bytes = 4 * taps * channels + 64, 4 * filters + 64
+    value_plane, sum_plane = count * value_bytes + 192, count * sum_bytes + 192
+    values = {
+        "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
+        "into": loops.transforms["into"], "images": out[0] * out[1] * math.prod(apart[1:]),
+        "in_rows": x[2], "in_columns": x[3], "channels": channels,
+        "out_rows": out[2], "out_columns": out[3], "filters": filters,
+        "taps": taps, "in_planes": x[1], "out_planes": out[1],
+        "front": before[0], "top": before[1], "left": before[2],
+        "plane_apart": apart[0], "row_apart": apart[1], "column_apart": apart[2],
+        "tile_rows": tile_rows, "tile_columns": tile_columns, "together": together,
+        "value_bytes": value_bytes, "value_plane": value_plane,
+        "sum_bytes": sum_bytes, "sum_plane": sum_plane,
+    }  # fmt: skip
+    strip = 6 * (4 * tile_columns + 2) * channels * 4
+    products = taps * channels * filters + 40 * (taps * channels + filters)
+    return values, (strip, 36 * value_plane, 36 * sum_plane), 36 * tile_columns * products
+
+
+def to_kernel(
+    tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
+) -> Way:  # fmt: skip
+    """The gradient to the kernel, right where it is finite: the direct form says why it is not."""
+    taps, count, cell = len(out), out[0, 0, 0].size, out[0, 0, 0].nbytes
+    sizes = g.shape, x.shape, taps, tuple(pads), tuple(dilation)
+    parts, plan = _planned_sums(tiles, loops, *sizes)
+    partials = memory.array((parts, 36, taps * count), "float32")
+    places = address_of(partials), address_of(x), address_of(g)
+    total = partials[0] if parts == 1 else memory.array(partials.shape[1:], "float32")
+    joined = () if parts == 1 else (Total(total, partials),)
+    back = _planned_weights(loops, "totals", taps, count, cell)
+    last = [
+        Stage(
+            back, loops.weights, (address_of(total) + tap * cell, address_of(out) + 9 * tap * cell)
+        )
+        for tap in range(taps)
+    ]
+    stages = (Stage(plan, loops.reduce, places), *joined, *last)
+    return Way("winograd", "float32", stages, memory, lambda: bool(np.isfinite(out).all()))
+
+
+@functools.lru_cache(PLANS)
+def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Run:
+    """The transform of one of `taps` windows of `count` channels times filters, `step` bytes
+    between weights."""
+    values = {
+        "transform": loops.transforms[name], "row": 3 * step, "column": step,
+        "plane": 4 * taps * count, "count": count, "chunk": WEIGHTS_AT_ONCE,
+    }  # fmt: skip
+    items = -(-count // WEIGHTS_AT_ONCE)
+    return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, WEIGHTS_AT_ONCE))
+
+
+@functools.lru_cache(PLANS)
+def _planned_sums(
+    tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes
+) -> tuple[int, Run]:
+    values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
+    lines = values["images"] * values["tile_rows"]
+    parts = min(PARTS, -(-lines // values["together"]))
+    each = -(-lines // parts)
+    parts = -(-lines // each)
+    areas = (max(areas[0], 16 * 4 * values["tile_columns"] * g[4]), *areas[1:3], 64)
+    _, values_at, sums_at, table_at, _ = starts(areas)
+    values |= {
+        "each": each, "spread": loops.transforms["spread"],
+        "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
+    }  # fmt: skip
+    return parts, made_run(sources.SUM_FIELDS, values, parts, each * work, areas)

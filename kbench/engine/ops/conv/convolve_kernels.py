@@ -1,0 +1,121 @@
+"""The compiled kernels of convolutions, as hooks of the ops.
+
+A compiled kernel leaves out taps that see only the border, which the NumPy form multiplies by its
+zeros. For weights that are not finite that is not the same, so these are left to the NumPy form. A
+gradient to the weights is finite only where what was summed is, which is seen when it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.spec import Shape, Spec
+from kbench.engine.graph.op import Native
+from kbench.engine.jit import launch as kernel_calls
+from kbench.engine.jit.array_memory import seen_at
+from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
+from kbench.engine.ops.conv.windows import Ints, pads_of, window_counts
+from kbench.engine.runtime import config
+
+Call = Callable[..., None]
+Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
+Hook = Callable[..., Native | None]
+Suits = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
+Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
+
+PRODUCTS = ("forward", "to_input", "to_kernel")
+NEVER = 1 << 62
+SPARSE = 64  # cells of a stride, above which most are seen by no window
+
+
+def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], suits: Suits) -> list[Hook]:
+    """The `native` entries of the three ops, beside their NumPy forms, in that order.
+
+    `suits` says where a compiled kernel is as fast as NumPy at least.
+    """
+    frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
+    return [_hook(*one, suits) for one in zip(PRODUCTS, finders, frames, forms, strict=True)]
+
+
+def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
+    return x.shape, kernel.shape
+
+
+def _to_input_frame(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+    return (g.shape[0], *(sizes.value or ())[1:]), kernel.shape
+
+
+def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+    return x.shape, tuple(sizes.value or ())
+
+
+def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hook:
+    to_kernel = name == "to_kernel"
+
+    def native(*specs: Spec, **attrs: Any) -> Native | None:
+        x, kernel = (_known(sizes) for sizes in frame(*specs))
+        if not _is_worth_while(name, x, kernel, suits, **attrs):
+            return None
+        before = tuple(first for first, _ in pads_of(x[1:-1], kernel[:-2], **attrs))
+        geometry = (attrs["strides"], before, attrs["dilation"])
+        bordered = name == "to_input" or attrs["padding"] != "valid"
+
+        def found() -> Call | None:
+            call = find(specs[0].dtype, len(before))
+            if call is None:
+                return None
+
+            def roles(out: np.ndarray, arrays: Sequence[Any]) -> tuple[Any, Any, np.ndarray]:
+                """The operands of the call, and what has to be finite."""
+                first, second = arrays[1::-1] if to_kernel else arrays[:2]
+                return first, second, out if to_kernel else second
+
+            def run(out: np.ndarray, *rest: Any) -> None:
+                *arrays, check = rest
+                first, second, asked = roles(out, arrays)
+                if to_kernel or not bordered or is_finite(asked):
+                    call(out, first, second, *geometry, check)
+                if bordered and not is_finite(asked):
+                    form(out, *arrays, **attrs)
+
+            def calls(out: np.ndarray, *arrays: Any) -> list[kernel_calls.Call] | None:
+                first, second, asked = roles(out, arrays)
+                write = getattr(call, "calls", None)
+                found = None if write is None else write(out, first, second, *geometry)
+                if found and bordered:
+                    found[-1] = found[-1].also(partial(is_finite, seen_at(asked)))
+                return found
+
+            run.calls = calls  # type: ignore[attr-defined]  # as kernels have it
+            return run
+
+        return found
+
+    return native
+
+
+def _known(sizes: Shape) -> Ints:
+    return tuple(0 if size is None else size for size in sizes)
+
+
+def _is_worth_while(
+    name: str, x: Ints, kernel: Ints, suits: Suits, strides: Ints, padding: str, dilation: Ints
+) -> bool:
+    """Whether there is enough to do, by windows and strides of sizes that are not out of hand."""
+    space, window = x[1:-1], kernel[:-2]
+    counts = _known(window_counts(space, window, strides, padding, dilation))
+    places = x[0] * math.prod(counts)
+    least = config.least(0 if suits(name, kernel, places) else NEVER)
+    if places * math.prod(kernel) < max(least, 1):
+        return False
+    if name == "to_input" and math.prod(strides) > SPARSE:
+        return False
+    pads = pads_of(space, window, strides, padding, dilation)
+    starts = tuple(-before for before, _ in pads)
+    taps, _ = useful_taps(space, counts, window, strides, starts, dilation)
+    return taps == tuple(slice(0, width) for width in window)  # none sees only the border

@@ -1,0 +1,1 @@
+"""Connectionist temporal classification: `cost`, `decode`, and their arithmetic on NumPy."""

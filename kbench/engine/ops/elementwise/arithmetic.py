@@ -1,0 +1,303 @@
+"""Arithmetic: the operators of Python and the elementary functions, element by element."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError, DtypeError
+from kbench.engine.core.spec import Spec, broadcast, dtype_name, is_float, promote
+from kbench.engine.graph import expr as scalars
+from kbench.engine.graph.apply import apply
+from kbench.engine.graph.convert import (
+    REGISTRY_FUNCTIONS,
+    Constant,
+    as_tensor,
+    converted,
+    shared,
+    tensors_of,
+)
+from kbench.engine.graph.declare import allocating, elementwise
+from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.tensor import Operand, Tensor, operator
+
+# ------------------------------------------------------------------ dtype
+
+
+def _cast_infer(x: Spec, *, dtype: str) -> Spec:
+    if dtype not in ("int32", "int64") or x.value is None:
+        return Spec(x.shape, dtype)
+    wrapped = (None if one is None else int(np.array(one).astype(dtype)) for one in x.value)
+    return Spec(x.shape, dtype, tuple(wrapped))
+
+
+def _cast_numpy(out: Any, x: np.ndarray, *, dtype: str) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, dtype)
+    scalars.numpy_form(f"cast(x, '{dtype}')", ("x",), dtype)(out, x)
+    return out
+
+
+def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Any, ...]:
+    if is_float(x.spec.dtype) and is_float(dtype):
+        return (cast(g, x.spec.dtype),)
+    return (None,)
+
+
+CAST = register(
+    Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, "cast(x, '{dtype}')")
+)
+
+
+@shared
+def cast(x: Operand, dtype: str) -> Tensor:
+    """`x` in another dtype.
+
+    Arguments:
+        x: tensor, array, list or number of any dtype and shape; a sparse one stays sparse.
+        dtype: name of the dtype. Floats become integers by truncation; to bool means `!= 0`.
+    Returns:
+        Tensor of the shape of `x`; `x` itself when it has the dtype.
+    Raises:
+        DtypeError: unknown dtype.
+    Gradient: between floats, cast back; none through integers or bool.
+    Source: Keras 2.3 `backend.cast`.
+
+    >>> K.eval(K.cast(K.constant([1.7, -1.7]), "int32"))
+    array([ 1, -1], dtype=int32)
+    """
+    wanted = dtype_name(dtype)
+    tensor = as_tensor(x)
+    between_floats = is_float(tensor.spec.dtype) and is_float(wanted)
+    if tensor.spec.dtype == wanted or (isinstance(tensor, Constant) and not between_floats):
+        return converted(tensor, wanted)
+    if tensor.spec.sparse:
+        return REGISTRY_FUNCTIONS["cast_sparse"](tensor, wanted)  # type: ignore[no-any-return]
+    return apply(CAST, tensor, dtype=wanted)
+
+
+# ------------------------------------------------------------------ operators
+
+
+@operator("__add__")
+@elementwise("x + y", "number", lambda g, y_, x, y: (g, g))
+def add(x: Operand, y: Operand) -> Tensor:
+    """Sum of two operands, with broadcasting; also `x + y`. Gradient: to both."""
+
+
+@operator("__sub__")
+@elementwise("x - y", "number", lambda g, y_, x, y: (g, -g))
+def subtract(x: Operand, y: Operand) -> Tensor:
+    """Difference of two operands, with broadcasting; also `x - y`. Gradient: to both."""
+
+
+@operator("__mul__")
+@elementwise("x * y", "number", lambda g, y_, x, y: (g * y, g * x))
+def multiply(x: Operand, y: Operand) -> Tensor:
+    """Product of two operands, with broadcasting; also `x * y`. Gradient: to both."""
+
+
+@operator("__truediv__")
+@elementwise("x / y", "divide", lambda g, y_, x, y: (g / y, -g * y_ / y))
+def divide(x: Operand, y: Operand) -> Tensor:
+    """True quotient, with broadcasting; also `x / y`.
+
+    int32 and int64 give float64, smaller integers float32. Gradient: to both.
+    """
+
+
+def _no_zero_division(run: Any) -> Any:
+    @functools.wraps(run)
+    def checked(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if y.dtype.kind in "iu" and not np.all(y):
+            raise ArgumentError("integer division by zero", function="//")
+        return run(out, x, y)
+
+    return checked
+
+
+def _integer_division(name: str, expr: str, gradient: Any) -> Op:
+    run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
+    return register(Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y")))
+
+
+def _division_infer(x: Spec, y: Spec) -> Spec:
+    added = add.op.infer(x, y)
+    value = None
+    if x.known and y.known and 0 not in (y.value or ()) and added.ndim == 0:
+        quotient = (x.value or (0,))[0] // (y.value or (1,))[0]
+        value = (int(np.array(quotient).astype(added.dtype)),)
+    return Spec(added.shape, added.dtype, value)
+
+
+def _mod_infer(x: Spec, y: Spec) -> Spec:
+    added = add.op.infer(x, y)
+    return Spec(added.shape, added.dtype)
+
+
+FLOORDIV = _integer_division("floordiv", "floordiv(x, y)", lambda g, y_, x, y: (None, None))
+MOD = register(
+    Op(
+        "mod",
+        "elementwise",
+        _mod_infer,
+        _no_zero_division(allocating("mod(x, y)", ("x", "y"), boolean=False)),
+        lambda g, y_, x, y: (g, -g * floor_divide(x, y)),
+        "mod(x, y)",
+        names=("x", "y"),
+    )
+)
+
+
+def _number_operands(x: Operand, y: Operand) -> list[Tensor]:
+    tensors = tensors_of(x, y)
+    common = promote(tensors[0].spec.dtype, tensors[1].spec.dtype)
+    return [converted(one, "int32" if common == "bool" else common) for one in tensors]
+
+
+@operator("__floordiv__")
+def floor_divide(x: Operand, y: Operand) -> Tensor:
+    """Quotient rounded down; also `x // y`. Integers keep their dtype.
+
+    Raises:
+        ArgumentError: at evaluation, integer division by zero.
+    Gradient: none.
+    """
+    return apply(FLOORDIV, *_number_operands(x, y))
+
+
+@operator("__mod__")
+def mod(x: Operand, y: Operand) -> Tensor:
+    """Remainder with the sign of the divisor; also `x % y`.
+
+    Raises:
+        ArgumentError: at evaluation, integer division by zero.
+    Gradient: to both.
+    """
+    return apply(MOD, *_number_operands(x, y))
+
+
+@operator("__neg__")
+@elementwise("-x", "number", lambda g, y, x: (-g,))
+def negative(x: Operand) -> Tensor:
+    """`-x`. Gradient: to `x`."""
+
+
+@operator("__pos__")
+def _positive(x: Tensor) -> Tensor:
+    return x
+
+
+# ------------------------------------------------------------------ bounds
+
+
+def _maximum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    first = x >= y
+    return where(first, g, 0.0), where(first, 0.0, g)
+
+
+def _minimum_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    first = x <= y
+    return where(first, g, 0.0), where(first, 0.0, g)
+
+
+@elementwise("maximum(x, y)", "same", _maximum_gradient)
+def maximum(x: Operand, y: Operand) -> Tensor:
+    """The larger of two operands, element by element, with broadcasting; NaN propagates.
+
+    Arguments:
+        x, y: any dtypes and shapes that broadcast; numbers and arrays take the tensor's dtype.
+    Returns:
+        Tensor of the common shape and dtype.
+    Raises:
+        ShapeError: the shapes do not broadcast. DtypeError: no array of numbers.
+    Gradient: to the larger; at a tie wholly to `x`.
+    Source: Keras 2.3 `backend.maximum`.
+
+    >>> K.eval(K.maximum(K.constant([1.0, 5.0]), 3.0))
+    array([3., 5.], dtype=float32)
+    """
+
+
+@elementwise("minimum(x, y)", "same", _minimum_gradient)
+def minimum(x: Operand, y: Operand) -> Tensor:
+    """The smaller of two operands, element by element, with broadcasting; NaN propagates.
+
+    Arguments:
+        x, y: any dtypes and shapes that broadcast; numbers and arrays take the tensor's dtype.
+    Returns:
+        Tensor of the common shape and dtype.
+    Raises:
+        ShapeError: the shapes do not broadcast. DtypeError: no array of numbers.
+    Gradient: to the smaller; at a tie wholly to `x`.
+    Source: Keras 2.3 `backend.minimum`.
+
+    >>> K.eval(K.minimum(K.constant([1.0, 5.0]), 3.0))
+    array([1., 3.], dtype=float32)
+    """
+
+
+def clip(x: Operand, min_value: Operand | None, max_value: Operand | None) -> Tensor:
+    """`x` held between two bounds; NaN stays NaN.
+
+    Arguments:
+        x: any numeric dtype and shape.
+        min_value, max_value: numbers or tensors, or None for a side that is open; when both are
+            numbers and the upper is below the lower, the lower is used for both.
+    Returns:
+        Tensor of the shape and dtype of `x`, as far as the bounds do not widen them.
+    Raises:
+        ShapeError: the bounds do not broadcast over `x`. DtypeError: no array of numbers.
+    Gradient: 1 inside and on the bounds, 0 outside.
+    Source: Keras 2.3 `backend.clip`.
+
+    >>> K.eval(K.clip(K.constant([-2.0, 0.5, 2.0]), 0.0, 1.0))
+    array([0. , 0.5, 1. ], dtype=float32)
+    """
+    if isinstance(min_value, (int, float)) and isinstance(max_value, (int, float)):
+        max_value = min_value if max_value < min_value else max_value
+    result = as_tensor(x)
+    if min_value is not None:
+        result = maximum(result, min_value)
+    if max_value is not None:
+        result = minimum(result, max_value)
+    return result
+
+
+# ------------------------------------------------------------------ choice
+
+
+def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
+    return Spec(broadcast(condition.shape, x.shape, y.shape), y.dtype)
+
+
+def _where_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
+    return None, where(condition, g, 0.0), where(condition, 0.0, g)
+
+
+WHERE = register(
+    Op(
+        "where",
+        "elementwise",
+        _where_infer,
+        allocating("where(c, x, y)", ("c", "x", "y"), boolean=False),
+        _where_gradient,
+        "where(c, x, y)",
+        names=("c", "x", "y"),
+    )
+)
+
+
+def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
+    """Element by element `x` where the condition holds, else `y`, with broadcasting.
+
+    Gradient: to `x` and `y`.
+    """
+    first, second = tensors_of(x, y)
+    common = promote(first.spec.dtype, second.spec.dtype)
+    chooser = as_tensor(condition)
+    if chooser.spec.dtype != "bool":
+        raise DtypeError(f"the condition must be bool, got {chooser.spec}")
+    return apply(WHERE, chooser, converted(first, common), converted(second, common))

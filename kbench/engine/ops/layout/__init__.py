@@ -1,0 +1,1 @@
+"""Where elements stand: created, reshaped, indexed, joined, repeated, padded, resized."""

@@ -1,0 +1,38 @@
+"""The compiled form of ops that only move data: told once where everything goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.spec import Spec, known_size
+from kbench.engine.graph.op import Native
+from kbench.engine.kernels.data import strided_copy
+from kbench.engine.runtime import config
+
+Lay = Callable[..., None]
+"""`lay(copy, out, *arrays, **attrs)` fills `out` by calls of `copy(target, source)`."""
+
+
+def moved(infer: Callable[..., Spec], lay: Lay) -> Callable[..., Native | None]:
+    """The `native=` of an op with this rule: `lay`, with the kernels that copy, when it is large.
+
+    `copy` takes views of any strides; what it is given as source is broadcast over the target.
+    """
+
+    def native(*specs: Spec, **attrs: Any) -> Native | None:
+        result = infer(*specs, **attrs)
+        nbytes = (known_size(result.shape) or 0) * np.dtype(result.dtype).itemsize
+        if nbytes < max(1, config.least(strided_copy.LEAST)):
+            return None
+
+        def call(out: np.ndarray, *arrays: Any) -> None:
+            *given, check = arrays
+            lay(partial(strided_copy.copy, check=check), out, *given, **attrs)
+
+        return lambda: call if strided_copy.find("rows", result.dtype) is not None else None
+
+    return native

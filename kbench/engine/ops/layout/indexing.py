@@ -1,0 +1,397 @@
+"""Parts of a tensor: `x[...]` in every form, `slice`, and rows by index."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
+from kbench.engine.core.spec import INTEGERS, Spec, integer, known_size
+from kbench.engine.graph.apply import apply
+from kbench.engine.graph.convert import as_tensor
+from kbench.engine.graph.declare import structured, view
+from kbench.engine.graph.op import Native
+from kbench.engine.graph.tensor import Operand, Tensor, operator
+from kbench.engine.kernels.data import gather as rowcopy
+from kbench.engine.kernels.data import scatter_add, strided_copy
+from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.shape import shape_operand
+from kbench.engine.runtime import config
+
+# An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
+# ("block", start, size), which unlike a slice must lie within the axis; size -1 is the rest. A
+# number may be ("input", k): the value of the k-th further input.
+Item = tuple[Any, ...]
+
+LEAST = 16_384  # cells from which on rows are taken by a kernel
+LEAST_ADDED = 1024
+PART = 1 << 20  # cells that NumPy moves between two looks at the cancel flag
+
+
+def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
+    """The index in its kept form, with `...` and missing axes written out, and its tensors."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if sum(one is Ellipsis for one in keys) > 1:
+        raise ArgumentError("an index holds `...` at most once")
+    used = sum(one is not None and one is not Ellipsis for one in keys)
+    if used > tensor.ndim:
+        raise ShapeError(f"{used} indices for {tensor.spec}, which has {tensor.ndim} axes")
+    if Ellipsis not in [one for one in keys if one is Ellipsis]:
+        keys = (*keys, Ellipsis)
+    extra: list[Tensor] = []
+    items: list[Item] = []
+    for one in keys:
+        if one is Ellipsis:
+            items += [("slice", None, None, None)] * (tensor.ndim - used)
+        elif one is None:
+            items.append(("new",))
+        elif isinstance(one, builtins.slice):
+            bounds = (one.start, one.stop, one.step)
+            items.append(("slice", *(_bound(bound, extra) for bound in bounds)))
+        else:
+            items.append(("int", _bound(one, extra)))
+    return tuple(items), extra
+
+
+def _bound(value: Any, extra: list[Tensor]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Tensor):
+        if value.spec.ndim != 0 or value.spec.dtype not in INTEGERS:
+            raise DtypeError(
+                f"an index must be a scalar integer tensor, got {value.spec}; "
+                "K.gather picks rows by several, K.switch chooses by a condition"
+            )
+        if value.spec.known and value.spec.value is not None:
+            return value.spec.value[0]
+        extra.append(value)
+        return ("input", len(extra) - 1)
+    if isinstance(value, (bool, np.bool_, list, np.ndarray, float)):
+        raise ArgumentError(
+            f"an index is made of integers, slices, None and ..., got {shown(value)}; "
+            "K.gather picks rows by a list of indices"
+        )
+    try:
+        return integer(value)
+    except (AttributeError, TypeError):
+        raise ArgumentError(f"no index: {shown(value)}") from None
+
+
+def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[Any]:
+    """The index with ("input", k) replaced; None where the value is unknown."""
+
+    def number(entry: Any) -> Any:
+        return values[entry[1]] if isinstance(entry, tuple) else entry
+
+    return [(item[0], *(number(entry) for entry in item[1:])) for item in items]
+
+
+def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
+    values = [None if one.value is None else one.value[0] for one in indices]
+    shape: list[int | None] = []
+    axis = 0
+    for item, given in zip(_numbers(items, values), items, strict=True):
+        if item[0] == "new":
+            shape.append(1)
+            continue
+        size = x.shape[axis]
+        if item[0] == "int":
+            if item[1] is not None and size is not None and not -size <= item[1] < size:
+                wrong = shown(item[1])
+                raise ShapeError(f"index {wrong} is out of range for axis {axis} of {x}")
+        elif item[0] == "block":
+            shape.append(_block_size(x, axis, item[1], item[2]))
+        else:
+            shape.append(_slice_size(size, item, given))
+        axis += 1
+    return Spec(tuple(shape), x.dtype, _picked_value(x, items))
+
+
+def _block_size(x: Spec, axis: int, first: int | None, count: int | None) -> int | None:
+    size = x.shape[axis]
+    least = (first or 0) + max(count or 0, 0)
+    if min(first or 0, (count or 0) + 1) < 0 or (size is not None and least > size):
+        raise ShapeError(f"start {first} and size {count} leave axis {axis} of x, {x}")
+    if count != -1:
+        return count
+    return None if size is None or first is None else size - first
+
+
+def _as_slice(item: Item) -> builtins.slice:
+    """The slice that an item with known numbers means."""
+    if item[0] == "block":
+        return builtins.slice(item[1], None if item[2] == -1 else item[1] + item[2])
+    return builtins.slice(*item[1:])
+
+
+def _slice_size(size: int | None, item: Item, given: Item) -> int | None:
+    if item[3] == 0:
+        raise ArgumentError("the step of a slice must not be 0")
+    pending = any(isinstance(g, tuple) and i is None for g, i in zip(given, item, strict=True))
+    if size is None:
+        whole = item[1] in (None, 0) and item[2] is None and item[3] in (None, 1)
+        return None if not whole or pending else size
+    return None if pending else len(range(*builtins.slice(*item[1:]).indices(size)))
+
+
+def _picked_value(x: Spec, items: tuple[Item, ...]) -> tuple[int | None, ...] | None:
+    """Entries of a followed integer vector survive indexing by numbers."""
+    if x.value is None or x.ndim != 1 or len(items) != 1:
+        return None
+    item = items[0]
+    if any(isinstance(entry, tuple) for entry in item):
+        return None
+    if item[0] == "int":
+        return (x.value[item[1]],)
+    return x.value[_as_slice(item)]
+
+
+def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    key: list[Any] = []
+    for item in _numbers(items, [int(one) for one in indices]):
+        if item[0] == "new":
+            key.append(None)
+        else:
+            key.append(item[1] if item[0] == "int" else _as_slice(item))
+    return (*key, Ellipsis)  # with it, one entry is an array of rank 0 and no NumPy scalar
+
+
+def _getitem_numpy(x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]) -> np.ndarray:
+    try:
+        return x[_index(items, indices)]
+    except IndexError as error:
+        raise ShapeError(f"{error}", function="x[...]") from None
+
+
+def _getitem_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *indices: Tensor, items: tuple[Item, ...]
+) -> tuple[Any, ...]:
+    return (apply(PLACE, g, x, *indices, items=items),) + (None,) * len(indices)
+
+
+def _place_numpy(
+    out: Any, g: np.ndarray, x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]
+) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, g.dtype)
+    out.fill(0)
+    out[_index(items, indices)] = g
+    return out
+
+
+def _place_infer(g: Spec, x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _place_laid(
+    copy: Any,
+    out: np.ndarray,
+    g: np.ndarray,
+    x: np.ndarray,
+    *indices: np.ndarray,
+    items: tuple[Item, ...],
+) -> None:
+    strided_copy.zero(out, copy)
+    copy(out[_index(items, indices)], g)
+
+
+GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)
+PLACE = structured(
+    "place",
+    _place_infer,
+    _place_numpy,
+    lambda g, y, z, x, *indices, items: (
+        (apply(GETITEM, g, *indices, items=items), None) + (None,) * len(indices)
+    ),
+    shapes=(1,),
+    native=moved(_place_infer, _place_laid),
+)
+
+
+@operator("__getitem__")
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`: integers, slices of any step, None, `...`, tuples of them; scalar int tensors too.
+
+    Raises:
+        ShapeError: too many indices, or one out of range.
+    Gradient: to `x`.
+    """
+    items, extra = _items(x, key)
+    return apply(GETITEM, x, *extra, items=items)
+
+
+# ------------------------------------------------------------------ slice
+
+
+def slice(x: Operand, start: Any, size: Any) -> Tensor:
+    """The block of `size` elements from `start` on, along every axis.
+
+    Arguments:
+        x: any dtype and shape.
+        start, size: one integer (or scalar tensor) for each axis, or vector tensors; a size of -1
+            reaches to the end.
+    Returns:
+        Tensor of the shape `size` and the dtype of `x`.
+    Raises:
+        ArgumentError: not one entry for each axis. ShapeError: the block leaves `x`.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.slice`.
+
+    >>> K.eval(K.slice(K.constant([1.0, 2.0, 3.0]), [1], [2]))
+    array([2., 3.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    starts, sizes = _entries(start, "start"), _entries(size, "size")
+    if len(starts) != tensor.ndim or len(sizes) != tensor.ndim:
+        raise ArgumentError(
+            f"start has {len(starts)} and size {len(sizes)} entries, but x is {tensor.spec}: "
+            "one for each axis is needed"
+        )
+    extra: list[Tensor] = []
+    items: list[Item] = []
+    for first, count in zip(starts, sizes, strict=True):
+        items.append(("block", _bound(first, extra), _bound(count, extra)))
+    return apply(GETITEM, tensor, *extra, items=tuple(items))
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return list(value)
+    checked = shape_operand(value, allow_free=True, name=name)
+    if isinstance(checked, Tensor):
+        return [checked[i] for i in range(checked.spec.shape[0] or 0)]
+    return list(checked)
+
+
+# ------------------------------------------------------------------ rows by index
+
+
+def _gather_infer(reference: Spec, indices: Spec) -> Spec:
+    if reference.ndim == 0:
+        raise ShapeError(f"reference is {reference}, which has no rows")
+    if indices.value is not None and reference.shape[0] is not None:
+        _check_rows([i for i in indices.value if i is not None], reference.shape[0])
+    return Spec((*indices.shape, *reference.shape[1:]), reference.dtype)
+
+
+def _check_rows(indices: Any, rows: int) -> None:
+    array = np.asarray(indices)
+    if array.size and (array.min() < 0 or array.max() >= rows):
+        wrong = array.ravel()[np.flatnonzero((array.ravel() < 0) | (array.ravel() >= rows))[0]]
+        raise ShapeError(f"index {wrong} is out of range for {rows} rows", function="gather")
+
+
+def _in_parts(indices: np.ndarray, width: int) -> Iterator[tuple[builtins.slice, np.ndarray]]:
+    """The indices in parts of a few milliseconds' work, so that a stop is honoured soon."""
+    flat = indices.ravel()
+    step = max(1, PART // max(1, width))
+    for start in range(0, flat.size, step):
+        part = builtins.slice(start, start + step)
+        yield part, flat[part]
+        cancel.check()
+
+
+def _gather_numpy(out: Any, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    _check_rows(indices, x.shape[0])
+    if out is None:
+        out = np.empty((*indices.shape, *x.shape[1:]), x.dtype)
+    flat = out.reshape(indices.size, *x.shape[1:])
+    for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
+        np.take(x, rows, axis=0, out=flat[part], mode="clip")
+    return out  # type: ignore[no-any-return]
+
+
+def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) -> np.ndarray:
+    _check_rows(indices, x.shape[0])
+    total = np.zeros(x.shape, np.float32 if g.dtype == np.float16 else g.dtype)
+    flat = g.reshape(indices.size, *x.shape[1:])
+    for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
+        np.add.at(total, rows, flat[part].astype(total.dtype, copy=False))
+    with np.errstate(over="ignore"):
+        return total.astype(g.dtype, copy=False)
+
+
+def _moving(find: Callable[[], Any], operand: int) -> Native:
+    """A kernel that moves rows by index, with the error of `_check_rows` for one that is none."""
+
+    def found() -> Callable[..., None] | None:
+        move = find()
+        if move is None:
+            return None
+
+        def run(out: Any, *arrays: Any) -> None:
+            *given, check = arrays
+            try:
+                move(out, *given[:2], check)
+            except IndexError:
+                _check_rows(given[1], len(given[operand]))
+                raise
+
+        return run
+
+    return found
+
+
+def _gather_native(x: Spec, indices: Spec) -> Native | None:
+    width, count = known_size(x.shape[1:]), known_size(indices.shape)
+    if not width or (count or 0) * width < config.least(LEAST):
+        return None
+    return _moving(partial(rowcopy.find_take, x.dtype, width), 0)
+
+
+def _scatter_native(g: Spec, indices: Spec, x: Spec) -> Native | None:
+    if (known_size(g.shape) or 0) < config.least(LEAST_ADDED) or g.dtype == "bool":
+        return None
+    return _moving(partial(scatter_add.find_add, g.dtype), 2)
+
+
+GATHER = structured(
+    "gather",
+    _gather_infer,
+    _gather_numpy,
+    lambda g, y, x, indices: (apply(SCATTER, g, indices, x), None),
+    native=_gather_native,
+)
+SCATTER = structured(
+    "scatter_add",
+    _scatter_infer,
+    _scatter_numpy,
+    lambda g, y, z, indices, x: (apply(GATHER, g, indices), None, None),
+    allocates=True,
+    shapes=(2,),
+    native=_scatter_native,
+)
+
+
+def gather(reference: Operand, indices: Operand) -> Tensor:
+    """Rows of `reference` by index.
+
+    Arguments:
+        reference: any dtype, at least one axis.
+        indices: integers of any shape.
+    Returns:
+        Tensor [*indices.shape, *reference.shape[1:]] of the dtype of `reference`.
+    Raises:
+        DtypeError: `indices` are no integers.
+        ShapeError: an index is negative or at least the number of rows, when it is known or else
+            at evaluation.
+    Gradient: to `reference`; repeated indices add up.
+    Source: Keras 2.3 `backend.gather`.
+
+    >>> K.eval(K.gather(K.constant([1.0, 2.0, 3.0]), [2, 0]))
+    array([3., 1.], dtype=float32)
+    """
+    rows = as_tensor(indices)
+    if rows.spec.dtype not in INTEGERS:
+        raise DtypeError(f"indices must be integers, got {rows.spec}")
+    return apply(GATHER, as_tensor(reference), rows)

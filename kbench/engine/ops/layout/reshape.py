@@ -1,0 +1,349 @@
+"""Reshaping and reordering: views on the same data, and repetition along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError, ShapeError, shown
+from kbench.engine.core.spec import Shape, Spec, check_axes, check_axis, known_size, show
+from kbench.engine.graph.apply import apply
+from kbench.engine.graph.convert import as_tensor
+from kbench.engine.graph.declare import view
+from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.ops.layout.shape import shape as shape_of
+from kbench.engine.ops.layout.shape import shape_operand
+
+# ------------------------------------------------------------------ reshape
+
+
+def _fill_free_axis(x: Spec, target: Shape) -> Shape:
+    """The result shape for a target that may hold one -1 and unknown sizes."""
+    free = [i for i, size in enumerate(target) if size == -1]
+    if len(free) > 1:
+        raise ShapeError(f"shape {show(target)} has more than one -1")
+    if any(size is not None and size < -1 for size in target):
+        raise ShapeError(f"shape {show(target)} has a negative size")
+    total, rest = known_size(x.shape), known_size(tuple(s for s in target if s != -1))
+    if not free:
+        if total is not None and rest is not None and total != rest:
+            raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+        return _one_unknown(target, total)
+    if total is None or rest is None:
+        size = None
+    elif rest == 0 or total % rest:
+        raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+    else:
+        size = total // rest
+    return tuple(size if i == free[0] else s for i, s in enumerate(target))
+
+
+def _one_unknown(target: Shape, total: int | None) -> Shape:
+    """A single unknown size follows from the number of elements."""
+    if total is None or target.count(None) != 1:
+        return target
+    rest = math.prod(size for size in target if size is not None)
+    return tuple((total // rest if rest else None) if s is None else s for s in target)
+
+
+def _reshape_infer(x: Spec, target: Spec | None = None, *, shape: Shape | None = None) -> Spec:
+    if shape is None:
+        assert target is not None
+        if target.ndim != 1 or target.shape[0] is None:
+            raise ShapeError(f"shape must be an integer vector of known length, got {target}")
+        shape = target.value if target.value is not None else (None,) * target.shape[0]
+    result = _fill_free_axis(x, shape)
+    return Spec(result, x.dtype, x.value if len(result) <= 1 else None)
+
+
+def _reshape_numpy(
+    x: np.ndarray, target: np.ndarray | None = None, *, shape: Shape | None = None
+) -> np.ndarray:
+    wanted = shape if target is None else tuple(target.tolist())
+    try:
+        return x.reshape(wanted)
+    except ValueError:
+        raise ShapeError(
+            f"x has shape {show(x.shape)} with {x.size} elements, which do not fill {wanted}"
+        ) from None
+
+
+def _reshape_gradient(
+    g: Tensor, y: Tensor, x: Tensor, target: Tensor | None = None, **_attrs: Any
+) -> tuple[Any, ...]:
+    return (reshape_like(g, x),) + (() if target is None else (None,))
+
+
+RESHAPE = view("reshape", _reshape_infer, _reshape_numpy, _reshape_gradient)
+
+
+def reshape(x: Operand, shape: Any) -> Tensor:
+    """The same elements, in row-major order, in another shape.
+
+    Arguments:
+        x: any dtype and shape.
+        shape: sizes, one of which may be -1; integers, scalar tensors, or an integer vector tensor.
+    Returns:
+        Tensor of the dtype of `x`.
+    Raises:
+        ShapeError: the number of elements differs.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.reshape`.
+
+    >>> K.int_shape(K.reshape(K.zeros((2, 6)), (3, -1)))
+    (3, 4)
+    """
+    tensor, sizes = as_tensor(x), shape_operand(shape, allow_free=True)
+    if isinstance(sizes, Tensor):
+        return apply(RESHAPE, tensor, sizes)
+    return apply(RESHAPE, tensor, shape=sizes)
+
+
+def _like_infer(g: Spec, x: Spec) -> Spec:
+    total, wanted = known_size(g.shape), known_size(x.shape)
+    if total is not None and wanted is not None and total != wanted:
+        raise ShapeError(f"{g} does not fill the shape of {x}")
+    return Spec(x.shape, g.dtype)
+
+
+def _like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
+    return RESHAPE, {"shape": specs[1].shape}, (0,)
+
+
+RESHAPE_LIKE = register(
+    Op(
+        "reshape_like",
+        "view",
+        _like_infer,
+        lambda out, g, x: g.reshape(x.shape),
+        lambda g, y, z, x: (reshape_like(g, z), None),
+        lower=_like_lower,
+        allocates=True,
+    )
+)
+
+
+def reshape_like(g: Tensor, x: Tensor) -> Tensor:
+    """`g` in the shape of `x`, which may be known only at evaluation."""
+    return apply(RESHAPE_LIKE, g, x)
+
+
+def flatten(x: Operand) -> Tensor:
+    """All elements in one axis, in row-major order; a scalar gives one element.
+
+    Arguments:
+        x: any dtype and shape.
+    Returns:
+        Tensor [elements] of the dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.flatten`.
+
+    >>> K.int_shape(K.flatten(K.zeros((2, 3))))
+    (6,)
+    """
+    return reshape(x, (-1,))
+
+
+def batch_flatten(x: Operand) -> Tensor:
+    """All axes but the first in one.
+
+    Arguments:
+        x: any dtype, at least one axis.
+    Returns:
+        Tensor [n, product of the rest] of the dtype of `x`.
+    Raises:
+        ShapeError: `x` is a scalar. DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.batch_flatten`.
+
+    >>> K.int_shape(K.batch_flatten(K.placeholder((None, 2, 3))))
+    (None, 6)
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim == 0:
+        raise ShapeError(f"x is {tensor.spec}, but at least one axis is needed")
+    rest = known_size(tensor.spec.shape[1:])
+    first = tensor.spec.shape[0]
+    if rest is not None and (first is not None or rest > 0):
+        return reshape(tensor, (-1 if first is None else first, rest))
+    if first:
+        return reshape(tensor, (first, -1))
+    from_first = as_tensor(tensor)
+    return reshape(from_first, _batch_and_rest(from_first))
+
+
+def _batch_and_rest(tensor: Tensor) -> list[Any]:
+    """First size and product of the others; a -1 would mean nothing where a size is 0."""
+    sizes = shape_of(tensor)
+    rest: Any = 1
+    for axis in range(1, tensor.ndim):
+        rest = sizes[axis] * rest
+    return [sizes[0], rest]
+
+
+# ------------------------------------------------------------------ order and number of axes
+
+
+def _permute_infer(x: Spec, *, pattern: tuple[int, ...]) -> Spec:
+    return Spec(tuple(x.shape[axis] for axis in pattern), x.dtype)
+
+
+def _permute_gradient(g: Tensor, y: Tensor, x: Tensor, *, pattern: tuple[int, ...]) -> Any:
+    return (permute_dimensions(g, tuple(int(i) for i in np.argsort(pattern))),)
+
+
+PERMUTE = view(
+    "permute",
+    _permute_infer,
+    lambda x, *, pattern: x.transpose(pattern),
+    _permute_gradient,
+)
+
+
+def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
+    """The axes in another order: axis i of the result is axis `pattern[i]` of `x`.
+
+    Arguments:
+        x: any dtype and shape.
+        pattern: every axis once; negative ones count from the end.
+    Returns:
+        Tensor of the dtype of `x`.
+    Raises:
+        ShapeError: `pattern` does not name every axis once. ArgumentError: it is no list.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.permute_dimensions`.
+
+    >>> K.int_shape(K.permute_dimensions(K.zeros((2, 3, 4)), (2, 0, 1)))
+    (4, 2, 3)
+    """
+    tensor = as_tensor(x)
+    if not isinstance(pattern, (list, tuple, np.ndarray)) or getattr(pattern, "ndim", 1) != 1:
+        raise ArgumentError(f"pattern must be a list of axes, got {shown(pattern)}")
+    axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
+    if sorted(axes) != list(range(tensor.ndim)):
+        raise ShapeError(f"pattern {tuple(pattern)} does not name each axis of {tensor.spec} once")
+    return apply(PERMUTE, tensor, pattern=axes)
+
+
+def transpose(x: Operand) -> Tensor:
+    """All axes in reverse order; a matrix has its rows and columns exchanged.
+
+    Arguments:
+        x: any dtype and shape.
+    Returns:
+        Tensor of the dtype of `x`.
+    Raises:
+        DtypeError: no array of numbers.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.transpose`.
+
+    >>> K.int_shape(K.transpose(K.zeros((2, 3))))
+    (3, 2)
+    """
+    tensor = as_tensor(x)
+    return apply(PERMUTE, tensor, pattern=tuple(range(tensor.ndim))[::-1])
+
+
+def _expand_infer(x: Spec, *, axis: int) -> Spec:
+    value = x.value if x.ndim == 0 else None
+    return Spec((*x.shape[:axis], 1, *x.shape[axis:]), x.dtype, value)
+
+
+EXPAND = view(
+    "expand_dims",
+    _expand_infer,
+    lambda x, *, axis: np.expand_dims(x, axis),
+    lambda g, y, x, *, axis: (squeeze(g, axis),),
+)
+
+
+def expand_dims(x: Operand, axis: int = -1) -> Tensor:
+    """A new axis of size 1 at index `axis` of the result.
+
+    Arguments:
+        x: any dtype and shape.
+        axis: integer; negative counts from the end of the result.
+    Returns:
+        Tensor of the dtype of `x`, with one axis more.
+    Raises:
+        ShapeError: no such axis. ArgumentError: `axis` is no integer.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.expand_dims`.
+
+    >>> K.int_shape(K.expand_dims(K.zeros((2, 3)), 1))
+    (2, 1, 3)
+    """
+    tensor = as_tensor(x)
+    return apply(EXPAND, tensor, axis=check_axis(axis, tensor.ndim + 1))
+
+
+def _squeeze_infer(x: Spec, *, axis: int) -> Spec:
+    if x.shape[axis] not in (1, None):
+        raise ShapeError(f"x is {x}, so axis {axis} has size {x.shape[axis]}, not 1")
+    return Spec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype, x.value)
+
+
+SQUEEZE = view(
+    "squeeze",
+    _squeeze_infer,
+    lambda x, *, axis: np.squeeze(x, axis),
+    lambda g, y, x, *, axis: (expand_dims(g, axis),),
+)
+
+
+def squeeze(x: Operand, axis: int) -> Tensor:
+    """`x` without axis `axis`, which must have size 1.
+
+    Arguments:
+        x: any dtype, at least one axis.
+        axis: integer; negative counts from the end.
+    Returns:
+        Tensor of the dtype of `x`, with one axis less.
+    Raises:
+        ShapeError: no such axis, or it has another size, which may show only at evaluation.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.squeeze`.
+
+    >>> K.int_shape(K.squeeze(K.zeros((2, 1, 3)), 1))
+    (2, 3)
+    """
+    tensor = as_tensor(x)
+    return apply(SQUEEZE, tensor, axis=check_axis(axis, tensor.ndim))
+
+
+# ------------------------------------------------------------------ reverse
+
+
+REVERSE = view(
+    "reverse",
+    lambda x, *, axes: Spec(x.shape, x.dtype),
+    lambda x, *, axes: np.flip(x, axes),
+    lambda g, y, x, *, axes: (apply(REVERSE, g, axes=axes),),
+)
+
+
+def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
+    """The elements in reverse order along one or several axes.
+
+    Arguments:
+        x: any dtype, at least one axis.
+        axes: integer or list of integers; negative counts from the end.
+    Returns:
+        Tensor of the shape and dtype of `x`.
+    Raises:
+        ShapeError: no such axis. ArgumentError: no integers, or an axis named twice.
+    Gradient: to `x`.
+    Source: Keras 2.3 `backend.reverse`.
+
+    >>> K.eval(K.reverse(K.constant([1.0, 2.0, 3.0]), 0))
+    array([3., 2., 1.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    items = tuple(axes) if isinstance(axes, (list, tuple)) else (axes,)
+    return apply(REVERSE, tensor, axes=check_axes(items, tensor.ndim))

@@ -1,0 +1,118 @@
+"""The compiled kernels of matrix products, as hooks of the ops.
+
+Also how the operands of a contraction are seen as matrices, which the NumPy form does likewise.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.spec import Spec, broadcast
+from kbench.engine.graph.op import Native
+from kbench.engine.jit import launch as written
+from kbench.engine.kernels.gemm import tiling as gemm_plan
+from kbench.engine.runtime import config
+
+Axes = tuple[int, ...]
+Call = Callable[..., None]
+NEVER = 1 << 62
+
+
+@functools.lru_cache(maxsize=1024)
+def kept(ndim: int, batch: int, axes: Axes) -> Axes:
+    """The axes of an operand that stay in the result, behind the batch axes."""
+    return tuple(i for i in range(batch, ndim) if i not in axes)
+
+
+def arranged(x: np.ndarray, batch: int, order: Axes, split: int) -> np.ndarray:
+    """`x` with its axes in `order` and those behind the batch merged into two, at `split`."""
+    if order != tuple(range(x.ndim)):
+        x = x.transpose(order)
+    if x.ndim == batch + 2 and split == batch + 1:
+        return x
+    sizes = x.shape
+    rows, columns = math.prod(sizes[batch:split]), math.prod(sizes[split:])
+    return x.reshape(*sizes[:batch], rows, columns)
+
+
+def contract_native(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> Native | None:
+    """The kernel of a contraction, whose operands are seen as stacked matrices."""
+    first, second = axes
+    lead = tuple(range(batch))
+    x_kept, y_kept = kept(x.ndim, batch, first), kept(y.ndim, batch, second)
+    left = (batch, (*lead, *x_kept, *first), batch + len(x_kept))
+    right = (batch, (*lead, *second, *y_kept), batch + len(second))
+    stacks, rows, columns, depth = (
+        math.prod(spec.shape[i] or 0 for i in some)
+        for spec, some in ((x, lead), (x, x_kept), (y, y_kept), (x, first))
+    )
+    plain = not batch and left == (0, (0, 1), 1) and right == (0, (0, 1), 1)
+
+    def matrices(out: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        x, y = arranged(x, *left), arranged(y, *right)
+        return out.reshape(*x.shape[:-1], y.shape[-1]), x, y
+
+    return _hook(x.dtype, stacks, rows, columns, depth, None if plain else matrices)
+
+
+def matmul_native(x: Spec, y: Spec) -> Native | None:
+    """The kernel of `x @ y`, whose leading axes broadcast."""
+    stacks = math.prod(size or 0 for size in broadcast(x.shape[:-2], y.shape[:-2]))
+    rows, columns, depth = x.shape[-2] or 0, y.shape[-1] or 0, x.shape[-1] or 0
+    return _hook(x.dtype, stacks, rows, columns, depth, None)
+
+
+def _hook(
+    dtype: str, stacks: int, rows: int, columns: int, depth: int, matrices: Any
+) -> Native | None:
+    """float16 multiplies in float32 and is rounded once."""
+    computed = "float32" if dtype == "float16" else dtype
+    worth = gemm_plan.suits(computed, stacks, rows, columns, depth)
+    work = 2 * stacks * rows * columns * depth
+    if computed not in gemm_plan.FLOATS or work < max(config.least(0 if worth else NEVER), 1):
+        return None
+
+    def found() -> Call | None:
+        from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
+
+        multiply: Any = gemm.find("product", computed)
+        if multiply is None:
+            return None
+        if dtype == "float16":
+            multiply = functools.partial(_in_float32, multiply)
+        return multiply if matrices is None else _Arranged(multiply, matrices)
+
+    return found
+
+
+class _Arranged:
+    """A product of operands that are first seen as matrices."""
+
+    def __init__(self, multiply: Any, matrices: Any) -> None:
+        self._multiply = multiply
+        self._matrices = matrices
+
+    def __call__(self, out: Any, x: Any, y: Any, check: Any, **rest: Any) -> None:
+        self._multiply(*self._matrices(out, x, y), check, **rest)
+
+    def calls(self, out: Any, x: Any, y: Any, **rest: Any) -> list[written.Call] | None:
+        """The kernels' calls, where the operands need not be copied for it."""
+        if not hasattr(self._multiply, "calls"):
+            return None
+        given = self._matrices(out, x, y)
+        if not all(map(np.may_share_memory, given, (out, x, y))):
+            return None
+        calls: list[written.Call] | None = self._multiply.calls(*given, **rest)
+        return calls
+
+
+def _in_float32(multiply: Call, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:
+    wide = np.empty(out.shape, np.float32)
+    multiply(wide, x.astype(np.float32), y.astype(np.float32), check)
+    with np.errstate(all="ignore"):
+        out[...] = wide

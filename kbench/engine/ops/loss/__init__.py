@@ -1,0 +1,1 @@
+"""Losses: one number for each sample or element."""

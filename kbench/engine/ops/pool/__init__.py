@@ -1,0 +1,1 @@
+"""Pooling as Keras calls it (`api`), and its NumPy forms."""

@@ -1,0 +1,125 @@
+"""Dropout: a random mask that is a node of its own, so that value and gradient share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError, ShapeError, shown
+from kbench.engine.core.spec import Dim, Shape, Spec, is_float
+from kbench.engine.graph.apply import apply
+from kbench.engine.graph.convert import as_tensor, converted
+from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.ops.elementwise.arithmetic import where
+from kbench.engine.ops.layout.shape import identity, shape_operand
+from kbench.engine.ops.random.distributions import finite_number
+from kbench.engine.ops.random.sampling import Stream, fill_below, native_fill
+from kbench.engine.runtime.config import floatx
+
+
+def _mask_infer(x: Spec, *target: Spec, noise: Any, **_attrs: Any) -> Spec:
+    sizes = _noise_sizes(x, target, noise)
+    fits = len(sizes) <= x.ndim and all(
+        one in (None, 1) or other is None or one == other
+        for one, other in zip(sizes[::-1], x.shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ShapeError(f"x is {x}, over which a mask of shape {list(sizes)} does not broadcast")
+    return Spec(sizes, "bool")
+
+
+def _noise_sizes(x: Spec, target: tuple[Spec, ...], noise: Any) -> Shape:
+    """The shape of the mask: that of `x`, or the one given, whose None entries `x` fills."""
+    if target:
+        sizes = target[0].value
+        return sizes if sizes is not None else (None,) * (target[0].shape[0] or 0)
+    if noise is None:
+        return x.shape
+    if len(noise) != x.ndim and None in noise:
+        raise ShapeError(f"x is {x}, but noise_shape has {len(noise)} entries")
+    return tuple(_either(one, i, x) for i, one in enumerate(noise))
+
+
+def _either(size: int | None, axis: int, x: Spec) -> Dim:
+    return x.shape[axis] if size is None else size
+
+
+def _mask_numpy(
+    out: Any, x: np.ndarray, *target: np.ndarray, stream: Stream, keep: float, noise: Any
+) -> np.ndarray:
+    if out is None:
+        given = tuple(Spec((one.size,), "int32", tuple(one.tolist())) for one in target)
+        sizes = _noise_sizes(Spec(x.shape, x.dtype.name), given, noise)
+        out = np.empty(sizes, np.bool_)  # type: ignore[arg-type]
+    fill_below(out, stream, p=keep)
+    return out  # type: ignore[no-any-return]
+
+
+def _mask_gradient(g: Tensor, y: Tensor, *inputs: Tensor, **_attrs: Any) -> tuple[None, ...]:
+    return (None,) * len(inputs)
+
+
+def _mask_native(x: Spec, *target: Spec, stream: Stream, keep: float, noise: Any) -> Native | None:
+    return native_fill("below", _mask_infer(x, *target, noise=noise), stream, p=keep)
+
+
+MASK = register(
+    Op(
+        "dropout_mask",
+        "structured",
+        _mask_infer,
+        _mask_numpy,
+        _mask_gradient,
+        pure=False,
+        native=_mask_native,
+    )
+)
+
+
+def dropout(x: Operand, level: float, noise_shape: Any = None, seed: int | None = None) -> Tensor:
+    """`x` with a random share of its elements set to 0, and the rest scaled up to make up for it.
+
+    Arguments:
+        x: any shape; integers become `floatx()`.
+        level: the share that is dropped, from 0 to below 1.
+        noise_shape: shape of the mask, which broadcasts over `x`; None entries are those of `x`.
+        seed: the same seed gives the same sequence; None draws one from `numpy.random`.
+    Returns:
+        Tensor of the shape and dtype of `x`, with a new mask at every evaluation.
+    Raises:
+        ArgumentError: `level` out of range. ShapeError: the mask does not broadcast over `x`.
+    Gradient: to `x`, through the same mask as the value of the same evaluation.
+    Source: Keras 2.3 `backend.dropout`.
+
+    >>> sorted(set(K.eval(K.dropout(K.ones((1000,)), 0.75, seed=1)).tolist()))
+    [0.0, 4.0]
+    """
+    share = finite_number(level, "level")
+    if isinstance(share, Tensor) or not 0 <= share < 1:
+        raise ArgumentError(f"level must be a number from 0 to below 1, got {shown(level)}")
+    tensor = as_tensor(x)
+    if not is_float(tensor.spec.dtype):
+        tensor = converted(tensor, floatx())
+    if share == 0:
+        return identity(tensor)
+    target, noise = _noise_argument(noise_shape)
+    mask = apply(
+        MASK, tensor, *target, stream=Stream(seed, "dropout"), keep=1.0 - share, noise=noise
+    )
+    return where(mask, tensor * (1.0 / (1.0 - share)), 0)
+
+
+def _noise_argument(noise_shape: Any) -> tuple[tuple[Tensor, ...], Any]:
+    if noise_shape is None:
+        return (), None
+    if isinstance(noise_shape, (list, tuple)) and any(one is None for one in noise_shape):
+        filled = [1 if one is None else one for one in noise_shape]
+        sizes = shape_operand(filled, name="noise_shape")
+        if isinstance(sizes, Tensor):
+            raise ArgumentError("noise_shape must not mix None with tensors")
+        pairs = zip(noise_shape, sizes, strict=True)
+        return (), tuple(None if one is None else size for one, size in pairs)
+    sizes = shape_operand(noise_shape, name="noise_shape")
+    return ((sizes,), None) if isinstance(sizes, Tensor) else ((), sizes)

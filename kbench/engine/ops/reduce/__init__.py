@@ -1,0 +1,4 @@
+"""Reductions, means and deviations, running sums, batch normalization.
+
+`summation` adds on NumPy.
+"""

@@ -1,0 +1,96 @@
+"""How sums are added up on NumPy: in float64, and float64 by halves.
+
+NumPy adds by halves along contiguous elements only. Along any other axis it adds one row after the
+other, and in the dtype of the array: ten million ones of float32 stop growing at 2 ** 24 when ten
+times as many are added up. What is added here errs less than sums by halves do, whatever the axis.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import cancel
+
+Axes = tuple[int, ...]
+
+FEW = 8  # numbers up to which the order does not matter
+SLAB = 1 << 14  # elements that are halved at a time: they stay in the cache
+ACROSS = 1 << 12  # of which so many lie side by side at most
+BROAD = 64  # side by side from which on NumPy's own loop over rows is faster
+RUN = 16  # rows that it adds one after the other, as it does within its halves
+
+
+def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
+    """The sum over axes: floats as float64, integers as they are."""
+    if x.dtype.kind != "f":
+        return np.asarray(np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims))
+    if x.dtype != np.float64 or not x.size or math.prod([x.shape[at] for at in axis]) <= FEW:
+        return np.asarray(np.add.reduce(x, axis=axis, dtype=np.float64, keepdims=keepdims))
+    lead = x.shape[: x.ndim - len(axis)]
+    if x.flags.c_contiguous and axis == tuple(range(len(lead), x.ndim)):
+        total = np.add.reduce(x.reshape(*lead, -1), axis=-1)  # by halves already
+        return total.reshape(*lead, *(1,) * len(axis)) if keepdims else np.asarray(total)
+    for at in sorted(axis, reverse=True):
+        x = _halved(x, at)
+    return x if keepdims else x.squeeze(axis)
+
+
+def _halved(x: np.ndarray, axis: int) -> np.ndarray:
+    """The sum over one axis, which stays."""
+    if x.shape[axis] <= FEW or axis == x.ndim - 1 and x.flags.c_contiguous:
+        return np.asarray(np.add.reduce(x, axis=axis, keepdims=True))
+    result = np.empty([1 if at == axis else size for at, size in enumerate(x.shape)])
+    _halve(result, x, axis)
+    return result
+
+
+def _halve(result: np.ndarray, x: np.ndarray, axis: int) -> None:
+    kept = [1 if at == axis else size for at, size in enumerate(x.shape)]
+    across = math.prod(kept)
+    if across > ACROSS:
+        cut = next(at for at, size in enumerate(kept) if size > 1)
+        step = max(1, ACROSS * kept[cut] // across)
+        for start in range(0, kept[cut], step):
+            window = (slice(None),) * cut + (slice(start, start + step),)
+            _halve(result[window], x[window], axis)
+        return
+    rows, parts = np.moveaxis(x, axis, 0), []
+    if across >= BROAD and len(rows) >= 2 * RUN:
+        whole = len(rows) // RUN * RUN
+        runs = rows[:whole].reshape(-1, RUN, *rows.shape[1:])  # a view: one axis becomes two
+        parts += [_by_halves(rows[whole:])] if whole < len(rows) else []
+        rows = np.add.reduce(runs, axis=1)
+    step = max(FEW, SLAB // max(1, across))
+    for start in range(0, len(rows), step):
+        parts.append(_by_halves(rows[start : start + step]))
+        cancel.check()
+    while len(parts) > 1:
+        pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
+        parts = [pair[0] + pair[1] if len(pair) > 1 else pair[0] for pair in pairs]
+    np.moveaxis(result, axis, 0)[0] = parts[0]
+
+
+def _by_halves(rows: np.ndarray) -> np.ndarray:
+    """The sum of rows: the upper half added to the lower one, over and over."""
+    half = len(rows) // 2
+    if half == 0:
+        return np.asarray(rows[0])
+    whole = rows[:half] + rows[half : 2 * half]
+    if len(rows) % 2:
+        whole[0] += rows[-1]
+    while len(whole) > 1:
+        half = (len(whole) + 1) // 2
+        whole[: len(whole) - half] += whole[half:]
+        whole = whole[:half]
+    return np.asarray(whole[0])
+
+
+def running(ufunc: np.ufunc, x: np.ndarray, axis: int, out: Any) -> np.ndarray:
+    """Running totals of floats, added or multiplied in float64; those of integers as they are."""
+    wide = np.float64 if x.dtype.kind == "f" else x.dtype
+    if out is None:
+        out = np.empty(x.shape, x.dtype)
+    return np.asarray(ufunc.accumulate(x, axis, dtype=wide, out=out))

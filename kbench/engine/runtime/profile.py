@@ -1,0 +1,124 @@
+"""Run records: what a call ran, in which form, how long. Costs nothing while nobody listens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.engine.core.errors import Place
+from kbench.engine.core.signal import Signal
+from kbench.engine.runtime import read_only
+
+ran = Signal("trace.ran")
+fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (tensor, array)
+storing = Signal("trace.storing")  # a call that will store begins: (function, arrays)
+ended = Signal("trace.ended")  # a call has ended: (function, arrays, results)
+keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
+
+
+fork_safety.in_child(keepers.clear)
+
+
+class _Local(threading.local):
+    sinks: list[list[RunRecord]] | None = None  # the recordings of this thread
+
+
+_local = _Local()
+
+
+class Tally:
+    """How many calls of functions have ended, and which was the last: the pace of a loop."""
+
+    __slots__ = ("count", "name")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.name = ""
+
+
+calls = Tally()
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """One operation of those that a step runs as one; `spec` is that of its result."""
+
+    op: str
+    spec: object = ""
+    place: Place | None = None
+    node: str = ""  # the name of the tensor
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a run. `form` is numpy, library, fused, blas or view; `bytes` read + written."""
+
+    label: str
+    form: str
+    seconds: float
+    bytes: int
+    flops: int
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place | None = None
+    source: str | None = None
+    parts: tuple[PartRecord, ...] = ()  # the operations, where there are several
+    node: str = ""  # the name of the tensor that the step computes
+
+    @property
+    def bandwidth(self) -> float:
+        """GB/s."""
+        return self.bytes / self.seconds / 1e9 if self.seconds > 0 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """GFLOP/s."""
+        return self.flops / self.seconds / 1e9 if self.seconds > 0 else 0.0
+
+
+@dataclass
+class RunRecord:
+    """One call of a function."""
+
+    function: str
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    steps: list[StepRecord] = field(default_factory=list)
+
+
+def wanted() -> bool:
+    """True when a run should be recorded."""
+    return _local.sinks is not None or (bool(ran) and not read_only.looks())
+
+
+def publish(record: RunRecord) -> None:
+    """Hand a finished record to the recordings of this thread and to every listener."""
+    for sink in _local.sinks or ():
+        sink.append(record)
+    ran.emit(record)
+
+
+@contextmanager
+def record() -> Iterator[list[RunRecord]]:
+    """Collect the records of the calls made inside the block, by this thread.
+
+    Returns:
+        A context manager that gives a list, to which each call adds one record.
+    Source: kbench's own.
+
+    >>> with K.record() as runs:
+    ...     _ = K.eval(K.constant(1.0) + K.variable(2.0))
+    >>> len(runs)
+    1
+    """
+    before = _local.sinks
+    runs: list[RunRecord] = []
+    _local.sinks = [*(before or []), runs]
+    try:
+        yield runs
+    finally:
+        _local.sinks = before

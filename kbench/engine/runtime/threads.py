@@ -1,0 +1,87 @@
+"""The one place that owns threads: how idle ones wait, how many there are, who may run in parallel.
+
+Idle OpenBLAS and OpenMP threads spin by default and steal the core from the other pool, which makes
+alternating matrix products and kernels up to thirty times slower. Both pools read how to wait from
+the environment when they are loaded, so this module must be imported before NumPy; when a host has
+imported NumPy first, `blas_spins` says so and `limit_blas` is the remedy.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import fork_safety
+
+PARALLEL_FROM = 100_000
+"""Elements below which waking the other threads costs more than it gives."""
+
+_numpy_was_loaded = "numpy" in sys.modules
+_kept_spinning = _numpy_was_loaded and "OPENBLAS_THREAD_TIMEOUT" not in os.environ
+
+
+def _set_environment() -> None:
+    """Let idle threads sleep. What the user has set himself stays."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if not _numpy_was_loaded:
+        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
+
+_set_environment()
+
+parallel_lock = fork_safety.lock()
+"""Held around every parallel call: the kernels' threads work for one caller at a time."""
+
+_compilers = 0
+
+
+def count() -> int:
+    """Threads that a parallel call may use now: the setting, which is 1 in a forked child."""
+    return _setting()()
+
+
+@functools.cache
+def _setting() -> Callable[[], int]:
+    from kbench.engine.runtime import config
+
+    return config.num_threads
+
+
+def count_compilers(change: int) -> None:
+    """Tell of one more compiler at work, or of one less. The caller sees to it that one counts."""
+    global _compilers
+    _compilers += change
+
+
+def _no_compilers() -> None:
+    global _compilers
+    _compilers = 0
+
+
+fork_safety.in_child(_no_compilers)
+
+
+def compiling() -> bool:
+    """Whether a compiler of ours is at work."""
+    return _compilers > 0
+
+
+def blas_spins() -> bool:
+    """Whether idle BLAS threads keep their cores busy, because NumPy was loaded before kbench."""
+    return _kept_spinning and any(pool["num_threads"] > 1 for pool in _blas_pools())
+
+
+def _blas_pools() -> list[dict[str, Any]]:
+    from threadpoolctl import threadpool_info
+
+    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def limit_blas(limit: int) -> Any:
+    """Limit BLAS to `limit` threads until the returned object is left as a context, or for good."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=limit, user_api="blas")

@@ -1,0 +1,108 @@
+"""The value of a symbol: computed beside the program on what was fed last, nothing stored."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.csr import is_csr
+from kbench.engine.core.errors import ArgumentError, KbenchError
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import read_only
+from kbench.notebook.base import inspector_hub
+from kbench.workbench.analysis.known_value import unasked
+
+SECONDS = 1.0  # that it may take to follow a change
+
+
+class Computed:
+    """A tensor and its value; `close` it when it is not needed any more."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._hub = inspector_hub.opened(None)
+        self._made: tuple[list[Any], Any] | None = None
+        self._slow = False
+
+    def first(self) -> np.ndarray:
+        """The value, computed by whoever asks, however long it takes.
+
+        Raises:
+            ArgumentError: something that it needs was never fed, or it cannot be computed.
+        """
+        with nullcontext() if read_only.looks() else read_only.looking():
+            return self._compute()
+
+    def again(self) -> np.ndarray | None:
+        """The value as it is now; None while a cell runs, and where it takes too long.
+
+        Raises:
+            ArgumentError: as `first`.
+        """
+        if self._slow:
+            return None
+        outcome = self._hub.inspector.aside.run(self._compute, SECONDS)
+        self._slow = outcome.stopped == "time"
+        if outcome.error is not None and not outcome.stopped:
+            raise outcome.error
+        value: np.ndarray | None = outcome.value
+        return value
+
+    def close(self) -> None:
+        """Compute no more."""
+        inspector_hub.closed(self._hub)
+
+    def _compute(self) -> np.ndarray:
+        from kbench.engine.execute.function import Function
+        from kbench.engine.graph.traverse import walk
+
+        value = self._value
+        nodes: list[Any] = walk([value])
+        why = next(filter(None, map(unasked, nodes)), None)
+        if why is not None:
+            raise ArgumentError(f"{_own(value)} is not computed, {why}")
+        open_ = [one for one in nodes if one.kind == "placeholder"]
+        needed = [one for one in open_ if one.default is None]
+        fed, _ = self._hub.inspector.recorder.feeds(open_, {id(one) for one in needed})
+        missing = [one for one in needed if one not in fed]
+        if missing:
+            raise ArgumentError(_needs(value, missing, self._hub))
+        if value in fed:
+            return np.asarray(fed[value])
+        inputs = list(fed)
+        if self._made is None or self._made[0] != inputs:
+            self._made = inputs, Function(inputs, [value], name="look")
+        try:
+            found = self._made[1](list(fed.values()))[0]
+        except KbenchError as error:
+            raise ArgumentError(error.reason) from None
+        return np.asarray(found.toarray() if is_csr(found) else found)
+
+
+def _needs(value: Any, missing: list[Any], there: inspector_hub.Hub) -> str:
+    names = {id(one): name for name, one in there.view.values().items()}
+    shown = [names.get(id(one), one.name.partition(":")[0]) for one in missing]
+    words = ", ".join(describe.printable(one) for one in shown[:4])
+    more = " and more" if len(shown) > 4 else ""
+    what = "was not fed yet" if value in missing else f"needs values for {words}{more}"
+    return f"{_own(value)} {what}: call a K.function or K.eval that feeds them, then look again"
+
+
+def _own(value: Any) -> str:
+    """What a tensor is, with its name."""
+    return f"{value.kind} {describe.printable(value.name.partition(':')[0])!r} {value.spec}"
+
+
+def value_of(value: Any) -> np.ndarray:
+    """The value of a tensor on what was fed last.
+
+    Raises:
+        ArgumentError: something that it needs was never fed, or it cannot be computed.
+    """
+    one = Computed(value)
+    try:
+        return one.first()
+    finally:
+        one.close()

@@ -1,0 +1,168 @@
+"""What a widget is given: the name of a value, or the value itself; and what it can show of it."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.type_errors import told
+from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.inspector import callers, summary
+
+Accepts = Callable[[Any], bool]
+
+
+def has_graph(value: object) -> bool:
+    """Whether a value is made by a graph: a tensor, function, model or layer, or a list of them.
+
+    >>> has_graph(3)
+    False
+    """
+    if type(value) in (list, tuple):
+        return bool(value) and all(map(_has_nodes, value))  # type: ignore[call-overload]
+    return _has_nodes(value) or keras_models.is_layer(value)
+
+
+def _has_nodes(value: object) -> bool:
+    return describe.is_tensor(value) or describe.is_function(value)
+
+
+def runs(value: object) -> bool:
+    """Whether a value is what the engine runs, or a list of such."""
+    if type(value) in (list, tuple):
+        return bool(value) and all(map(callers.runs, value))  # type: ignore[call-overload]
+    return callers.runs(value)
+
+
+def is_watched(value: object) -> bool:
+    """Whether a value can be told in one line that changes."""
+    return has_graph(value) or describe.held_array(value) is not None
+
+
+def refused(widget: str, argument: str, value: object, needed: str) -> ArgumentError:
+    """The error for what a widget cannot show."""
+    return ArgumentError(f"{argument} must be {needed}; got {told(value)}", function=widget)
+
+
+def listed(value: Any) -> list[Any]:
+    """What was given, one or several, as a list."""
+    return list(value) if type(value) in (list, tuple) else [value]
+
+
+# ------------------------------------------------------------------ names for what has none
+
+
+def called(value: object) -> str:
+    """What a value calls itself, as an identifier; `given` where it has no name.
+
+    >>> called(np.ones(3))
+    'given'
+    """
+    name: object = ""
+    if _has_nodes(value):
+        name = value.name  # type: ignore[attr-defined]
+    elif keras_models.is_layer(value):
+        name = keras_models.name_of(value)
+    text = str(name).partition(":")[0].rpartition("/")[2]
+    text = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_")
+    fits = text.isidentifier() and not keyword.iskeyword(text)
+    return text if fits else "given"
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, or with a number behind it where it is taken.
+
+    >>> unused("loss", ["loss", "loss_2"])
+    'loss_3'
+    """
+    there = set(taken)
+    found, number = name, 1
+    while found in there:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+# ------------------------------------------------------------------ what can be looked into
+
+
+def insides(value: object, name: str) -> list[tuple[str, Any]] | None:
+    """The values within a list, dictionary, model, layer or function, with what to call them.
+
+    None for what is one value by itself, such as a tensor, an array or a list of numbers.
+    """
+    found: list[tuple[str, Any]] | None = None
+    if keras_models.is_layer(value):
+        parts = _weights(value, "")
+        found = [
+            (describe.printable(one.value.name).removesuffix(":0"), one.value) for one in parts
+        ]
+    elif describe.is_function(value):
+        function: Any = value
+        stores = [(describe.printable(one.name), one) for one in function.plan.targets]
+        made = [(describe.printable(one.name), one) for one in function.outputs]
+        found = [(text.removesuffix(":0"), one) for text, one in (*made, *stores)]
+    elif type(value) is dict:
+        found = [(describe.printable(key), one) for key, one in value.items()]
+    elif type(value) in (list, tuple) and any(map(_is_value, value)):  # type: ignore[call-overload]
+        items: Any = value
+        found = [(_item(one, f"{name}[{at}]"), one) for at, one in enumerate(items)]
+    if found is None:
+        return None
+    seen: list[str] = []
+    for text, _ in found:
+        seen.append(unused(text, seen))
+    return [(text, one) for text, (_, one) in zip(seen, found, strict=True) if _is_value(one)]
+
+
+def _is_value(value: object) -> bool:
+    held = describe.held_array(value)
+    return describe.is_tensor(value) or (held is not None and held.ndim > 0)
+
+
+def _item(value: object, place: str) -> str:
+    return f"{place} {called(value)}" if describe.is_tensor(value) else place
+
+
+def _weights(layer: Any, address: str) -> list[keras_models.Part]:
+    """The parts below a layer that are weights."""
+    found = []
+    for part in keras_models.parts(layer, address):
+        if part.weight is not None:
+            found.append(part)
+        elif keras_models.is_layer(part.value):
+            found += _weights(part.value, part.address)
+    return found
+
+
+def array_of(value: Any) -> np.ndarray | None:
+    """The numbers that a value holds or is made of; None for a symbol.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    held = describe.held_array(value)
+    if held is not None:
+        return held
+    if sparse_summary.held_matrix(value) is not None:
+        return np.asarray(value if describe.is_tensor(value) else value.toarray())
+    if describe.is_tensor(value):
+        return None
+    kind = summary.type_name(value)
+    if value is None or isinstance(value, (str, bytes)) or callable(value):
+        raise ArgumentError(f"a tensor, an array or numbers are needed; got {told(value)}")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever an object of the user's raises
+        from kbench.workbench.errors import explanation
+
+        raise ArgumentError(f"{kind} is no array: {explanation.safe_text(error)}") from None
+    if array.dtype.kind == "O" and type(value) is not np.ndarray:
+        raise ArgumentError(f"a tensor, an array or numbers are needed; got {told(value)}")
+    return array

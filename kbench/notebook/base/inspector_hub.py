@@ -1,0 +1,116 @@
+"""What widgets ask of a namespace: the inspector that answers the terminal's panes, shared by them.
+
+There is one for each namespace while any widget on it is open. It knows which values were fed since
+then, or since `%load_ext kbench`, and evaluates only what a shown widget asks for, between cells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.engine.core.signal import Signal
+from kbench.notebook.base import given, recording, redraw
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.inspector.namespace import View
+from kbench.workbench.inspector.protocol import ProtocolError
+
+PUSHES = ("watch", "gradient")
+Data = dict[str, Any]
+
+
+class Hub:
+    """An inspector, and signals that carry what it tells unasked, by the kind of news."""
+
+    def __init__(self, names: dict[str, Any], hidden: dict[str, Any] | None) -> None:
+        self.told = {kind: Signal(f"hub.{kind}") for kind in PUSHES}
+        self.inspector = Inspector(names, self._publish, hidden)
+        before = recording.earlier()
+        if before is not None:
+            self.inspector.recorder.adopt(before)
+        self._recording = recording.Recording(self.inspector.recorder)
+        self.users = 0
+        if redraw.in_cell():
+            self.inspector.began()
+        self._ends = [
+            redraw.on_cells("pre_run_cell", self.inspector.began),
+            redraw.on_cells("post_run_cell", self.inspector.ended),
+        ]
+
+    @property
+    def view(self) -> View:
+        """The names."""
+        return self.inspector.view
+
+    def ask(self, verb: str, **arguments: Any) -> Data:
+        """What the inspector answers.
+
+        Raises:
+            ProtocolError: it refuses; the reason is for the user.
+        """
+        reply = self.inspector.handle({"id": 0, "verb": verb, **arguments})
+        if not reply["ok"]:
+            raise ProtocolError(reply["error"]["kind"], reply["error"]["reason"])
+        data: Data = reply["data"]
+        return data
+
+    def graph(self, name: str, most: int) -> Data:
+        """All pages of a graph, up to `most` nodes."""
+        whole = self.ask("graph", name=name, start=0)
+        start = whole.get("next")
+        while start is not None and len(whole["rows"]) < most:
+            page = self.ask("graph", name=name, start=start)
+            whole["rows"] += page["rows"]
+            start = page.get("next")
+        return whole
+
+    def called(self, value: Any) -> str:
+        """The name of a value; one that has none gets one, for the widgets alone."""
+        for name, one in self.view.values().items():
+            if one is value:
+                return name
+        name = given.unused(given.called(value), self.view.snapshot())
+        self.view.handed[name] = value
+        return name
+
+    def record(self) -> redraw.Undo:
+        """Have every call recorded until the returned function is called."""
+        return self._recording.view()
+
+    def _publish(self, message: Data) -> None:
+        signal = self.told.get(str(message.get("push")))
+        if signal is not None:
+            signal.emit(message["data"])
+
+    def close(self) -> None:
+        """Answer no more."""
+        for end in self._ends:
+            end()
+        self._recording.end()
+        self.inspector.close()
+
+
+_lock = fork_safety.lock()
+_hubs: dict[int, Hub] = {}
+
+
+def opened(namespace: dict[str, Any] | None) -> Hub:
+    """The hub of a namespace, by default the user's; whoever has it gives it back to `closed`."""
+    names, hidden = redraw.named(namespace)
+    with _lock:
+        hub = _hubs.get(id(names))
+        if hub is None:
+            hub = _hubs[id(names)] = Hub(names, hidden)
+        hub.users += 1
+        return hub
+
+
+def closed(hub: Hub) -> None:
+    """One user less; without any the hub ends."""
+    with _lock:
+        hub.users -= 1
+        if hub.users:
+            return
+        for key in [key for key, one in _hubs.items() if one is hub]:
+            del _hubs[key]
+    hub.close()

@@ -1,0 +1,173 @@
+"""What the widgets on a namespace have in common: its hub, one lock, and the name on view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine.core import fork_safety
+from kbench.engine.core.signal import Signal
+from kbench.engine.inspect import describe
+from kbench.notebook.base import given, inspector_hub
+from kbench.notebook.base.redraw import Live, Setting, Undo
+from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.html import views
+from kbench.notebook.html.markup import element
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector.protocol import ProtocolError
+
+NONE = "-"
+CLOSED = "closed"
+Option = tuple[str, Any]
+
+
+class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
+    """A widget on the names of a namespace; `refresh` draws it, on whatever thread.
+
+    `asks`: whether it asks the hub, which then knows what is fed from now on.
+
+    `picked` tells a name that the user has chosen here; `choose` takes one chosen elsewhere.
+    """
+
+    asks = True
+
+    def __init__(
+        self,
+        namespace: dict[str, Any] | None,
+        sources: Sequence[Signal],
+        also: Sequence[Callable[[], Undo]] = (),
+    ) -> None:
+        super().__init__()
+        self.picked = Signal("widget.picked")
+        self._hub: inspector_hub.Hub | None = inspector_hub.opened(namespace) if self.asks else None
+        self._lock = fork_safety.lock()
+        self._setting = Setting()
+        self._given: dict[str, Any] = {}  # what has no name of the user's
+        self._body = widgets.HTML()
+        self.live = Live(self._refresh_open, sources, also)
+
+    @property
+    def hub(self) -> inspector_hub.Hub:
+        """What answers; none once the widget is closed."""
+        if self._hub is None:
+            raise ProtocolError(CLOSED, "this widget is closed")
+        return self._hub
+
+    @property
+    def html(self) -> str:
+        """What the widget shows below its controls at present."""
+        return str(self._body.value)
+
+    def _named(self, argument: str, value: Any, accepts: given.Accepts, needed: str) -> str:
+        """The name of what the widget was given, by name or as it is; '' for nothing.
+
+        Raises:
+            ArgumentError: it is nothing that the widget can show; the widget is closed then.
+        """
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value.strip()
+        if not accepts(value):
+            self.close()
+            raise given.refused(type(self).__name__, argument, value, needed)
+        name = self.hub.called(value)
+        if name in self.hub.view.handed:
+            self._given[name] = value
+        return name
+
+    def _again(self, name: str) -> str:
+        """The name of what was given without one, or another where the user has taken it since."""
+        value = self._given.get(name)
+        if value is None or self.hub.view.snapshot().get(name) is value:
+            return name
+        found = self.hub.called(value)
+        self._given[found] = value
+        return found
+
+    def refresh(self) -> None:
+        """Ask for what is shown, and draw it."""
+        raise NotImplementedError
+
+    def _refresh_open(self) -> None:
+        """As `refresh`; a widget that is closed meanwhile has nothing to say."""
+        try:
+            self.refresh()
+        except ProtocolError as error:
+            if error.kind != CLOSED:
+                raise
+        except Exception as error:
+            if self.comm is None:  # as above
+                return
+            words = f"not shown: {type(error).__name__}: {explanation.safe_text(error)}"
+            self._draw(sentence(words, "kb-bad"))
+            raise
+
+    def choose(self, name: str) -> None:
+        """Show `name`, which was chosen elsewhere, if it is something to show here."""
+
+    def close(self) -> None:
+        """Stop following and remove the widget."""
+        self.live.stop()
+        self._end()
+        kept, self._hub = self._hub, None
+        if kept is not None:
+            inspector_hub.closed(kept)
+        super().close()
+
+    def _begin(self) -> None:
+        if self._hub is not None or not self.asks:  # else it is closed
+            self.live.start()
+
+    def _rest(self) -> None:
+        self.live.stop()
+
+    def _show(self) -> None:
+        """Draw what is known now; of two threads the later one has the last word."""
+        with self._lock:
+            self._draw(self._portrait())
+
+    def _draw(self, markup: str) -> None:
+        """Show something else; the same again is not sent."""
+        if self._body.value != markup:
+            self._body.value = markup
+            self._redrawn()
+
+    def _offer(self, control: Any, options: Iterable[Option], value: Any) -> None:
+        """Give a control new choices and one of them as its value, unheard."""
+        with self._lock, self._setting():  # a choice and its value go together
+            found = list(options) or [(NONE, None)]
+            values = [one for _, one in found]
+            if list(control.options) != found:
+                control.options = found
+            wanted = value if value in values else values[0]
+            if control.value != wanted:
+                control.value = wanted
+
+    def _heard(self, control: Any, action: Callable[[Any], None], trait: str = "value") -> None:
+        """Call `action` with what a user has set a control to."""
+
+        def hear(change: Any) -> None:
+            if not self._setting:
+                action(change.new)
+
+        control.observe(hear, trait)
+
+
+def labelled(names: Iterable[str]) -> list[Option]:
+    """Names as choices, safe to show."""
+    return [(describe.printable(name), name) for name in names]
+
+
+def button(words: str, tooltip: str, action: Callable[[], None]) -> Any:
+    """A button that says what it does."""
+    made = widgets.Button(description=words, tooltip=tooltip, layout={"width": "auto"})
+    made.on_click(lambda _button: action())
+    return made
+
+
+def sentence(words: str, style: str = "kb-note") -> str:
+    """A line in place of a picture, told to those who do not see it."""
+    return views.styled(element("p", views.long(words), class_=style, role="status"))

@@ -1,0 +1,126 @@
+"""When calls are recorded: each while a plan is on show, else some, so that a plan has a past.
+
+From `%load_ext kbench` on, and while any widget is there, the first calls of each cell are
+recorded, and in a long cell some more every second. A training loop does not feel that; recording
+every call of one that is quick would slow it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.base import redraw
+from kbench.workbench.inspector.recorder import KEPT, Recorder
+
+REST = 1.0  # seconds between some calls that are recorded and the next ones
+
+
+class Recording:
+    """Turns a recorder on and off; what is fed to calls is kept all the time."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._lock = fork_safety.lock()
+        self._viewers = 0
+        self._left = 0
+        self._pause: Callable[[], None] | None = None  # what ends the recording, while there is one
+        self._rest: threading.Timer | None = None
+        self._ended = False
+        self._leave_cells = redraw.on_cells("pre_run_cell", self.refill)
+        recorder.keep_feeds()
+        self.refill()
+
+    def refill(self) -> None:
+        """Have the next calls recorded."""
+        with self._lock:
+            if self._ended:
+                return
+            self._left = KEPT
+            self._wake()
+            self._begin()
+
+    def view(self) -> redraw.Undo:
+        """Have every call recorded until the returned function is called."""
+        with self._lock:
+            self._viewers += 1
+        self.refill()
+
+        def leave() -> None:
+            with self._lock:
+                self._viewers -= 1
+
+        return leave
+
+    def end(self) -> None:
+        """Record nothing any more; what was recorded stays."""
+        with self._lock:
+            self._ended = True
+            self._wake()
+            self._stop()
+            self.recorder.stop()
+        self._leave_cells()
+
+    def _begin(self) -> None:
+        if self._pause is None:
+            self.recorder.stop()
+            self.recorder.start()
+            self._pause = trace.ran.subscribe(self._ran)
+
+    def _stop(self) -> None:
+        if self._pause is not None:
+            self._pause()
+            self._pause = None
+            self.recorder.stop()
+            self.recorder.keep_feeds()
+
+    def _wake(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.cancel()
+
+    def _ran(self, _record: Any) -> None:
+        """A call was recorded; after some of them, which nobody looks at, there is a rest."""
+        with self._lock:
+            if self._viewers or self._ended or self._pause is None:
+                return
+            self._left -= 1
+            if self._left > 0:
+                return
+            self._stop()
+            self._rest = threading.Timer(REST, self.refill)
+            self._rest.daemon = True
+            self._rest.start()
+
+
+# ------------------------------------------------------------------ of a whole session
+
+_session: Recording | None = None
+
+
+def begin() -> None:
+    """Record from here on, before there is any widget; the workbench's kernel does so itself."""
+    global _session
+    if _session is None and _workbench() is None:
+        _session = Recording(Recorder())
+
+
+def finish() -> None:
+    """Record no more than widgets ask for."""
+    global _session
+    ended, _session = _session, None
+    if ended is not None:
+        ended.end()
+
+
+def earlier() -> Recorder | None:
+    """What has recorded the session so far: the workbench's, else what `begin` has begun."""
+    return _workbench() or (None if _session is None else _session.recorder)
+
+
+def _workbench() -> Recorder | None:
+    channel = getattr(redraw.shell(), "_kbench_channel", None)
+    return None if channel is None else channel.inspector.recorder

@@ -1,0 +1,122 @@
+"""The static picture below each widget: what is left of it where no live widget can be shown.
+
+A notebook that is exported, reopened without its kernel or read on a code hosting site has no live
+widgets, only their static twins. A twin is an output of its own, follows its widget at most once
+a second, and is hidden by style as long as the live widget stands above it; where there is none,
+the style hides the front end's complaint about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from IPython.display import display
+
+from kbench.engine.inspect import describe
+from kbench.notebook.base.redraw import Throttle, hear_beside, shell
+from kbench.notebook.html.markup import element, escape, page
+
+_INTERVAL = 1.0
+_LIVE = ".jupyter-widgets .jupyter-widgets"  # a widget inside its output; alone it is an error
+_OUTPUT = ".jp-OutputArea-child"
+_HIDE = (
+    f"<style>{_OUTPUT}:has({_LIVE})+{_OUTPUT}:has(.kb-twin),"
+    f"{_OUTPUT}:has(+{_OUTPUT} .kb-twin):not(:has({_LIVE})){{display:none}}</style>"
+)
+
+
+class WithTwin:
+    """Mixin of the widgets: shows the widget, and its picture below it.
+
+    A widget says what it is in `_label`, draws itself in `_portrait`, works from `_begin` to
+    `_rest`, and calls `_redrawn` whenever its picture would look different. It rests when the front
+    end has no view of it left: the output was cleared, or the notebook closed.
+    """
+
+    _handle: Any = None
+    _view_count: int | None
+    _throttle: Throttle | None = None
+    _whole: WithTwin | None = None  # the widget that this one is a part of
+
+    def _label(self) -> str:
+        raise NotImplementedError
+
+    def _portrait(self) -> str:
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Called when the widget is shown."""
+
+    def __repr__(self) -> str:
+        """What it shows, in words."""
+        try:
+            return f"{type(self).__name__}: {self._label()}"
+        except Exception:  # it is not made yet, or closed
+            return type(self).__name__
+
+    def _rest(self) -> None:
+        """Called when nobody sees the widget any more."""
+
+    def _count_views(self) -> None:
+        """Have the front end tell how many views there are, and work while there is any."""
+        if self._view_count is None:
+            self._view_count = 0
+            self.observe(self._viewed, "_view_count")  # type: ignore[attr-defined]
+
+    def _viewed(self, change: Any) -> None:
+        if not change.new:
+            self._rest()
+        elif not change.old:
+            self._begin()
+
+    def _redrawn(self) -> None:
+        if self._throttle is not None:
+            self._throttle.ask()
+        if self._whole is not None:
+            self._whole._redrawn()
+
+    def _end(self) -> None:
+        """Stop following; the picture stays as it is."""
+        if self._throttle is not None:
+            self._throttle.stop()
+            self._throttle = None
+
+    def _ipython_display_(self, **_kwargs: Any) -> None:
+        if not hasattr(shell(), "kernel"):  # a terminal: there is only text, and nothing to follow
+            display({"text/plain": self._label()}, raw=True)
+            return
+        bundle = self._repr_mimebundle_()
+        if bundle is None:
+            return
+        live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
+        display({**live, "text/plain": type(self).__name__}, raw=True)
+        self._handle = display(self._twin(), raw=True, display_id=True)
+        self._throttle = Throttle(self._update, _INTERVAL)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
+        hear_beside(self)
+        self._count_views()
+        self._begin()
+        bundle: dict[str, Any] | None = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if bundle is not None:
+            bundle.update(self._twin())
+        return bundle
+
+    def _twin(self) -> dict[str, str]:
+        with describe.reading_once():
+            return {"text/plain": self._label(), "text/html": _framed(self._portrait)}
+
+    def _update(self) -> None:
+        if self._handle is not None:
+            self._handle.update(self._twin(), raw=True)
+
+
+def _framed(draw: Callable[[], str]) -> str:
+    """The picture in an element by which the style finds it; it never spoils the widget."""
+    try:
+        picture = draw()
+    except Exception as error:
+        words = escape(f"not shown: {type(error).__name__}")
+        picture = page(element("p", words, class_="kb-head"), [])
+    return f'{_HIDE}<div class="kb-twin">{picture}</div>'

@@ -1,0 +1,1 @@
+"""Pictures in a notebook: graphs as SVG, slices as PNG."""

@@ -1,0 +1,64 @@
+"""The table of operations above a tensor, nearest first to be kept, in bounded time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.notebook.html.markup import Html, details, element, table
+
+ROWS = 12
+WALKED = 10_000  # nodes; a graph that has more is not walked to its end for one output
+_HEADS = ("node", "op", "name", "spec", "inputs", "made at")
+
+
+def graph(value: Any) -> Html:
+    """What a tensor is made from, folded."""
+    near, whole = _nearest(value)
+    if whole:
+        found = describe.graph(value, ROWS)
+        rows, total = found["rows"], f"{found['total']} nodes"
+        cut = bool(found["cut"])
+    else:
+        rows, total, cut = _rows(near[:ROWS]), f"more than {WALKED} nodes", True
+    lines = [
+        (
+            f"{row['id']}",
+            row["op"],
+            row["name"],
+            row["spec"],
+            " ".join("-" if one is None else str(one) for one in row["inputs"]),
+            row["place"] or "",
+        )
+        for row in rows
+    ]
+    caption = f"{total}{f', the nearest {len(rows)} shown' if cut else ''}; inputs by number"
+    return details("graph", element("div", table(caption, _HEADS, lines), class_="kb-text"))
+
+
+def _nearest(value: Any) -> tuple[list[Any], bool]:
+    """The nodes above a tensor, breadth first, and whether these are all of them."""
+    found: dict[int, Any] = {}
+    layer = {id(value): value}
+    while layer:
+        found.update(layer)
+        if len(found) > WALKED:
+            return list(found.values()), False
+        layer = {
+            id(one): one for node in layer.values() for one in node.inputs if id(one) not in found
+        }
+    return list(found.values()), True
+
+
+def _rows(nodes: list[Any]) -> list[dict[str, Any]]:
+    """As those of `describe.graph`, of these nodes only, the tensor itself last."""
+    order = nodes[::-1]
+    ids = {id(one): number for number, one in enumerate(order)}
+    return [
+        {
+            **describe.tensor(one),
+            "id": number,
+            "inputs": [ids.get(id(source)) for source in one.inputs[:16]],
+        }
+        for number, one in enumerate(order)
+    ]

@@ -1,0 +1,300 @@
+"""Two-dimensional slices as PNG pictures, drawn on figures that are used again and again.
+
+What takes time is text and lines: those of a heat map are drawn once for a shape, and only the
+numbers at its scale with each picture.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from kbench.engine.core import fork_safety
+from kbench.engine.inspect import block_view
+from kbench.notebook.drawing.palette import BLUE, HEAT, RED, SOLID, Pixels, inked, png
+
+PIXELS = 512
+_SIDE = 384  # pixels of an image's longer side, which small ones are enlarged to
+_BINS = 40
+_MOST = 4e307  # so that the range of a scale can be told
+_INCHES, _DPI = (5.0, 3.6), 100
+# Of the axes in the figure: left, bottom, width, height; whole pixels, which leaves no gaps.
+_PLACE = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
+_SCALE = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
+_POWER = 5.3  # where the power of ten of the scale ends, in widths of the scale
+_SMALL, _PLAIN = 8.5, (-3, 4)  # type and powers of ten of numbers that there is room for
+_LEGIBLE = 8  # pixels of a cell from which on crosses are seen
+_FEW = 200  # of so many cells one at most may be marked larger than it is
+_COUNTED = 1 << 20  # elements of a histogram
+_CROSSED = 255  # stands for what is no finite number, among numbers of colours
+
+
+class Picture:
+    """Draws heat maps, histograms and images; of a large slice each pixel stands for a block."""
+
+    def __init__(self) -> None:
+        self._lock = fork_safety.lock()
+        self._frame: Frame | None = None
+        self._bars: Bars | None = None
+
+    def heat(self, part: NDArray[Any], labels: tuple[str, str]) -> bytes:
+        """A colour map with its scale; NaN and infinities are left blank and crossed, or red.
+
+        Of a slice that is larger than the picture each block gives its least and greatest number.
+        """
+        with self._lock:
+            self._frame = self._frame or Frame()
+            room = self._frame.room
+            raw, bad, each = block_view.paired(part, room)
+            known = np.isfinite(raw)
+            kept = raw[known].clip(-_MOST, _MOST)
+            low, high = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
+            levels = np.full(raw.shape, _CROSSED, np.uint8)
+            levels[known] = np.round((kept - low) * ((HEAT - 1) / ((high - low) or 1.0)))
+            levels[bad] = _CROSSED
+            texts = (labels[0], labels[1], block_view.words(each))
+            return self._frame.drawn(levels, (low, high), part.shape, texts)
+
+    def image(self, part: NDArray[Any]) -> bytes:
+        """Rows, columns and one, three or four channels (last) as grey or colour.
+
+        Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched.
+        """
+        thin = thinned(part)
+        pixels = np.round(unit_range(thin) * 255.0).astype(np.uint8)
+        finite = np.isfinite(thin).all(axis=-1)
+        if not finite.all():
+            pixels = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels[..., :3]
+            few = np.count_nonzero(~finite) * _FEW <= finite.size
+            pixels[grown(~finite, few and max(finite.shape) > _SIDE // 3)] = RED
+        shown = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+        if shown.mode == "RGBA":
+            shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
+        larger = max(_SIDE // max(shown.size), 1)
+        size = (shown.width * larger, shown.height * larger)
+        if shown.mode != "L":
+            shown = shown.convert("RGB")
+        stream = io.BytesIO()
+        shown.resize(size, Image.Resampling.NEAREST).save(stream, "png", compress_level=4)
+        return stream.getvalue()
+
+    def histogram(self, part: NDArray[Any], label: str) -> bytes:
+        """How often which value occurs; of a large slice in some of its elements, at random."""
+        values, note = sampled(part)
+        low, high, _ = block_view.extremes(part, 1, 1) if part.size else (0.0, 0.0, None)
+        with self._lock:
+            if self._bars is None:
+                self._bars = Bars()
+            finite = values[np.isfinite(values)]
+            if note and finite.size:  # the range is that of all
+                finite = np.concatenate([finite, np.ravel(low), np.ravel(high)])
+            whole = part.dtype.kind in "iu" and part.size > 0
+            ends = (int(part.min()), int(part.max())) if whole else None
+            return self._bars.drawn(finite, label, note, ends)
+
+
+def _figure() -> tuple[Any, Any]:
+    figure = Figure(figsize=_INCHES, dpi=_DPI)
+    FigureCanvasAgg(figure)
+    return figure, figure.add_axes(_PLACE)
+
+
+def _colour(ink: tuple[int, int, int]) -> str:
+    return "#" + bytes(ink).hex()
+
+
+def _seen(figure: Any) -> Pixels:
+    """What stands on the canvas, as a view."""
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
+class Frame:
+    """What surrounds a heat map: axes with their labels, and the scale, both kept as drawn."""
+
+    def __init__(self) -> None:
+        self._figure, self._axes = _figure()
+        self._scale = self._figure.add_axes(_SCALE)
+        for axes in (self._axes, self._scale):
+            axes.spines[:].set_linewidth(72 / _DPI)  # one pixel, of which nothing leaks inside
+        self._scale.xaxis.set_visible(False)
+        self._scale.yaxis.tick_right()
+        self._scale.tick_params(labelsize=_SMALL)
+        self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN)
+        self._scale.yaxis.offsetText.set(ha="right", x=_POWER)
+        self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
+        for one in (self._axes.xaxis, self._axes.yaxis):
+            one.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        self._at, self._bar = self._inside(self._axes), self._inside(self._scale)
+        self._axes.patch.set(hatch="xxx", edgecolor=_colour(RED), facecolor="white", linewidth=0)
+        self._figure.canvas.draw()
+        self._crosses = inked(_seen(self._figure)[self._at])
+        self._axes.patch.set(hatch=None)
+        self._key: object = None
+        self._clean: Any = None
+        self._kept = np.empty((0, 0), np.uint8)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many rows and columns can be told apart."""
+        return self._crosses.shape[0], self._crosses.shape[1]
+
+    def _inside(self, axes: Any) -> tuple[slice, slice]:
+        """The rows and columns of pixels within the lines around axes."""
+        axes.patch.set_facecolor("#ff00ff")
+        self._figure.canvas.draw()
+        there = (_seen(self._figure)[..., :3] == (255, 0, 255)).all(-1)
+        axes.patch.set_facecolor("white")
+        rows, columns = np.flatnonzero(there.any(1)), np.flatnonzero(there.any(0))
+        return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+
+    def drawn(
+        self,
+        levels: Pixels,
+        limits: tuple[float, float],
+        shape: tuple[int, ...],
+        texts: tuple[str, str, str],
+    ) -> bytes:
+        """A picture of levels of heat.
+
+        Arguments:
+            levels: uint8[rows, columns] below `HEAT`, or `_CROSSED`; as many as there is `room`.
+            limits: the values of the lowest and the highest level.
+            shape: rows and columns of the slice before it was thinned.
+            texts: the labels of rows and columns, and a title.
+        """
+        self._draw_frame(shape, texts)
+        numbers = self._kept.copy()
+        self._draw_scale(numbers, limits)
+        heat = levels[np.ix_(*map(_spread, levels.shape, self.room))]
+        crossed = heat == _CROSSED
+        small = min(size / count for size, count in zip(self.room, levels.shape, strict=True))
+        numbers[self._at] = np.where(crossed, self._crosses, heat)
+        if small < _LEGIBLE:  # crosses would be lost between the lines
+            few = int(np.count_nonzero(levels == _CROSSED)) * _FEW <= levels.size
+            numbers[self._at][grown(crossed, few)] = SOLID
+        return png(numbers)
+
+    def _draw_frame(self, shape: tuple[int, ...], texts: tuple[str, str, str]) -> None:
+        """Draw what is the same for all slices of a shape, unless it was drawn last."""
+        if self._key == (shape, texts):
+            return
+        limits = {"xlim": (-0.5, shape[1] - 0.5), "ylim": (shape[0] - 0.5, -0.5)}
+        self._axes.set(ylabel=texts[0], xlabel=texts[1], title=texts[2], **limits)
+        self._figure.canvas.draw()
+        self._clean = self._figure.canvas.copy_from_bbox(self._figure.bbox)
+        self._kept = inked(_seen(self._figure))
+        rows = self._bar[0].stop - self._bar[0].start
+        steps = HEAT - 1 - _spread(HEAT, rows)
+        self._kept[self._bar] = steps[:, None].astype(np.uint8)
+        self._key = (shape, texts)
+
+    def _draw_scale(self, numbers: Pixels, limits: tuple[float, float]) -> None:
+        """Write the numbers at the scale."""
+        low, high = limits
+        if not high > low:
+            high = low + (abs(low) * 1e-6 or 1e-6)
+        self._figure.canvas.restore_region(self._clean)
+        self._scale.set_ylim(low, high)
+        self._scale.draw_artist(self._scale.yaxis)
+        for strip in (np.s_[:, self._bar[1].stop :], np.s_[: self._bar[0].start - 1]):
+            numbers[strip] = inked(_seen(self._figure)[strip])
+
+
+class Bars:
+    """A histogram, whose axes are kept."""
+
+    def __init__(self) -> None:
+        self._figure, self._axes = _figure()
+        self._bars = self._axes.stairs([0], [0, 1], fill=True, color=_colour(BLUE))
+        self._words = self._axes.text(0.5, 0.5, "", ha="center", transform=self._axes.transAxes)
+
+    def drawn(
+        self,
+        values: NDArray[np.float64],
+        label: str,
+        title: str,
+        whole: tuple[int, int] | None = None,
+    ) -> bytes:
+        """A picture of how often which of the finite `values` occurs; `whole`: exact ends."""
+        words, counts, edges = "", np.zeros(1), np.array([0.0, 1.0])
+        if values.size:
+            low, high = float(values.min()), float(values.max())
+            scale = max(abs(low), abs(high)) or 1.0
+            if high - low <= 1e-9 * scale or not np.isfinite(high - low):
+                ends = (
+                    [f"{one:.6g}" for one in (low, high)] if whole is None else [*map(str, whole)]
+                )
+                words = f"all {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+            else:
+                counts, edges = np.histogram(values, _BINS, (low, high))
+        self._bars.set_data(counts, edges)
+        self._words.set_text(words)
+        limits = {"xlim": (edges[0], edges[-1]), "ylim": (0, float(counts.max()) * 1.05 or 1.0)}
+        self._axes.set(xlabel=f"value in {label}", ylabel="elements", title=title, **limits)
+        self._figure.canvas.draw()
+        return png(inked(_seen(self._figure)))
+
+
+def _spread(count: int, pixels: int) -> NDArray[np.intp]:
+    """Which of `count` rows is at the middle of each of so many pixels."""
+    return (2 * np.arange(pixels, dtype=np.intp) + 1) * count // (2 * pixels)
+
+
+def grown(marks: NDArray[np.bool_], wanted: bool = True) -> NDArray[np.bool_]:
+    """Marks with their neighbours, where `wanted`: a single pixel is not seen."""
+    if not wanted:
+        return marks
+    found = marks.copy()
+    found[1:] |= marks[:-1]
+    found[:-1] |= marks[1:]
+    beside = found.copy()
+    found[:, 1:] |= beside[:, :-1]
+    found[:, :-1] |= beside[:, 1:]
+    return found
+
+
+def sampled(part: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
+    """The elements of a slice, of a large one some at random; and words for that."""
+    if part.size <= _COUNTED:
+        return np.asarray(part, np.float64).reshape(-1), ""
+    places = np.random.RandomState(0).randint(0, part.size, _COUNTED)
+    rows, columns = np.unravel_index(places, part.shape)
+    return part[rows, columns].astype(np.float64), f"{_COUNTED:,} of {part.size:,} elements"
+
+
+def thinning(part: NDArray[Any]) -> str:
+    """What a picture makes of a large image, '' when it is as it is."""
+    steps = [-(-size // PIXELS) for size in part.shape[:2]]
+    if max(steps) <= 1:
+        return ""
+    return f"mean of each {steps[0]} x {steps[1]} pixels"
+
+
+def thinned(part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)) -> NDArray[Any]:
+    """An image of at most so many pixels; a large one's are the means of blocks."""
+    rows, cols = min(part.shape[0], room[0]), min(part.shape[1], room[1])
+    if (rows, cols) == part.shape[:2] or not part.size:
+        return part
+    found = block_view.means(part, rows, cols)
+    if part.dtype.kind in "biu":  # whole numbers are taken as such
+        return np.round(found).astype(part.dtype if part.dtype.kind != "b" else np.uint8)
+    return found
+
+
+def unit_range(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Pixels as floats in 0 to 1; what is not finite becomes 0."""
+    if values.dtype.kind in "ui" and values.size and values.min() >= 0 and values.max() <= 255:
+        return np.asarray(values, np.float64) / 255.0
+    pixels = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    largest = float(np.abs(pixels).max(initial=0.0))
+    if largest <= 1.0 and float(pixels.min(initial=0.0)) >= 0.0:
+        return pixels
+    pixels = pixels / largest  # first, so that the difference of extremes cannot overflow
+    low, spread = float(pixels.min()), float(np.ptp(pixels))
+    return (pixels - low) / (spread or 1.0)

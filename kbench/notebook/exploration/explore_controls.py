@@ -1,0 +1,184 @@
+"""The kinds of control that an argument can have, and those for ranges that were asked for.
+
+Knows no widgets. Which kind an argument gets by its name stands in `explore_rules.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.inspect import describe
+from kbench.notebook.exploration.explore_samples import Code
+
+MOST = 40  # choices of one control
+_TEXT = 60
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values."""
+
+    options: tuple[tuple[str, Any], ...]
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between two ends; on a logarithmic scale these are powers of ten."""
+
+    low: float
+    high: float
+    step: float
+    start: float
+    whole: bool = False
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    start: bool
+
+
+@dataclass(frozen=True)
+class Words:
+    """Any text."""
+
+    start: str
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A value that stays."""
+
+    value: Any
+
+
+Control = Choice | Number | Flag | Words | Fixed
+Shape = tuple[int, ...]
+
+
+def start_of(control: Control) -> Any:
+    """The value that a control begins with."""
+    if isinstance(control, Choice):
+        return control.options[control.start][1]
+    if isinstance(control, Fixed):
+        return control.value
+    if isinstance(control, Number) and control.whole:
+        return int(control.start)
+    return control.start
+
+
+def written(value: Any) -> str:
+    """A value as Python."""
+    if type(value) is float:
+        return repr(float(f"{value:.6g}")) if math.isfinite(value) else f"float('{value}')"
+    if type(value) in (list, tuple):
+        inner = ", ".join(written(one) for one in value)
+        if type(value) is list:
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return repr(value)
+
+
+def choice(values: Sequence[Any], start: Any) -> Control:
+    """A choice among values, among which the first one is put if it is missing."""
+    found = list(values)[:MOST]
+    if not any(_same(one, start) for one in found):
+        found.insert(0, start)
+    at = next(i for i, one in enumerate(found) if _same(one, start))
+    options = tuple((describe.printable(written(one), _TEXT), one) for one in found)
+    return Choice(options, at)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b))
+
+
+_PLAIN = (bool, int, float, str, tuple, list, type(None))
+
+
+# ------------------------------------------------------------------ ranges that were asked for
+
+
+def asked(name: str, wanted: Any, derived: Control | None, function: str) -> Control:
+    """The control for a range: (low, high[, step]), a list or dict of choices, or a fixed value.
+
+    A tuple for an argument that takes tuples is a value.
+
+    Raises:
+        ArgumentError: a range that is none.
+    """
+    if type(wanted).__name__ == "fixed" and hasattr(wanted, "value"):  # of ipywidgets
+        return Fixed(wanted.value)
+    if isinstance(wanted, dict):
+        pairs = [(str(label), one) for label, one in wanted.items()]
+        return _labelled(pairs, name, function)
+    if isinstance(wanted, list):
+        paired = all(isinstance(one, tuple) and len(one) == 2 for one in wanted)
+        if paired and wanted and all(isinstance(one[0], str) for one in wanted):
+            return _labelled(wanted, name, function)
+        return _labelled([(written(one), one) for one in wanted], name, function)
+    if isinstance(wanted, tuple) and _is_range(wanted) and not _takes_tuples(derived):
+        return _range(name, wanted, derived, function)
+    return Fixed(wanted)
+
+
+def _labelled(pairs: Sequence[tuple[str, Any]], name: str, function: str) -> Control:
+    if not pairs:
+        raise ArgumentError(f"{name} needs at least one choice, got none", function=function)
+    options = tuple((describe.printable(label, _TEXT), one) for label, one in pairs)
+    return Choice(options)
+
+
+def _is_range(wanted: tuple[Any, ...]) -> bool:
+    numbers = (int, float, np.integer, np.floating)
+    plain = [isinstance(one, numbers) and not isinstance(one, bool) for one in wanted]
+    return len(wanted) in (2, 3) and all(plain)
+
+
+def _takes_tuples(derived: Control | None) -> bool:
+    if isinstance(derived, Choice):
+        return isinstance(start_of(derived), tuple)
+    return isinstance(derived, Fixed) and isinstance(derived.value, tuple)
+
+
+def _range(name: str, wanted: tuple[Any, ...], derived: Control | None, function: str) -> Number:
+    low, high = wanted[:2]
+    whole = all(isinstance(one, (int, np.integer)) for one in wanted)
+    if not all(map(math.isfinite, wanted)) or low > high:
+        raise ArgumentError(
+            f"{name} goes from {written(low)} to {written(high)}, which is no range from a low "
+            "number to a high one",
+            function=function,
+        )
+    if len(wanted) == 3 and wanted[2] <= 0:
+        raise ArgumentError(
+            f"the step of {name} must be positive, got {written(wanted[2])}", function=function
+        )
+    step = wanted[2] if len(wanted) == 3 else 1 if whole else (high - low) / 40 or 1.0
+    before = start_of(derived) if isinstance(derived, Number) else (low + high) / 2
+    start = min(max(before, low), high)
+    return Number(low, high, step, int(start) if whole else start, whole)
+
+
+def by_value(value: Any) -> Control:
+    """The control for a value of which only its type is known, as `ipywidgets.interact` has it."""
+    if isinstance(value, (bool, np.bool_)):
+        return Flag(bool(value))
+    if isinstance(value, str) and not isinstance(value, Code):
+        return Words(value)
+    if isinstance(value, (int, np.integer)):
+        low, high = sorted((-int(value), 3 * int(value))) if value else (0, 10)
+        return Number(low, high, 1, int(value), whole=True)
+    if isinstance(value, (float, np.floating)) and math.isfinite(value):
+        ends = sorted((-float(value), 3 * float(value))) if value else [0.0, 1.0]
+        return Number(ends[0], ends[1], (ends[1] - ends[0]) / 40, float(value))
+    return Fixed(value)

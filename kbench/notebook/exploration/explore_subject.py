@@ -1,0 +1,352 @@
+"""What is explored: a function, the inputs it is called with, and a control for each argument."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.graph import scope
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.notebook.base.redraw import names
+from kbench.notebook.exploration import explore_samples as samples
+from kbench.notebook.exploration.explore_controls import (
+    Control,
+    Fixed,
+    Shape,
+    asked,
+    start_of,
+    written,
+)
+from kbench.notebook.exploration.explore_functions import find, own_name
+from kbench.notebook.exploration.explore_rules import About, derive
+from kbench.notebook.exploration.explore_samples import Code
+
+_ROWS, _COLUMNS = 4, 3  # of an input of which nothing is known
+_UNKNOWN = 3  # entries along an axis of unknown size
+_FEW = 200  # numbers that a line says
+_EMPTY = inspect.Parameter.empty
+_STAR = inspect.Parameter.VAR_POSITIONAL
+_KEYWORDS = (inspect.Parameter.VAR_KEYWORD,)
+
+
+@dataclass
+class Subject:
+    """A function as it is explored. `inputs` are those that are made, `given` those of the user."""
+
+    function: Any
+    name: str
+    called: str  # the text that calls it
+    public: bool  # a function of the API
+    parameters: Mapping[str, inspect.Parameter] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+    operands: dict[str, Code] = field(default_factory=dict)  # parameter -> its text in the call
+    controls: dict[str, Control] = field(default_factory=dict)
+    _made: tuple[Any, dict[str, Any]] | None = None
+
+    def line(self, values: Mapping[str, Any]) -> str:
+        """The call with these values of the controls, as one line of Python."""
+        texts: list[str] = []
+        keywords = False
+        for name, parameter in self.parameters.items():
+            text = self._argument(name, parameter, values)
+            if text is None:
+                keywords = True
+            elif parameter.kind is inspect.Parameter.KEYWORD_ONLY or (
+                keywords or (parameter.default is not _EMPTY and name not in self.operands)
+            ):
+                keywords = True
+                texts.append(f"{name}={text}")
+            else:
+                texts.append(text)
+        return f"{self.called}({', '.join(texts)})"
+
+    def _argument(
+        self, name: str, parameter: inspect.Parameter, values: Mapping[str, Any]
+    ) -> str | None:
+        """An argument's text, None where it is left out."""
+        if name in self.operands:
+            return str(self.operands[name])
+        if name not in self.controls:
+            return None
+        value = values.get(name, start_of(self.controls[name]))
+        return None if _is_default(value, parameter.default) else written(value)
+
+    def preamble(self) -> str:
+        """The Python that makes the inputs and whatever the line names."""
+        lines = ["import numpy as np"] if "np." in "".join(self.inputs.values()) else []
+        lines += ["from scipy import sparse"] if "sparse." in "".join(self.inputs.values()) else []
+        lines.append("from kbench import backend as K")
+        lines += [f"{name} = {text}" for name, text in self.inputs.items()]
+        return "\n".join(lines)
+
+    def space(self) -> dict[str, Any]:
+        """The names that the line is evaluated with; made anew after a change of the settings."""
+        key = (config.epoch(), scope.generation(), *self.inputs, *self.given)
+        if self._made is None or self._made[0] != key:
+            made: dict[str, Any] = {"__name__": "kbench_explore"}
+            with scope.name_scope("explore"):  # the numbers of the user's names stay
+                exec(compile(self.preamble(), "<kbench explore>", "exec"), made)
+            made.update(self.given)
+            if not self.public:
+                made[self.called] = self.function
+            self._made = (key, made)
+        return self._made[1]
+
+    def named(self) -> dict[str, Any]:
+        """The inputs by their names in the line."""
+        space, line = self.space(), " ".join(self.operands.values())
+        known = [name for name in (*self.given, *self.inputs) if name in space]
+        known.sort(key=lambda name: (name not in line, line.find(name)))
+        return {name: space[name] for name in known}
+
+    def use_arrays(self, wanted: bool) -> None:
+        """Make the samples for a function of the user's arrays of NumPy, or tensors again."""
+        for number, name in enumerate(self.inputs):
+            make = samples.fed if wanted else samples.normal
+            self.inputs[name] = make((_ROWS, _COLUMNS), number)
+        self._made = None
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether an argument can be left out."""
+    numbers = (int, float)
+    if type(value) in numbers and type(default) in numbers:
+        return bool(value == default)
+    return type(value) is type(default) and written(value) == written(default)
+
+
+# ------------------------------------------------------------------ putting it together
+
+
+def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Subject:
+    """A function with its inputs and controls.
+
+    Raises:
+        ArgumentError: no function, values or ranges that it does not take, or a range that is none.
+    """
+    function, name = find(wanted)
+    own = "" if name else own_name(function)
+    made = Subject(function, name or own, f"K.{name}" if name else own, bool(name))
+    if describe.is_function(function):
+        _fed(made, values)
+        return made
+    try:
+        made.parameters = dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"{describe.printable(made.name)} does not tell its arguments", function="explore"
+        ) from None
+    sample = samples.known(name) if name else samples.Sample()
+    _check(made, values, ranges)
+    bound = _bound(made, values)
+    for parameter, value in bound.items():
+        made.operands[parameter] = _take(made, parameter, value)
+    made.parameters = {
+        key: one for key, one in made.parameters.items() if one.kind not in _KEYWORDS
+    }
+    _fill(made, sample, ranges, bool(values))
+    return made
+
+
+def _check(made: Subject, values: Sequence[Any], ranges: Mapping[str, Any]) -> None:
+    kinds = [one.kind for one in made.parameters.values()]
+    places = sum(one in (inspect.Parameter.POSITIONAL_ONLY, _POSITIONAL) for one in kinds)
+    if len(values) > places and _STAR not in kinds:
+        raise ArgumentError(
+            f"{made.name} takes at most {places} values, got {len(values)}", function="explore"
+        )
+    unknown = [one for one in ranges if one not in made.parameters]
+    if unknown:
+        raise ArgumentError(
+            f"{made.name} has no argument {unknown[0]!r}; it has {', '.join(made.parameters)}",
+            function="explore",
+        )
+    twice = [one for one in list(made.parameters)[: len(values)] if one in ranges]
+    if twice:
+        raise ArgumentError(f"{twice[0]} is given twice", function="explore")
+
+
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _bound(made: Subject, values: Sequence[Any]) -> dict[str, Any]:
+    """The user's values by parameter; those of `*args` count on behind its name."""
+    found: dict[str, Any] = {}
+    left = list(values)
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, parameter in made.parameters.items():
+        if parameter.kind is _STAR:
+            for number, value in enumerate(left or [_EMPTY, _EMPTY]):
+                key = f"{name}{number}"
+                parameters[key] = inspect.Parameter(key, inspect.Parameter.POSITIONAL_ONLY)
+                if value is not _EMPTY:
+                    found[key] = value
+            left = []
+            continue
+        parameters[name] = parameter
+        if left and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            found[name] = left.pop(0)
+    made.parameters = parameters
+    return found
+
+
+def _take(made: Subject, parameter: str, value: Any) -> Code:
+    """Keep a value of the user's under the name it has; a placeholder gets sample values."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return Code(written(value))
+    if isinstance(value, (list, tuple)) and _is_small(value):
+        made.inputs[parameter] = f"np.array({written(list(value))})"
+        return Code(parameter)
+    if isinstance(value, (list, tuple)) and any(describe.is_tensor(one) for one in value):
+        parts = [_take(made, f"{parameter}{at}", one) for at, one in enumerate(value)]
+        return Code(f"[{', '.join(parts)}]")
+    name = next((one for one, held in names().values().items() if held is value), parameter)
+    if name in ("K", "np", made.called) or name in made.given or not name.isidentifier():
+        if made.given.get(name) is value:
+            return Code(name)
+        name = parameter
+    if describe.is_tensor(value) and value.kind == "placeholder":
+        shape = value.spec.shape or ()
+        known = tuple(_UNKNOWN if one is None else one for one in shape)
+        made.inputs[name] = samples.normal(known, len(made.inputs))
+    else:
+        made.given[name] = value
+    return Code(name)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether nested lists hold nothing but a few numbers, which a line of Python can say."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return False
+    return array.dtype.kind in "bif" and array.size <= _FEW and all(map(_is_plain, value))
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return type(value) in (int, float, bool)
+
+
+def _fed(made: Subject, values: Sequence[Any]) -> None:
+    """A `K.function`: its inputs are fed the user's values, or else samples of their shapes."""
+    if values and len(values) != len(made.function.inputs):
+        raise ArgumentError(
+            f"{made.name} takes {len(made.function.inputs)} values, got {len(values)}",
+            function="explore",
+        )
+    parts = []
+    for number, one in enumerate(made.function.inputs):
+        name = one.name.split(":")[0].replace("/", "_")
+        name = name if name.isidentifier() else f"input{number}"
+        if values:
+            parts.append(_take(made, name, values[number]))
+            continue
+        shape = tuple(_UNKNOWN if size is None else size for size in one.spec.shape or ())
+        made.inputs[name] = samples.fed(shape, number, one.spec.dtype)
+        parts.append(Code(name))
+    made.parameters = dict(inspect.signature(made.function.__call__).parameters)
+    made.operands = {"inputs": Code(f"[{', '.join(parts)}]")}
+
+
+def _fill(made: Subject, sample: samples.Sample, ranges: Mapping[str, Any], others: bool) -> None:
+    """Inputs and controls for all arguments that have no value yet."""
+    shape = _first_shape(made)
+    for name, parameter in made.parameters.items():
+        if name in made.operands:
+            continue
+        default = sample.arguments.get(name, parameter.default)
+        if made.public and others and shape is not None and default is not _EMPTY:
+            default = samples.fitting_value(made.name, name, default, shape)
+        is_input = isinstance(default, Code) and not default.startswith("lambda")
+        if name not in ranges and (is_input or default is _EMPTY):
+            _make_input(made, sample, name, default, shape)
+            shape = shape if shape is not None else _first_shape(made)
+            continue
+        if name == "seed" and made.public and default is None:
+            default = 0  # the same numbers while other arguments change
+        about = About(made.name, default, shape or (), _annotation(parameter), made.public)
+        derived = None if is_input or default is _EMPTY else derive(name, about)
+        if name in ranges:
+            derived = asked(name, ranges[name], derived, made.name)
+            if isinstance(derived, Fixed) and not isinstance(derived.value, _PLAIN):
+                made.operands[name] = _take(made, name, derived.value)
+                continue
+        assert derived is not None
+        made.controls[name] = derived
+        _needed(made, sample, derived)
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    return "" if parameter.annotation is _EMPTY else str(parameter.annotation)
+
+
+_PLAIN = (bool, int, float, str, tuple, list, type(None), Code)
+
+
+def _make_input(
+    made: Subject, sample: samples.Sample, name: str, default: Any, shape: Shape | None
+) -> None:
+    if default is _EMPTY:
+        made.inputs[name] = samples.normal((_ROWS, _COLUMNS), len(made.inputs))
+        made.operands[name] = Code(name)
+        return
+    fitted = None
+    if made.given and shape is not None and default == name:
+        fitted = samples.fitting(made.name, name, shape)
+    if fitted is not None:
+        made.inputs[name] = fitted
+    else:
+        _add(made, sample, default)
+    made.operands[name] = default
+
+
+def _needed(made: Subject, sample: samples.Sample, control: Control) -> None:
+    """Make the sample's inputs that a choice of the control names."""
+    for _, value in getattr(control, "options", ()):
+        if isinstance(value, Code):
+            _add(made, sample, value)
+
+
+def _add(made: Subject, sample: samples.Sample, text: str) -> None:
+    """Make the sample's inputs that a text names, behind those that they name themselves."""
+    for name in sorted(_names(text)):
+        if name in sample.inputs and name not in made.inputs and name not in made.given:
+            _add(made, sample, sample.inputs[name])
+            made.inputs[name] = sample.inputs[name]
+
+
+def _names(text: str) -> set[str]:
+    return {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)}
+
+
+def _first_shape(made: Subject) -> Shape | None:
+    """The shape of the first operand, None before there is one."""
+    for text in made.operands.values():
+        for name in sorted(_names(text), key=text.index):
+            if name in made.given or name in made.inputs:
+                return _shape_of(made.named()[name])
+    return None
+
+
+def _shape_of(value: Any) -> Shape | None:
+    if isinstance(value, (list, tuple)) and value:
+        first = value[0]
+        if describe.is_tensor(first) or isinstance(first, np.ndarray):  # operands, side by side
+            return _shape_of(first)
+    if describe.is_tensor(value):
+        shape = value.spec.shape
+        return None if shape is None else tuple(_UNKNOWN if one is None else one for one in shape)
+    try:
+        return tuple(np.shape(value))
+    except Exception:
+        return None

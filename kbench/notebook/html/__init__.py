@@ -1,0 +1,3 @@
+"""Static HTML of values. Main entries: `html`, `show.show`; `markup` escapes, `style` is the
+sheet.
+"""

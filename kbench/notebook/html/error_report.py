@@ -1,0 +1,33 @@
+"""How a notebook shows a KbenchError: the user's own frames, then the operands where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import errors as engine_errors
+from kbench.workbench.errors import explanation
+
+
+def install(shell: Any) -> Callable[[], None]:
+    """Report KbenchErrors in this shell; the returned function restores what was there before."""
+    before = shell.custom_exceptions, shell.CustomTB
+    shell.set_custom_exc((engine_errors.KbenchError,), _report)
+
+    def restore() -> None:
+        shell.custom_exceptions, shell.CustomTB = before
+
+    return restore
+
+
+def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+    """IPython's handler: show and return the lines of the report."""
+    offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
+    own = explanation.user_frames(traceback) or traceback
+    lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)
+    words, more = explanation.parts(error)
+    if more:
+        whole = str(error)
+        lines = [*(one.replace(whole, words) for one in lines), "", *more]
+    shell._showtraceback(kind, error, lines)
+    return lines

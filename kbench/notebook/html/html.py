@@ -1,0 +1,368 @@
+"""Static HTML of tensors, arrays, functions, runs and settings, from the rows of `describe`.
+
+No script, no Jupyter import: what a notebook, an exported page or a code hosting site shows. Only
+`bundle`, what a cell's last line shows, has a tensor computed. Legible with every style stripped.
+Nothing here raises: what cannot be shown says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kbench.api.differences import seconds
+from kbench.engine.inspect import describe, slice_view, sparse_summary
+from kbench.engine.runtime.profile import RunRecord
+from kbench.notebook.drawing import graph_rows
+from kbench.notebook.html import collection, comparing, error_view, model_view, views
+from kbench.notebook.html.markup import (
+    Html,
+    details,
+    element,
+    escape,
+    facts,
+    histogram,
+    join,
+    page,
+    table,
+)
+from kbench.workbench.analysis import keras_models, known_value
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import plan_words, summary
+from kbench.workbench.inspector.summary import NOTHING, Known
+
+EDGE = 5
+OPEN_CELLS = 40
+
+
+def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
+    """What IPython shows of a value: a line of text with the corners of a small table, and HTML.
+
+    A tensor that needs no feed is computed for it, within a budget: see `known`.
+    """
+    with describe.reading_once():
+        found = known_value.known(value)
+        return {"text/plain": text(value, found), "text/html": show(value, found)}
+
+
+def text(value: Any, found: Known = NOTHING) -> str:
+    """The summary of a value; an error or a recorded run has one of its own."""
+    try:
+        if error_view.is_error(value):
+            return explanation.printable_lines(f"{type(value).__name__}: {value}")
+        if type(value) is RunRecord:
+            return f"run of {describe.printable(value.function)}  {_duration(value)}"
+        if collection.is_collection(value):
+            return collection.text(value)
+    except Exception:  # what it holds may do anything
+        return summary.type_name(value)
+    return summary.text(value, found=found)
+
+
+def show(value: Any, found: Known = NOTHING) -> str:
+    """HTML of anything of kbench's, of arrays, Keras models, errors, and of lists of such.
+
+    Of anything else only its type. `found` is what was computed for a tensor.
+    """
+    return _guarded(_show, value, found)
+
+
+def _show(value: Any, found: Known) -> str:
+    if describe.is_tensor(value):
+        return _tensor(value, found)
+    if describe.is_function(value):
+        return _function(value)
+    if comparing.is_comparison(value):
+        return comparing.comparison(value)
+    if keras_models.is_layer(value):
+        row = keras_models.facts(value)
+        head = _head(row["type"], row["label"], model_view.spec(row) or "")
+        return page(head, model_view.parts(value))
+    if error_view.is_error(value):
+        head = element("p", error_view.head(value), class_="kb-head")
+        return page(head, error_view.parts(value))
+    if type(value) is RunRecord:
+        return page(
+            _head("run", value.function, _duration(value)), [run_table(describe.run(value))]
+        )
+    if collection.is_collection(value):
+        return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
+    return _numbers(value)
+
+
+def _numbers(value: Any) -> str:
+    """An array or a sparse matrix; else the type alone."""
+    array = describe.held_array(value)
+    matrix = sparse_summary.held_matrix(value)
+    if matrix is not None:
+        head = _head("sparse matrix", "", sparse_summary.facts(matrix)["spec"])
+        return page(head, [facts(_matrix(matrix))])
+    if array is None:
+        return page(_head("object", type(value).__name__, ""), [])
+    return array_view(array)
+
+
+def _guarded(build: Callable[..., str], *arguments: Any) -> str:
+    """A repr must never raise: an error becomes a line that names it."""
+    try:
+        return build(*arguments)
+    except Exception as error:
+        return page(
+            element("p", f"not shown: {type(error).__name__}", class_="kb-head"),
+            [element("p", _message(error), class_="kb-bad")],
+        )
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _head(kind: str, name: str, spec: str) -> Html:
+    """The line that stands on top: what it is, what it is called, its dtype and shape."""
+    pieces = [element("b", kind), element("code", name) if name else "", escape(spec)]
+    return element("p", Html(" ".join(one for one in pieces if one)), class_="kb-head")
+
+
+# ------------------------------------------------------------------ tensors
+
+
+def _tensor(value: Any, found: Known) -> str:
+    row = describe.tensor(value)
+    array = describe.held_array(value if found.value is None else found.value)
+    told = [
+        ("op", row["op"] if row["kind"] == "tensor" else None),
+        ("inputs", _inputs(row)),
+        ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
+        ("version", str(row["version"]) if "version" in row else None),
+        ("made at", row["place"]),
+        ("value", None if array is not None else found.reason or _state(row)),
+    ]
+    matrix = sparse_summary.held_matrix(value if found.value is None else found.value)
+    if matrix is not None:
+        told = [*(one for one in told if one[0] not in ("size", "value")), *_matrix(matrix)]
+    parts = [facts(told)]
+    if array is not None:
+        parts += _array_parts(array, row["name"].removesuffix(":0"))
+    if row["inputs"]:
+        parts.append(graph_rows.graph(value))
+    return page(_head(row["kind"], row["name"], row["spec"]), parts)
+
+
+def _matrix(matrix: Any) -> list[tuple[str, Any]]:
+    """What is told of a sparse matrix, whose cells are not shown."""
+    row = sparse_summary.facts(matrix)
+    return [
+        ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
+        ("entries", sparse_summary.count_text(row)),
+        ("range", summary.entries_text(matrix) or None),
+    ]
+
+
+def _inputs(row: Mapping[str, Any]) -> Html | None:
+    """The inputs as name and spec; a long list is cut, and says so."""
+    shown = row["inputs"][:4]
+    if not shown:
+        return None
+    texts = [join([element("code", one["name"]), escape(f" {one['spec']}")]) for one in shown]
+    more = row["input_count"] - len(shown)
+    tail = escape(f", and {more} more") if more else Html("")
+    return join([Html(", ".join(texts)), tail])
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """Why a symbolic tensor shows no value, and what is known of its last one."""
+    last = row["last"]
+    if last is None:
+        return "none until it is fed" if row["kind"] == "placeholder" else "not evaluated yet"
+    shape = ", ".join(map(str, last["shape"]))
+    text = f": {last['text']}" if "text" in last else ""
+    verb = "last fed" if row["kind"] == "placeholder" else "last run"
+    return f"{verb} [{shape}]{text}"
+
+
+# ------------------------------------------------------------------ arrays
+
+
+class Shown(Protocol):
+    """Which slice of an array a table shows; see `slicing.Slice`."""
+
+    @property
+    def index(self) -> Sequence[int]: ...
+    @property
+    def row_axis(self) -> int | None: ...
+    @property
+    def col_axis(self) -> int | None: ...
+
+
+def array_view(array: Any, name: str = "", shown: Shown | None = None) -> str:
+    """HTML of an array: statistics and the edges of one slice."""
+
+    def build() -> str:
+        shape, dtype = tuple(array.shape), str(array.dtype)
+        known = [("size", describe.size(int(array.nbytes)))]
+        parts = [facts(known), *_array_parts(array, name or "array", shown)]
+        return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
+
+    return _guarded(build)
+
+
+def _array_parts(array: Any, name: str, shown: Shown | None = None) -> list[Html]:
+    row = describe.array(array)
+    if row.get("refused"):
+        return [element("p", row["refused"])]
+    parts = [facts(_statistics(row)), views.alerts(row)]
+    if array.size:
+        parts.append(_values(array, name, row, shown))
+    else:
+        parts.append(element("p", "no elements"))
+    return parts
+
+
+def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """Range with histogram, mean, deviation and zeros of the finite values."""
+    if not row["finite"]:
+        return []
+    about = "~" if row["sampled"] else ""
+    zeros = f"{about}{row['zeros'] / max(row['count'], 1):.0%}" if row["zeros"] else None
+    sampled = f"{row['count']} of {row['size']} elements" if row["sampled"] else None
+    return [
+        ("range", histogram(row["histogram"], row["min"], row["max"])),
+        ("mean", about + describe.number(row["mean"])),
+        ("sd", about + describe.number(row["std"])),
+        ("zeros", zeros),
+        ("sampled", sampled),
+    ]
+
+
+def _values(array: Any, name: str, row: Mapping[str, Any], shown: Shown | None) -> Html:
+    """The corners of one two-dimensional slice, five rows and columns from each edge."""
+    limits = (row["min"], row["max"]) if row["finite"] else None
+
+    def cut(rows: tuple[int, int], cols: tuple[int, int]) -> dict[str, Any]:
+        if shown is None:
+            return slice_view.window(array, None, rows, cols, limits=limits)
+        axes = (shown.row_axis, shown.col_axis)
+        return slice_view.window(array, shown.index, rows, cols, *axes, limits=limits)
+
+    corner = cut((0, 1), (0, 1))
+    rows, cols = _edges(corner["rows"][2]), _edges(corner["cols"][2])
+    lines: list[list[object]] = []
+    classes: list[list[str]] = []
+    heads: list[object] = ["", *_labels(cols)]
+    for number, span in enumerate(rows):
+        if number:
+            lines.append(["…"] * len(heads))
+            classes.append([""] * (len(heads) - 1))
+        bands = [cut(span, one) for one in cols]
+        for line in range(span[1]):
+            cells, levels = _line(bands, line)
+            lines.append([span[0] + line, *cells])
+            classes.append(levels)
+    caption = _slice(name, corner)
+    if len(rows) > 1 or len(cols) > 1:
+        caption += f", {EDGE} from each edge"
+    content = table(caption, heads, lines, classes)
+    return details("values", content, shown is not None or array.size <= OPEN_CELLS)
+
+
+def _line(bands: Sequence[Mapping[str, Any]], line: int) -> tuple[list[object], list[str]]:
+    """One row of cells over the column bands, with `…` between the bands."""
+    cells: list[object] = []
+    levels: list[str] = []
+    for number, band in enumerate(bands):
+        if number:
+            cells.append("…")
+            levels.append("")
+        cells += band["cells"][line]
+        levels += [_class(level) for level in band["heat"][line]]
+    return cells, levels
+
+
+def _class(level: int | None) -> str:
+    """Shade for a finite value, a warning colour for the rest; the text says it too."""
+    if level is None:
+        return "kb-bad"
+    return f"kb-h{level}" if level else ""
+
+
+def _edges(total: int) -> list[tuple[int, int]]:
+    """(start, count) of what is shown along an axis."""
+    if total <= 2 * EDGE:
+        return [(0, total)]
+    return [(0, EDGE), (total - EDGE, EDGE)]
+
+
+def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:
+    labels: list[object] = []
+    for number, (start, count) in enumerate(spans):
+        labels += ["…"] if number else []
+        labels += range(start, start + count)
+    return labels
+
+
+def _slice(name: str, window: Mapping[str, Any]) -> str:
+    """`w[0, :, :]`: which slice a table shows."""
+    shown = (window["row_axis"], window["col_axis"])
+    index = [":" if axis in shown else str(one) for axis, one in enumerate(window["index"])]
+    return f"{name}[{', '.join(index)}]" if index else name
+
+
+# ------------------------------------------------------------------ functions
+
+
+def _function(value: Any) -> str:
+    inputs, outputs = list(value.inputs), list(value.outputs)
+    known: list[tuple[str, object]] = [
+        ("inputs", _names(inputs)),
+        ("outputs", _names(outputs)),
+        ("updates", str(len(value.updates)) if value.updates else None),
+    ]
+    parts = [facts(known)]
+    rows = describe.plan(value)
+    if rows is not None:
+        parts.append(details("last run", run_table(rows)))
+    return page(_head("function", str(value.name), ""), parts)
+
+
+def _names(tensors: Sequence[Any]) -> Html:
+    row = {"inputs": [], "input_count": len(tensors)}
+    for one in tensors[:4]:
+        facts_of_one = describe.tensor(one)
+        row["inputs"].append({"name": facts_of_one["name"], "spec": facts_of_one["spec"]})  # type: ignore[attr-defined]
+    return _inputs(row) or escape("none")
+
+
+def _duration(record: RunRecord) -> str:
+    count = len(record.steps)
+    return f"{count} step{'' if count == 1 else 's'}, {seconds(record.seconds)}"
+
+
+def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) -> Html:
+    """The steps of a recorded run: what, in which form, how long, how fast.
+
+    With `limits`, the best rates of this machine, each step's part of them too; they may be empty.
+    """
+    lines = [
+        (
+            row["step"],
+            row["op"],
+            row["form"],
+            seconds(float(row["seconds"])),
+            *([] if limits is None else [plan_words.of_limit(row, limits)]),
+            describe.size(row["bytes"]),
+            "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
+            "-" if not row["flops"] else f"{row['gflop_per_s']:.3g}",
+            row["place"] or "",
+        )
+        for row in rows["rows"][:40]
+    ]
+    count = len(rows["rows"])
+    cut = f", the first {len(lines)} shown" if count > len(lines) else ""
+    steps = f"{count} step{'' if count == 1 else 's'}"
+    caption = f"{steps}{cut}, {seconds(float(rows['seconds']))} in all"
+    part = () if limits is None else ("of limit",)
+    heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
+    return element("div", table(caption, heads, lines), class_="kb-text")

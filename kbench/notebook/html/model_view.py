@@ -1,0 +1,108 @@
+"""Static HTML of a Keras model or layer: its layers, and its weights with their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.notebook.html.allowance import Allowance
+from kbench.notebook.html.markup import (
+    LIMIT,
+    Html,
+    details,
+    element,
+    escape,
+    facts,
+    histogram,
+    table,
+)
+from kbench.notebook.html.style import STYLE
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.analysis.keras_models import Part
+
+ROOM = LIMIT - len(STYLE.encode()) - 1_500  # bytes for the tables of one output
+LAYERS_SHARE = 0.7
+MOST_WEIGHTS = 12  # statistics are taken of at most so many
+
+
+def parts(value: object) -> list[Html]:
+    """What stands below the heading: facts, layers, weights."""
+    row = keras_models.facts(value)
+    known = [
+        ("output", spec(row)),
+        ("layers", str(row["layers"]) if "layers" in row else None),
+        ("params", f"{row['params']:,}"),
+        ("trainable", f"{row['trainable']:,}"),
+        ("size", describe.size(row["bytes"])),
+        ("step", None if row.get("step") is None else str(row["step"])),
+    ]
+    inside = keras_models.parts(value, "")
+    layers = [one for one in inside if one.weight is None]
+    weights = [one for one in inside if one.weight is not None]
+    for layer in layers:
+        held = keras_models.parts(layer.value, "")
+        weights += [one for one in held if one.weight is not None]
+    found = [facts(known)]
+    room = ROOM
+    if layers:
+        found.append(_cut(_layers, layers, int(room * LAYERS_SHARE), len(layers)))
+        room -= len(found[-1].encode())
+    if weights:
+        shown = _cut(_weights, weights[:MOST_WEIGHTS], room, len(weights))
+        found.append(details("weights", shown, not layers))
+    return found
+
+
+def spec(row: Mapping[str, Any]) -> str | None:
+    """`float32[?, 10]` of a layer's one output."""
+    return None if row["shape"] is None else describe.spec_text(row["shape"], row["dtype"])
+
+
+def _cut(build: Any, shown: Sequence[Part], room: int, total: int) -> Html:
+    """The table of as many parts as there is room for."""
+    while True:
+        content = element("div", build(shown, total), class_="kb-text")
+        if len(content.encode()) <= room or len(shown) <= 1:
+            return content
+        shown = shown[: max(len(shown) * 3 // 4, 1)]
+
+
+def _caption(shown: int, total: int, what: str) -> str:
+    words = what.removesuffix("s") if total == 1 else what
+    return f"{total} {words}" if shown == total else f"the first {shown} of {total} {what}"
+
+
+def _layers(shown: Sequence[Part], total: int) -> Html:
+    rows = []
+    for one in shown:
+        row = keras_models.facts(one.value, one.owner)
+        idle = row["params"] and not row["trainable"]
+        trained = "" if not row["params"] else "no" if idle else f"{row['trainable']:,}"
+        sources = ", ".join(row["sources"])
+        line = (row["label"], row["type"], spec(row) or "", f"{row['params']:,}", trained, sources)
+        rows.append(line)
+    heads = ("layer", "type", "output", "params", "trainable", "inputs")
+    return table(_caption(len(shown), total, "layers"), heads, rows)
+
+
+def _weights(shown: Sequence[Part], total: int) -> Html:
+    rows = []
+    allowance = Allowance()
+    for one in shown:
+        array = describe.held_array(one.value)
+        row = describe.array(array) if allowance.take(array) else {}
+        name = describe.printable(one.value.name).removesuffix(":0")
+        learns = "yes" if one.weight is not None and one.weight.trainable else "no"
+        mean = describe.number(row["mean"]) if row.get("finite") else ""
+        rows.append((name, str(one.value.spec), _range(row), mean, learns))
+    heads = ("weight", "dtype[shape]", "range", "mean", "trainable")
+    return table(_caption(len(shown), total, "weights"), heads, rows)
+
+
+def _range(row: Mapping[str, Any]) -> Html:
+    if not row:
+        return escape("not read")
+    if "refused" in row:
+        return escape(row["refused"])
+    return histogram(row["histogram"], row["min"], row["max"]) if row["finite"] else Html("")

@@ -1,0 +1,152 @@
+"""Static pictures of what the widgets show: settings and the table of names.
+
+A widget's MIME bundle carries one of these beside its live view, so that a notebook that is
+exported, reopened or read on a code hosting site still shows the state in which it was left.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.notebook.html.markup import LIMIT, Html, element, escape, histogram, join, page, table
+from kbench.notebook.html.style import STYLE
+
+ROW_LIMIT = 100
+MESSAGE_LIMIT = 400
+TEXT_LIMIT = 32  # of what takes the place of a range; no wider than one with its histogram
+
+
+def styled(content: Html) -> str:
+    """One piece of markup with the style sheet, for the text parts of a widget."""
+    return f'<div class="kb"><style>{STYLE}</style>{content}</div>'
+
+
+def picture(png: bytes, alternative: str) -> str:
+    """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text."""
+    data = base64.b64encode(png).decode("ascii")
+    words = escape(alternative)
+    return f'<img src="data:image/png;base64,{data}" alt="{words}" style="max-width:100%">'
+
+
+def long(text: str) -> Html:
+    """A sentence, escaped; longer than a name may be."""
+    return escape(text, MESSAGE_LIMIT)
+
+
+def settings() -> str:
+    """The settings as a table."""
+    rows = [(name, setting(name, value)) for name, value in config.snapshot().items()]
+    content = table("settings", ("name", "value"), rows)
+    return page(_title("kbench settings"), [element("div", content, class_="kb-text")])
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting's value as shown to people."""
+    if name == "learning_phase" and value is None:
+        return "symbolic"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def lines(text: str, limit: int) -> Html:
+    """Lines of code, escaped one by one; what is over the limit is cut, and says so."""
+    shown = text if len(text) <= limit else f"{text[:limit]}\n# more is not shown"
+    return Html("\n".join(escape(one, MESSAGE_LIMIT) for one in shown.split("\n")))
+
+
+def alerts(row: Mapping[str, Any]) -> Html:
+    """NaN and infinities in words, with how many and where the first one is."""
+    found = []
+    for word, name in (("nan", "NaN"), ("inf", "Inf")):
+        if row.get(word):
+            first = row.get(f"first_{word}")
+            place = f", first at {first}" if first is not None else ""
+            found.append(element("p", f"{name}: {row[word]}{place}", class_="kb-bad"))
+    return join(found)
+
+
+def _title(text: str) -> Html:
+    return element("p", element("b", text), class_="kb-head")
+
+
+def listing(
+    title: str,
+    heads: Sequence[object],
+    rows: Sequence[Sequence[object]],
+    note: str = "",
+    after: Html | None = None,
+) -> str:
+    """A table under its title; of a long one as many rows as there is room for, and says so."""
+    shown = list(rows[:ROW_LIMIT])
+    last = join([element("p", long(note), class_="kb-note"), after or Html("")])
+    while True:
+        cut = "" if len(shown) == len(rows) else f", the first {len(shown)} of {len(rows)}"
+        content = element("div", table(f"{title}{cut}", heads, shown), class_="kb-text")
+        text = styled(join([content, last if note or after else Html("")]))
+        if len(text.encode()) <= LIMIT or len(shown) <= 1:
+            return text
+        shown = shown[: max(len(shown) * 3 // 4, 1)]
+
+
+# ------------------------------------------------------------------ names
+
+
+def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
+    """Rows of `namespace.View` as a table; a long list is cut, and says so.
+
+    Of `Rows` (live.py) it says how many names there are in all.
+    """
+    if not rows:
+        return page(_title(title), [element("p", "no names yet")])
+    shown = rows[:ROW_LIMIT]
+    while True:
+        text = _names_page(shown, getattr(rows, "total", len(rows)), title)
+        if len(text.encode()) <= LIMIT or len(shown) == 1:
+            return text
+        shown = shown[: max(len(shown) * 3 // 4, 1)]
+
+
+def _names_page(shown: Sequence[Mapping[str, Any]], total: int, title: str) -> str:
+    lines = [
+        (
+            row["name"],
+            row["kind"],
+            spec_of(row),
+            _last_shape(row),
+            row.get("about", "") + describe.size(row.get("bytes")),
+            _range(row),
+            f"v{row['version']}" if "version" in row else "",
+        )
+        for row in shown
+    ]
+    cut = "" if len(shown) == total else f"the first {len(shown)} of "
+    caption = f"{cut}{total} names"
+    heads = ("name", "kind", "dtype[shape]", "last shape", "size", "range", "version")
+    content = element("div", table(caption, heads, lines), class_="kb-text")
+    return styled(join([_title(title), content]))
+
+
+def _last_shape(row: Mapping[str, Any]) -> str:
+    last = row.get("last")
+    return f"[{', '.join(map(str, last['shape']))}]" if last else ""
+
+
+def spec_of(row: Mapping[str, Any]) -> str:
+    """`float32[2, 3]` of what has a shape, else what kind of object it is."""
+    if "shape" in row:
+        return describe.spec_text(row["shape"], row["dtype"])
+    length = f" of {row['length']}" if "length" in row else ""
+    return f"{row.get('type', '')}{length}"
+
+
+def _range(row: Mapping[str, Any]) -> Html:
+    """NaN and infinities in words, then the range with a histogram; or the value itself."""
+    if "histogram" not in row:
+        last = row.get("last") or {}
+        return escape(row.get("text") or last.get("text") or "", TEXT_LIMIT)
+    flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
+    mark = escape("~" if row.get("sampled") else "")
+    return join([flags, mark, histogram(row["histogram"], row["min"], row["max"])])

@@ -1,0 +1,1 @@
+"""IPython's side: the extension, magics, progress bars, and cells of lessons."""

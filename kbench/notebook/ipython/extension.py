@@ -1,0 +1,118 @@
+"""Loading and unloading the IPython extension; both may be called again, and unloading restores.
+
+In the workbench's own kernel, which has its place names and error reports already, only the magics
+and the formatter are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import errors
+from kbench.notebook.base import recording
+from kbench.notebook.exploration.explore_magics import ExploreMagics
+from kbench.notebook.html import error_report, html
+from kbench.notebook.html import show as showing
+from kbench.notebook.ipython import blanks, progress_bar
+from kbench.notebook.ipython.magics import KbenchMagics
+
+_KINDS = ("line", "cell")
+_MAGICS = (KbenchMagics, ExploreMagics)
+_FUNCTION = ("kbench.engine.execute.function", "Function")
+_MODEL = ("keras.engine.network", "Network")
+_RUN = ("kbench.engine.runtime.profile", "RunRecord")
+_ERROR = ("kbench.engine.core.errors", "KbenchError")
+_SHOWN = (_FUNCTION, _MODEL, _RUN, _ERROR)
+_ATTRIBUTE = "_kbench_unload"
+_WORKBENCH = "_kbench_channel"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add magics, the HTML of functions, and error reports to a shell."""
+    if getattr(shell, _ATTRIBUTE, None) is not None:
+        return
+    undo: list[Callable[[], None]] = []
+    setattr(shell, _ATTRIBUTE, undo)
+    steps: list[Callable[[Any], Callable[[], None]]] = [_add_magics, _add_formatter]
+    if getattr(shell, _WORKBENCH, None) is None:
+        steps += [error_report.install, _name_places]
+        if hasattr(shell, "kernel"):  # in a terminal there is nothing that could be redrawn
+            steps.append(progress_bar.install)
+    try:
+        for step in steps:
+            undo.append(step(shell))
+        recording.begin()
+    except BaseException:
+        unload_ipython_extension(shell)
+        raise
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Put everything back as it was before."""
+    for action in reversed(getattr(shell, _ATTRIBUTE, None) or []):
+        action()
+    if hasattr(shell, _ATTRIBUTE):
+        delattr(shell, _ATTRIBUTE)
+
+
+def _add_magics(shell: Any) -> Callable[[], None]:
+    manager = shell.magics_manager
+    known = manager.magics
+    names = [(kind, name) for one in _MAGICS for kind in _KINDS for name in one.magics[kind]]
+    before = {pair: known[pair[0]].get(pair[1]) for pair in names}
+    registry = dict(manager.registry)
+    for one in _MAGICS:
+        shell.register_magics(one)
+
+    def restore() -> None:
+        for (kind, name), function in before.items():
+            if function is None:
+                known[kind].pop(name, None)
+            else:
+                known[kind][name] = function
+        for one in _MAGICS:
+            if one.__name__ in registry:
+                manager.registry[one.__name__] = registry[one.__name__]
+            else:
+                manager.registry.pop(one.__name__, None)
+        KbenchMagics.coach = KbenchMagics.watches = None
+        recording.finish()
+        blanks.allow(shell)
+
+    return restore
+
+
+def _add_formatter(shell: Any) -> Callable[[], None]:
+    """Functions, models, runs and errors are shown as HTML; tensors bring theirs with them."""
+    formatter = shell.display_formatter.mimebundle_formatter
+    deferred, direct = formatter.deferred_printers, formatter.type_printers
+    before = [
+        {key: found for key, found in deferred.items() if key in _SHOWN},
+        {key: found for key, found in direct.items() if _path(key) in _SHOWN},
+    ]
+    for name in _SHOWN:
+        formatter.for_type_by_name(*name, html.bundle)
+
+    def restore() -> None:
+        showing.arrays(shell, False)
+        for name in _SHOWN:
+            deferred.pop(name, None)
+        for kind in [one for one in direct if _path(one) in _SHOWN]:
+            direct.pop(kind)
+        deferred.update(before[0])
+        direct.update(before[1])
+
+    return restore
+
+
+def _path(kind: type) -> tuple[str, str]:
+    return kind.__module__, kind.__name__
+
+
+def _name_places(shell: Any) -> Callable[[], None]:
+    """Places are told by the number of the cell."""
+    from kbench.workbench.kernel import extension as kernel
+
+    errors.set_place_namer(lambda file, line: kernel.place_name(shell, file, line))
+    return lambda: errors.set_place_namer(None)

@@ -1,0 +1,240 @@
+"""How far a long cell has come: a bar below it, from half a second on, and a line when it is done.
+
+The bar stands where it came up, between what the cell showed before and since; when the cell has
+ended it goes, and the line is the last thing that the cell shows.
+
+The same facts as in the terminal workbench (`workbench/progress/pace.py`): loops that tell of
+themselves, Keras' epochs, and loops of the user's whose bounds can be read; calls per second, time
+left, and kernels that are being compiled. Where Keras or tqdm draw bars of their own, there is no
+second one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from kbench.engine.core import fork_safety
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.base.redraw import shell
+from kbench.notebook.html import views
+from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.workbench.progress import loops, pace
+from kbench.workbench.progress import progress as told
+from kbench.workbench.progress.progress import Progress
+
+Item = TypeVar("Item")
+Bundle = dict[str, str]
+Show = Callable[[Bundle], Callable[[Bundle], None]]  # shows something; gives what changes it
+
+# What is left of a bar: outputs cannot be taken away, but JupyterLab can be told to leave no room.
+GONE = {
+    "text/plain": "",
+    "text/html": "<style>.jp-OutputArea-child:has(.kb-gone){display:none}</style>"
+    '<span class="kb-gone"></span>',
+}
+_BARS = "_kbench_bars"
+_LOOPS = frozenset(
+    "fit_loop predict_loop test_loop fit_generator evaluate_generator predict_generator".split()
+)
+_DEEPEST = 200
+
+
+class Bars(pace.Pace):
+    """The bar of the running cell of one shell."""
+
+    def __init__(self, show: Show) -> None:
+        super().__init__(self._told)
+        self._show = show
+        self._shown = fork_safety.lock()
+        self._change: Callable[[Bundle], None] | None = None
+        self._last: dict[str, Any] = {}
+        self._depth = 0
+        self._since = 0.0
+        self._foreign = False  # another bar was seen in this cell, which stays the only one
+
+    def before_cell(self, *_: Any) -> None:
+        """A cell begins; one that it runs itself is a part of it."""
+        self._depth += 1
+        if self._depth == 1:
+            self._since = time.monotonic()
+            self._foreign = False
+            self.began()
+
+    def after_cell(self, result: Any = None) -> None:
+        """The cell has ended: its bar goes, and a line at its end says how far it came."""
+        self._depth = max(self._depth - 1, 0)
+        if self._depth:
+            return
+        self.ended()
+        with self._shown:
+            change, self._change = self._change, None
+            if change is not None:
+                failed = result is not None and not getattr(result, "success", True)
+                change(GONE)
+                self._show(done(self._last, time.monotonic() - self._since, failed))
+
+    def _look(self, estimate: pace.Estimate) -> None:
+        """As the workbench looks, and at what is being compiled; from the thread that looks."""
+        self._foreign = self._foreign or own_bar(self._runner)
+        if self._foreign:
+            return
+        found = loops.running(self._runner)
+        calls = trace.calls.count - self._first
+        data = estimate.look(time.monotonic(), calls, trace.calls.name, found)
+        data["compiling"] = _compiling(calls)
+        if found or calls > 1 or data["compiling"]:
+            self._told(data)
+
+    def _told(self, data: dict[str, Any]) -> None:
+        with self._shown:
+            if not self._busy:
+                return
+            self._last = data
+            if self._change is None:
+                self._change = self._show(drawn(data))
+            else:
+                self._change(drawn(data))
+
+
+def _compiling(calls: int) -> int:
+    """Kernels that are not ready yet, where the cell has to do with any."""
+    kernels = sys.modules.get("kbench.engine.jit.service")
+    if kernels is None or (calls == 0 and config.jit_mode() != "wait"):
+        return 0
+    return int(kernels.stats().pending)
+
+
+def own_bar(thread: int) -> bool:
+    """Whether a thread is in a loop of Keras, or any in one of tqdm, that shows how far it is."""
+    bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    if len(getattr(bar, "_instances", None) or ()):
+        return True
+    frame = sys._current_frames().get(thread)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return False
+        code = frame.f_code
+        if code.co_name in _LOOPS and "keras" in code.co_filename:
+            return bool(frame.f_locals.get("verbose"))
+        frame = frame.f_back
+    return False
+
+
+# ------------------------------------------------------------------ in words
+
+
+def drawn(data: dict[str, Any]) -> Bundle:
+    """A bar of the outermost loop, and what is known in words."""
+    text = words(data)
+    parts: list[Html] = []
+    for _name, count, total in data["loops"][:1]:
+        bar = element("progress", text, value=str(count), max=str(total), aria_label=text)
+        parts.append(join([bar, escape(" ")]))
+    parts.append(views.long(text))
+    return {"text/plain": text, "text/html": views.styled(element("p", join(parts)))}
+
+
+def words(data: dict[str, Any]) -> str:
+    """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known."""
+    found = [
+        f"{describe.printable(name)} {min(count + 1, total)} of {total}"
+        for name, count, total in data["loops"]
+    ]
+    if data["calls"] and data.get("rate"):
+        found.append(f"{data['rate']:.3g} calls/s")
+    elif data["calls"] > 1:
+        found.append(f"{data['calls']} calls")
+    if data.get("left") is not None:
+        found.append(f"{clock(data['left'])} left")
+    if data.get("compiling"):
+        kernels = "kernel is" if data["compiling"] == 1 else "kernels are"
+        found.append(f"{data['compiling']} {kernels} being compiled")
+    return ", ".join(found)
+
+
+def done(data: dict[str, Any], seconds: float, failed: bool) -> Bundle:
+    """The line that stays: how long it took, and where it stopped if it did."""
+    text = f"stopped after {clock(seconds)}" if failed else f"done in {clock(seconds)}"
+    at = [
+        f"{describe.printable(name)} {min(count + 1, total)} of {total}"
+        for name, count, total in data.get("loops", [])
+    ]
+    if failed and at:
+        text = f"{text}, last seen at {', '.join(at)}"
+    content = element("p", views.long(text), class_="kb-note")
+    return {"text/plain": text, "text/html": views.styled(content)}
+
+
+def clock(seconds: float) -> str:
+    """3.2 s, 1:20, 2:03:04."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+# ------------------------------------------------------------------ in a shell
+
+
+def _display(bundle: Bundle) -> Callable[[Bundle], None]:
+    """Show something below the running cell."""
+    from IPython.display import display
+
+    handle = display(bundle, raw=True, display_id=True)
+
+    def change(other: Bundle) -> None:
+        handle.update(other, raw=True)
+
+    return change
+
+
+def install(running: Any, show: Show = _display) -> Callable[[], None]:
+    """Draw bars in a shell from its next cell on; the returned function undoes it."""
+    if getattr(running, _BARS, None) is not None:
+        return lambda: None
+    bars = Bars(show)
+    setattr(running, _BARS, bars)
+    running.events.register("pre_run_cell", bars.before_cell)
+    running.events.register("post_run_cell", bars.after_cell)
+
+    def restore() -> None:
+        if getattr(running, _BARS, None) is not bars:
+            return
+        delattr(running, _BARS)
+        running.events.unregister("pre_run_cell", bars.before_cell)
+        running.events.unregister("post_run_cell", bars.after_cell)
+        bars.ended()
+        bars.close()
+
+    return restore
+
+
+def progress(
+    iterable: Iterable[Item], total: int | None = None, name: str = "step"
+) -> Progress[Item]:
+    """The same items; a loop over them in a notebook shows how far it is and what is left.
+
+    As `kbench.progress`, and without `%load_ext kbench`: bars are drawn from here on.
+
+    Arguments:
+        iterable: what the loop runs over.
+        total: how many items there are, where `len(iterable)` does not tell.
+        name: the word for one item, such as "epoch".
+    Returns:
+        An iterable, with `done` and `total`.
+    Raises:
+        ArgumentError: not iterable, or a total that is no count.
+    """
+    found = told.progress(iterable, total, name)
+    running = shell()
+    if running is not None and hasattr(running, "kernel") and not hasattr(running, _BARS):
+        if getattr(running, "_kbench_channel", None) is None:  # the workbench tells the pace itself
+            install(running)
+            getattr(running, _BARS).before_cell()  # this cell has begun already
+    return found

@@ -1,0 +1,1 @@
+"""What `kbench.plots` is: the pictures that people expect of tensors, records and runs."""

@@ -1,0 +1,1 @@
+"""The widgets, one to a file; `notebook/registry.py` lists them."""

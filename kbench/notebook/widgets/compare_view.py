@@ -1,0 +1,192 @@
+"""A/B: an expression on two engines or under several settings, side by side.
+
+Runs on the program's own thread between cells, since it sets what the whole program sees; nothing
+is stored, and every setting is as before behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import KbenchError
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.base import given
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.part import Part, button, sentence
+from kbench.notebook.base.redraw import between_cells
+from kbench.notebook.html import comparing, views
+from kbench.notebook.html.markup import LIMIT, details, element
+from kbench.workbench.analysis import compare as versus
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.errors import explanation
+
+EMPTY = "type an expression, choose what differs, and press compare"
+NEEDED = "Python as text, a tensor, an array, a list of these, a K.function or a Keras model"
+QUEUED = "compared when the running cell ends"
+_TYPED = ("what is typed", "")
+_LINES, _WIDTH = 60, 100  # of values side by side
+
+
+class CompareView(Part):
+    """Compares the values, times and forms of an expression under variants.
+
+    Arguments:
+        expression: Python on the user's names, with `K`; such as "K.sqrt(x + K.epsilon())". Or a
+            tensor, an array, a list of these, or a K.function or Keras model, for its results.
+        variants: as typed, such as "epsilon=1e-7,1e-3" or "engine=kbench,numpy".
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(
+        self,
+        expression: Any = "",
+        variants: str = versus.VARIANTS[0][2],
+        namespace: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(namespace, [])
+        self.comparison: Any = None  # the last one, a `kbench.api.differences.Comparison`
+        self._message = ""
+        self._runs = False
+        self._make_controls(self._named("expression", expression, _is_value, NEEDED), variants)
+        self._show()
+
+    def _make_controls(self, expression: str, variants: str) -> None:
+        self.expression = widgets.Text(
+            value=expression,
+            description="expression",
+            placeholder="K.softmax(x)",
+            tooltip="The expression that is compared; names of yours, and K",
+            continuous_update=False,
+        )
+        self.preset = Dropdown(
+            description="differ in",
+            options=[*((words, text) for _, words, text in versus.VARIANTS), _TYPED],
+            tooltip="What the two sides differ in",
+            layout={"width": "28em", "max_width": "100%"},
+        )
+        self.variants = widgets.Text(
+            value=variants,
+            description="variants",
+            tooltip="name=value,value: engine, or settings; several names make combinations",
+            continuous_update=False,
+        )
+        self._variants_typed(variants)
+        self.compare_button = button("compare", "Evaluate the expression each way", self.compare)
+        self.stop_button = button("stop", "Compare no longer", self.stop)
+        self._heard(self.preset, self._preset_chosen)
+        self._heard(self.variants, self._variants_typed)
+        boxes = [[self.expression, self.preset], [self.variants]]
+        boxes[1] += [self.compare_button, self.stop_button]
+        rows = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in boxes]
+        self.children = (*rows, self._body)
+
+    def choose(self, name: str) -> None:
+        """Put a name into the field of the expression, unless something else was typed there."""
+        typed = self.expression.value.strip()
+        if not typed or typed in self.hub.view.names():
+            self.expression.value = name
+
+    def _preset_chosen(self, text: str) -> None:
+        if text:
+            self.variants.value = text
+
+    def _variants_typed(self, text: str) -> None:
+        known = [one for _, one in self.preset.options]
+        self._offer(self.preset, self.preset.options, text if text in known else "")
+
+    def refresh(self) -> None:
+        """Nothing is compared unasked."""
+
+    # -------------------------------------------------------------- comparing
+
+    def compare(self) -> None:
+        """Have it compared as soon as no cell runs."""
+        expression = self.expression.value.strip()
+        try:
+            wanted = versus.parse(self.variants.value)
+        except versus.NotUnderstood as error:
+            self._fail(str(error))
+            return
+        problem = versus.problem(expression) if expression else EMPTY
+        if problem:
+            self._fail(problem)
+            return
+        with self._lock:
+            if self._runs:
+                return
+            self._runs = True
+        self._say(QUEUED)
+        between_cells(lambda: self._run(expression, *wanted))
+
+    def stop(self) -> None:
+        """Ask what is being compared to stop."""
+        if self._runs:
+            cancel.request()
+
+    def _run(self, expression: str, engines: Sequence[str] | None, settings: Any) -> None:
+        """On the program's thread. Whatever happens, what is shown says so."""
+        from kbench.api.comparison import compare
+
+        find = versus.feeds(self.hub.inspector.recorder)
+        try:
+            function = versus.function(expression, self.hub.view.snapshot())
+            trace.keepers.append(find)
+            try:
+                self.comparison = compare(function, engines, settings=settings or None)
+            finally:
+                trace.keepers.remove(find)
+            words = ""
+        except KeyboardInterrupt:
+            words = "stopped"
+        except KbenchError as error:
+            words = error.reason
+        except Exception as error:
+            words = f"{type(error).__name__}: {explanation.safe_text(error)}"
+        finally:
+            self._runs = False
+        if words:
+            self._fail(words)
+        else:
+            self._say("")
+
+    def _fail(self, words: str) -> None:
+        self.comparison = None
+        self._say(words)
+
+    def _say(self, words: str) -> None:
+        self._message = words
+        self._show()
+
+    # -------------------------------------------------------------- drawing
+
+    def _portrait(self) -> str:
+        found, message = self.comparison, self._message
+        if found is None or message:
+            calm = message in ("", QUEUED, EMPTY)
+            return sentence(message or EMPTY, "kb-note" if calm else "kb-bad")
+        text = "\n".join(versus.lines(found, _WIDTH)[:_LINES])
+        values = element("pre", views.lines(text, 4_000), aria_label="values side by side")
+        whole = f"{comparing.comparison(found)}{views.styled(details('side by side', values))}"
+        expression = element("code", views.long(self.expression.value))
+        head = views.styled(element("p", expression))
+        fits = len(whole.encode()) + len(head.encode()) <= LIMIT
+        return head + whole if fits else comparing.comparison(found)
+
+    def _label(self) -> str:
+        if self.comparison is None:
+            return self._message or EMPTY
+        return str(self.comparison.text(_WIDTH))
+
+
+def _is_value(value: object) -> bool:
+    if describe.is_function(value) or keras_models.is_model(value):
+        return True
+    several = given.listed(value)
+    return bool(several) and all(
+        describe.is_tensor(one) or describe.held_array(one) is not None for one in several
+    )

@@ -1,0 +1,249 @@
+"""Gradients of a loss to its variables: norm, share of zeros, what is wrong, and a look into one.
+
+Computed beside the program on what was fed last, while the panel is shown and no cell runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine.graph import variables
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.notebook.base import given
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.html import views
+from kbench.notebook.html.markup import Html, element, join
+from kbench.notebook.widgets.tensor_view import TensorView
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.analysis.gradients import PREFIX
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.watches.watches import describe_seconds
+
+EMPTY = "no loss yet: make a scalar tensor, such as loss = K.mean(K.square(y - t))"
+NEEDED = "a tensor that depends on variables, a K.function, a compiled Keras model, or a name"
+HEADS = ("variable", "dtype[shape]", "norm", "norm / |variable|", "zeros", "min", "max", "mark")
+NEWEST = ("the newest scalar", "")
+_STATES = {
+    "computing": "computing",
+    "held": "computed when the running cell ends",
+    "slow": "slow: press compute",
+    "stopped": "stopped: press compute",
+}
+Row = Mapping[str, Any]
+
+
+class GradPanel(Part):
+    """d loss / d variable for every trainable variable that a loss reaches.
+
+    Arguments:
+        loss: a scalar tensor, a compiled Keras model, a K.function, of which the first scalar
+            result is meant, a list of these to choose from, or a name; '' takes the newest scalar.
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(self, loss: Any = "", namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace, [variables.changed, config.changed], [self._listen])
+        self.view: TensorView | None = None
+        names = [self._named("loss", one, _is_loss, NEEDED) for one in given.listed(loss)]
+        self._losses = [one for one in names if one]  # that were asked for
+        self._loss = self._losses[0] if self._losses else ""
+        self._data: dict[str, Any] = {}
+        self._note, self._told = "", 0
+        self._make_controls()
+        self._show()
+
+    def _make_controls(self) -> None:
+        self.loss = Dropdown(
+            description="loss",
+            options=[NEWEST, *labelled(self._losses)],
+            value=self._loss,
+            tooltip="The scalar whose gradients are shown",
+        )
+        self.look = Dropdown(
+            description="look into", options=[("-", None)], tooltip="A gradient to look into"
+        )
+        self.compute_button = button(
+            "compute", "Compute the gradients now, however long it takes", self.compute
+        )
+        self.stop_button = button("stop", "Compute no longer", self._stop)
+        self._heard(self.loss, self._loss_chosen)
+        self._heard(self.look, self._look_chosen)
+        top = [self.loss, self.compute_button, self.stop_button]
+        self._top = widgets.HBox(top, layout={"flex_flow": "row wrap"})
+        self.children = (self._top, self._body, self.look)
+
+    # -------------------------------------------------------------- computing
+
+    def refresh(self) -> None:
+        """Have the gradients computed anew."""
+        self._ask(force=False)
+
+    def compute(self) -> None:
+        """Compute now, with as much time as it takes."""
+        self._ask(force=True)
+
+    def choose(self, name: str) -> None:
+        """Take a name as the loss if it can be one."""
+        from kbench.workbench.analysis.gradients import losses
+
+        if name != self._loss and name in losses(self.hub.view):
+            self._loss = name
+            if self.live.running:
+                self.live.throttle.ask()
+
+    def _loss_chosen(self, name: str) -> None:
+        self._loss = name
+        if name:
+            self.picked.emit(name)
+        self.live.throttle.press()
+
+    def _ask(self, force: bool) -> None:
+        self._loss = self._again(self._loss)
+        try:
+            reply = self.hub.ask("gradient", loss=self._loss, force=force)
+        except ProtocolError as error:
+            self._fail(error.reason)
+            return
+        asked = [one for one in (*self._losses, self._loss) if one]
+        names = dict.fromkeys([*asked, *reply["losses"]])
+        self._offer(self.loss, [NEWEST, *labelled(names)], self._loss)
+        if reply["state"] == "none":
+            self._fail("")
+        elif reply.get("number", 0) >= self._told:  # else it has been told already
+            self._say(_STATES.get(reply["state"], ""), reply["loss"])
+
+    def _stop(self) -> None:
+        self.hub.ask("gradient", loss=self._loss, stop=True)
+        self._say(_STATES["stopped"], self._data.get("loss", ""))
+
+    def _listen(self) -> Any:
+        return self.hub.told["gradient"].subscribe(self._take)
+
+    def _take(self, data: dict[str, Any]) -> None:
+        """The gradients were computed, or were not."""
+        self._told = int(data.get("number") or 0)
+        if data.get("stopped"):
+            words = "held" if data["stopped"] == "cell" else "stopped"
+            self._say(_STATES[words], data["loss"])
+        elif data.get("error"):
+            self._fail(str(data["error"]))
+        else:
+            with self._lock:
+                self._data, self._note = data, ""
+            self._list()
+            self._show()
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            self._data, self._note = {}, reason
+        self._list()
+        self._show()
+
+    def _say(self, words: str, loss: str) -> None:
+        """Why the rows may be old; those of another loss go."""
+        with self._lock:
+            if loss != self._data.get("loss"):
+                self._data = {}
+            self._note = words
+        self._show()
+
+    # -------------------------------------------------------------- one gradient
+
+    def _list(self) -> None:
+        rows = self._data.get("rows") or []
+        options = [("-", None), *((describe.printable(one["name"]), one["key"]) for one in rows)]
+        kept = self.look.value
+        self._offer(self.look, options, kept)
+        self._look(self.look.value)
+
+    def _look_chosen(self, key: str | None) -> None:
+        self._look(key)
+        if key is not None:
+            self.picked.emit(key.removeprefix(PREFIX))
+
+    def _look(self, key: str | None) -> None:
+        """Show one gradient, in the slice that was on view if it is the same one's."""
+        with self._lock:
+            try:
+                value = None if key is None else self.hub.view.get(key)
+            except ProtocolError:
+                value = None
+            name = f"d {self._data.get('loss')} / d {str(key).removeprefix(PREFIX)}"
+            if value is None:
+                shown, self.view = self.view, None
+            elif self.view is not None and self.view.replace(value, name):
+                return
+            else:
+                shown, self.view = self.view, TensorView(value, name)
+            parts = () if self.view is None else (self.view,)
+            self.children = (self._top, self._body, self.look, *parts)
+        if shown is not None:
+            shown.close()
+
+    def close(self) -> None:
+        """Stop following and remove the panel."""
+        if self.view is not None:
+            self.view.close()
+        super().close()
+
+    # -------------------------------------------------------------- drawing
+
+    def _title(self) -> str:
+        data = self._data
+        whole = "the sum of " if data.get("sum") else ""
+        took = describe_seconds(float(data.get("seconds") or 0.0))
+        name = data["loss"]
+        return f"d {name} / d variable; {whole}{name} is {data['value']}; {took}"
+
+    def _portrait(self) -> str:
+        with self._lock:
+            data, note = self._data, self._note
+        if not data:
+            return sentence(note or EMPTY, "kb-bad" if note and not _is_state(note) else "kb-note")
+        lines: list[tuple[object, ...]] = [cells(one) for one in data["rows"]]
+        lines += [(one, *[""] * 6, "no path") for one in data["unreached"]]
+        fed = f"on {', '.join(data['fed'])}" if data["fed"] else ""
+        notes = "; ".join(one for one in (note, fed, data["origin"]) if one)
+        return views.listing(self._title(), HEADS, lines, notes)
+
+    def _label(self) -> str:
+        if not self._data:
+            return self._note or EMPTY
+        rows = [cells(one) for one in self._data["rows"]]
+        texts = (f"  {row[0]}  {row[1]}  norm {row[2]}  zeros {row[4]}  {row[-1]}" for row in rows)
+        return "\n".join([self._title(), *(one.rstrip() for one in texts)])
+
+
+def cells(row: Row) -> tuple[object, ...]:
+    """What is told of one gradient; what is wrong in words."""
+    zeros, mark = row["zeros"], str(row["mark"])
+    words: object = ""
+    if mark:
+        bad = f" {row['bad']}" if row["bad"] else ""
+        words = join([element("span", f"{mark}{bad} !", class_="kb-bad")])
+    numbers = [describe.number(row[one]) for one in ("norm", "ratio", "min", "max")]
+    return (
+        row["name"],
+        describe.spec_text(row["shape"], row["dtype"]),
+        numbers[0],
+        numbers[1],
+        "-" if zeros is None else f"{100 * float(zeros):.0f}%",
+        numbers[2],
+        numbers[3],
+        words if isinstance(words, Html) else str(words),
+    )
+
+
+def _is_loss(value: object) -> bool:
+    if describe.is_tensor(value):
+        return str(value.kind) == "tensor"  # type: ignore[attr-defined]
+    return keras_models.is_model(value) or describe.is_function(value)
+
+
+def _is_state(note: str) -> bool:
+    return note in _STATES.values()

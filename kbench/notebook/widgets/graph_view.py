@@ -1,0 +1,287 @@
+"""How a tensor, function or Keras model comes about, drawn in layers; never evaluates anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.base import given
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.drawing import graph_svg
+from kbench.notebook.html import views
+from kbench.notebook.html.markup import LIMIT, Html, details, element, join
+from kbench.workbench.analysis import graph_text
+from kbench.workbench.analysis.graph_fold import Folds
+from kbench.workbench.inspector.protocol import ProtocolError
+
+MOST = 2_000  # nodes that are asked for
+DRAWN = 80  # nodes of a drawing at most
+_FIRST = 30  # nodes that are drawn before anything is unfolded
+_BYTES = 60_000  # of a drawing with its list
+_BESIDE = 2  # variables named within a node
+NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or a name"
+EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
+Row = Mapping[str, Any]
+
+
+class GraphView(Part):
+    """The graph above a name: operations in boxes, dtypes and shapes on the edges.
+
+    Arguments:
+        name: a tensor, a K.function, a model or layer of Keras, a list of tensors, or the name of
+            one of these; '' takes the newest.
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace, [trace.fed, config.changed])
+        self._name = self._named("name", name, given.has_graph, NEEDED)
+        self._title = ""
+        self._folds: Folds | None = None
+        self._total = 0
+        self._message = ""
+        self._make_controls()
+        self.refresh()
+
+    def _make_controls(self) -> None:
+        self.chosen = Dropdown(
+            description="graph of", options=[("-", None)], tooltip="What comes about in this graph"
+        )
+        self.node = Dropdown(
+            description="node", options=[("-", None)], tooltip="The node that is folded or unfolded"
+        )
+        self.find = widgets.Text(
+            description="find",
+            placeholder="name, operation or shape",
+            tooltip="Choose, and unfold the way to, the first node with these words",
+            continuous_update=False,
+        )
+        self.fold_button = button("fold", "Hide what only the node uses, or show it", self._fold)
+        self.all_button = button("unfold all", "Show every node that there is room for", self._all)
+        self.none_button = button("fold all", "Show the outputs alone", self._none)
+        self._heard(self.chosen, self._chosen)
+        self._heard(self.find, self._search)
+        first = [self.chosen, self.find]
+        second = [self.node, self.fold_button, self.all_button, self.none_button]
+        boxes = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in (first, second)]
+        self.children = (*boxes, self._body)
+
+    # -------------------------------------------------------------- what is shown
+
+    def choose(self, name: str) -> None:
+        """Draw the graph of a name if it has one."""
+        if name != self._name and name in self._names():
+            self._name = name
+            if self.live.running:
+                self.live.throttle.ask()
+
+    def _chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._name = name
+            self.picked.emit(name)
+            self.live.throttle.press()
+
+    def _names(self) -> list[str]:
+        """Names that have a graph, the newest last."""
+        return [name for name, one in self.hub.view.values().items() if given.has_graph(one)]
+
+    def refresh(self) -> None:
+        """Read the graph again; what was folded stays so."""
+        names = self._names()
+        self._name = self._again(self._name)
+        values = self.hub.view.values()
+        single = [one for one in names if type(values.get(one)) not in (list, tuple)]
+        name = self._name or next(reversed(single), "")
+        choices = names if not name or name in names else [name, *names]
+        self._offer(self.chosen, labelled(choices), name)
+        with self._lock:
+            if not name:
+                self._folds, self._message = None, ""
+            else:
+                self._read(name)
+        self._show()
+
+    def _read(self, name: str) -> None:
+        try:
+            found = self.hub.graph(name, MOST)
+        except ProtocolError as error:
+            self._folds, self._message = None, error.reason
+            return
+        rows = found.get("layers") or found["rows"]
+        before, self._folds = self._folds, Folds(rows)
+        self._total = len(rows) + int(found.get("layers_cut") or 0)
+        if not found.get("layers"):
+            self._total = int(found["total"])
+        if self._title == name and before is not None and before.inputs == self._folds.inputs:
+            self._folds.folded = before.folded
+        else:
+            fold_far(self._folds, _FIRST)
+        self._title, self._message = name, ""
+
+    # -------------------------------------------------------------- folding
+
+    def _fold(self) -> None:
+        with self._lock:
+            if self._folds is not None and self.node.value is not None:
+                self._folds.toggle(self.node.value)
+        self._show()
+
+    def _all(self) -> None:
+        with self._lock:
+            if self._folds is not None:
+                fold_far(self._folds, DRAWN)
+        self._show()
+
+    def _none(self) -> None:
+        with self._lock:
+            if self._folds is not None:
+                self._folds.fold_all()
+        self._show()
+
+    def _search(self, words: str) -> None:
+        if not words.strip():
+            return
+        with self._lock:
+            found = [] if self._folds is None else self._folds.matches(words)
+            if found and self._folds is not None:
+                self._folds.reveal(found[0])
+            self._message = "" if found else f"no node has {words!r}"
+        self._show()
+        if found:
+            self._offer(self.node, self.node.options, found[0])
+
+    # -------------------------------------------------------------- drawing
+
+    def _show(self) -> None:
+        with self._lock:
+            folds = self._folds
+            shown = [] if folds is None else drawn(folds)
+            options = [(_option(row, folds), row["id"]) for row in shown if folds is not None]
+            kept = self.node.value
+            self._draw(self._page(_BYTES))
+            self._offer(self.node, options, kept)
+
+    def _page(self, limit: int) -> str:
+        """The drawing and the list, or as much of them as `limit` bytes hold."""
+        folds = self._folds
+        if folds is None:
+            return sentence(self._message or EMPTY, "kb-bad" if self._message else "kb-note")
+        text = self._drawing(folds)
+        for most in (20, 12, 6):
+            if len(text.encode()) <= limit:
+                return text
+            fewer = Folds(list(folds.rows.values()))
+            fold_far(fewer, most)
+            text = self._drawing(fewer)
+        return text if len(text.encode()) <= limit else views.styled(self._words(folds))
+
+    def _drawing(self, folds: Folds) -> str:
+        rows, beside, hidden = _told(folds)
+        picture = graph_svg.drawing(describe.printable(self._title), rows, beside, hidden)
+        listed = details("as a list", _list(rows, beside, hidden))
+        return views.styled(join([picture, self._said(folds, len(rows)), listed]))
+
+    def _words(self, folds: Folds) -> Html:
+        """What is left where no drawing is small enough."""
+        rows, beside, hidden = _told(folds)
+        return join([self._said(folds, len(rows)), _list(rows[:_FIRST], beside, hidden)])
+
+    def _said(self, folds: Folds, shown: int) -> Html:
+        """How much of the graph is on view, and what the last action had to say."""
+        left = self._total - len(folds.told) - shown
+        told = f"{shown} nodes shown, {left} folded" if left > 0 else ""
+        notes = [one for one in (told, self._message) if one]
+        return join([element("p", views.long(one), role="status") for one in notes])
+
+    def _portrait(self) -> str:
+        with self._lock:
+            return self._page(LIMIT)
+
+    def _label(self) -> str:
+        with self._lock:
+            folds = self._folds
+        if folds is None:
+            return self._message or EMPTY
+        lines = graph_text.lines(folds.visible()[: 2 * DRAWN])
+        texts = (f"{one.rails}  {_line(one.row, one.beside)}" for one in lines)
+        return "\n".join([f"graph of {describe.printable(self._title)}", *texts])
+
+
+def _line(row: Row | None, beside: str) -> str:
+    if row is None:
+        return ""
+    return "  ".join(str(one) for one in (row["name"], row["op"], row["spec"], beside) if one)
+
+
+def drawn(folds: Folds) -> list[Row]:
+    """The nodes in boxes: those that are not folded away, and not told beside another."""
+    return [row for row in folds.visible() if row["id"] not in folds.told][: 2 * DRAWN]
+
+
+def _told(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
+    """The nodes in boxes, what is told beside them, and how many nodes each hides."""
+    rows = drawn(folds)
+    hidden = {row["id"]: folds.hidden(row["id"]) for row in rows if row["id"] in folds.folded}
+    return rows, {row["id"]: _beside(row, folds) for row in rows}, hidden
+
+
+def fold_far(folds: Folds, most: int) -> None:
+    """Unfold from the outputs on, nearest first, until `most` nodes are on view."""
+    folds.unfold_all()
+    if len(drawn(folds)) <= most:
+        return
+    folds.fold_all()
+    queue = list(folds.roots)
+    shown = len(queue)
+    seen = set(queue)
+    for key in queue:  # grows while it is read
+        new = [one for one in folds.inputs[key] if one not in seen]
+        if shown + len(new) > most:
+            continue
+        folds.folded.discard(key)
+        shown += len(new)
+        seen.update(new)
+        queue += new
+
+
+def _beside(row: Row, folds: Folds) -> str:
+    """The variables that a node takes, in words."""
+    texts = [
+        f"{str(folds.rows[one]['name']).removesuffix(':0')} {folds.rows[one]['spec']}"
+        for one in row["inputs"]
+        if one in folds.told
+    ]
+    more = f" and {len(texts) - _BESIDE} more" if len(texts) > _BESIDE else ""
+    return ", ".join(texts[:_BESIDE]) + more
+
+
+def _option(row: Row, folds: Folds | None) -> str:
+    mark = "+ " if folds is not None and row["id"] in folds.folded else ""
+    return describe.printable(f"{mark}{row['name']} {row['op']}", 48)
+
+
+def _list(rows: Sequence[Row], beside: Mapping[int, str], hidden: Mapping[int, int]) -> Html:
+    """The nodes from the outputs to the inputs, in words."""
+    names = {row["id"]: str(row["name"]).removesuffix(":0") for row in rows}
+    items = []
+    for row in rows:
+        takes = [names[one] for one in row["inputs"] if one in names]
+        ran = row.get("ran") or {}
+        words = [
+            f"{names[row['id']]}: {row['op']} {row['spec']}",
+            f"takes {', '.join(takes)}" if takes else "",
+            f"with {beside[row['id']]}" if beside.get(row["id"]) else "",
+            f"{hidden[row['id']]} nodes folded" if hidden.get(row["id"]) else "",
+            f"last {row['last']['shape']}" if row.get("last") else "",
+            f"ran as {ran['form']}" if ran else "",
+            f"{row['bad']} not finite" if row.get("bad") else "",
+            str(row.get("place") or ""),
+        ]
+        items.append(element("li", views.long(", ".join(one for one in words if one))))
+    return element("ul", join(items))

@@ -1,0 +1,230 @@
+"""Steps of recorded calls: what ran, in which form, how long, how fast, how near to the limit.
+
+Every call is recorded while this is shown; before that some are (`notebook/base/recording.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.api.differences import seconds
+from kbench.engine.core.type_errors import told
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import profile as trace
+from kbench.notebook.base import given
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.part import Part, button, sentence
+from kbench.notebook.html import html, views
+from kbench.notebook.html.markup import LIMIT, element, join
+from kbench.workbench.inspector import callers, plan_words
+from kbench.workbench.inspector.protocol import ProtocolError
+
+EMPTY = "no run yet: call a K.function or K.eval"
+NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
+NEWEST = ("the newest", None)
+SORTS = ("step", "time")
+_SOURCE = 4_000  # characters of a source on show
+Row = Mapping[str, Any]
+
+
+class PlanTable(Part):
+    """The steps of the last call, of the last of one function, or of one of the last calls.
+
+    Arguments:
+        function: a K.function, a Keras model, a tensor that K.eval computes, a list of these, or a
+            name; '' for whatever runs.
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace, [trace.ran], [self._record])
+        self._function = self._named("function", function, given.runs, NEEDED)
+        self._run: dict[str, Any] = {}
+        self._limits: Row | None = None
+        self._problem = ""  # why the machine was not measured
+        self._make_controls()
+        self._show()
+
+    def _make_controls(self) -> None:
+        self.run = Dropdown(
+            description="run", options=[NEWEST], tooltip="Which of the last calls is shown"
+        )
+        self.sort = Dropdown(
+            description="sort by", options=list(SORTS), tooltip="Order of the steps"
+        )
+        self.step = Dropdown(
+            description="source of",
+            options=[("-", None)],
+            tooltip="The step whose generated source is shown",
+        )
+        self.measure_button = button(
+            "measure", "Find what this machine can do at best, in less than a second", self.measure
+        )
+        self._source = widgets.HTML()
+        self._heard(self.run, lambda _number: self.live.throttle.press())
+        self._heard(self.sort, lambda _order: self._show())
+        self._heard(self.step, lambda _step: self._show_source())
+        controls = widgets.HBox(
+            [self.run, self.sort, self.step, self.measure_button], layout={"flex_flow": "row wrap"}
+        )
+        self.children = (controls, self._body, self._source)
+
+    def choose(self, name: str) -> None:
+        """Show the last call of a function of this name."""
+        try:
+            value = self.hub.view.get(name)
+        except ProtocolError:
+            return
+        if describe.is_function(value) and name != self._function:
+            self._function = name
+            self._offer(self.run, self.run.options, None)
+            if self.live.running:
+                self.live.throttle.ask()
+
+    def measure(self) -> None:
+        """Find what this machine can do at best, against which each step is told."""
+        problem = ""
+        self.measure_button.disabled = True
+        try:
+            self.hub.ask("plan", measure=True)
+        except ProtocolError as error:
+            problem = error.reason
+        finally:
+            self.measure_button.disabled = False
+        with self._lock:
+            self._problem = problem
+        self.live.throttle.press()
+
+    def _record(self) -> Any:
+        return self.hub.record()
+
+    def refresh(self) -> None:
+        """Read the run on show again."""
+        wanted: dict[str, Any] = {}
+        if self.run.value is not None:
+            wanted = {"run": self.run.value}
+        elif self._function:
+            self._function = self._again(self._function)
+            wanted = self._last_run()
+        data = self.hub.ask("plan", **wanted)
+        if data["run"] is None and self.run.value is not None:  # so many others ran since
+            data = self.hub.ask("plan")
+        with self._lock:
+            before, self._run = self._run, data["run"] or {}
+            if self._function and not self._run and self.run.value is None:
+                self._run = before  # the last one of it is not kept, but is still on show
+            if self._run.get("run") != before.get("run"):
+                self._problem = ""
+            self._limits = data["limits"]
+            runs = [(_run_words(one), one["run"]) for one in reversed(data["runs"])]
+            self._offer(self.run, [NEWEST, *runs], self.run.value)
+            steps = [
+                (f"{row['step']}  {row['op']}", row["step"])
+                for row in self._run.get("rows", ())
+                if row["source"]
+            ]
+            self._offer(self.step, [("-", None), *steps], self.step.value)
+        self._show()
+        self._show_source()
+
+    def _last_run(self) -> dict[str, Any]:
+        """What to ask for: the last run that is kept of what was chosen, not of its namesakes."""
+        try:
+            value = self.hub.view.get(self._function)
+        except ProtocolError:
+            return {"function": self._function}
+        records = [one.records for one in callers.functions_of(value)]
+        number = self.hub.inspector.recorder.number_of([one for one in records if one is not None])
+        return {"run": number}
+
+    # -------------------------------------------------------------- drawing
+
+    def _portrait(self) -> str:
+        with self._lock:
+            run, limits, problem = self._run, self._limits, self._problem
+        if not run:
+            return sentence(problem or self._missing())
+        rows = run["rows"]
+        if self.sort.value == "time":
+            rows = sorted(rows, key=lambda row: -float(row["seconds"]))
+        while True:
+            head = element("p", join([element("b", _title(run))]), class_="kb-head")
+            shown = html.run_table({**run, "rows": rows}, limits or {})
+            whole = len(run["rows"]) + run["cut"]
+            words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
+            notes = [element("p", views.long(one)) for one in words if one]
+            text = views.styled(join([head, shown, *notes]))
+            if len(text.encode()) <= LIMIT or len(rows) <= 1:
+                return text
+            rows = rows[: max(len(rows) * 3 // 4, 1)]
+
+    def _missing(self) -> str:
+        """Why there is nothing to show."""
+        if not self._function:
+            return EMPTY
+        name = describe.printable(self._function)
+        try:
+            value = self.hub.view.get(self._function)
+        except ProtocolError:
+            return f"there is no name {name}, and no call of that name was recorded"
+        if not given.runs(value):
+            return f"{name} must be {NEEDED}; it is {told(value)}"
+        how = f"K.eval({name})" if describe.is_tensor(value) else f"call {name}"
+        return f"no call of {name} was recorded yet: {how}, and its steps are shown"
+
+    def _show_source(self) -> None:
+        step = self.step.value
+        row = next((one for one in self._run.get("rows", ()) if one["step"] == step), None)
+        source = str(row["source"] or "") if row is not None else ""
+        if not source:
+            self._source.value = ""
+            return
+        code = views.lines(source, _SOURCE)
+        self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
+
+    def _label(self) -> str:
+        if not self._run:
+            return self._missing()
+        rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]
+        return "\n".join([_title(self._run), *rows])
+
+
+def _time(row: Row, key: str = "seconds") -> str:
+    """As the table of steps writes it."""
+    return seconds(float(row[key]))
+
+
+def _title(run: Row) -> str:
+    forms = ", ".join(f"{count} {form}" for form, count in run["forms"].items())
+    name = run["called"] or run["function"]
+    return f"{name}  {_time(run)}  ({forms})"
+
+
+def _notes(run: Row) -> str:
+    """What is known of the whole run."""
+    made = [f"{run[word]} {word}" for word in ("compiled", "loaded") if run[word]]
+    kernels = ", ".join(made) or "none new"
+    if made:
+        kernels += f" in {_time(run, 'kernel_seconds')}"
+    if run["pending"]:
+        kernels += f", {run['pending']} still compiling"
+    return f"at most {describe.size(run['peak_bytes'])} in use; kernels: {kernels}"
+
+
+def _limit_words(limits: Row | None) -> str:
+    """Against what the steps are told."""
+    if not limits:
+        return "'measure' finds what this machine can do at best, for the column 'of limit'"
+    machine = plan_words.machine(limits)
+    return f"of limit: of the memory's, the caches' or the arithmetic's rate; {machine}"
+
+
+def _cut(shown: int, total: int) -> str:
+    return "" if shown == total else f"{shown} of {total} steps; a terminal's plan shows more"
+
+
+def _run_words(run: Row) -> str:
+    return f"{run['run']}  {run['function']}  {_time(run)}"

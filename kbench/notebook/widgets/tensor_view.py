@@ -1,0 +1,397 @@
+"""Any slice of an array or variable as numbers, heat map or image; follows changes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+
+from kbench.engine.core import fork_safety
+from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.type_errors import told
+from kbench.engine.graph import variables
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.notebook.base import given
+from kbench.notebook.base.computed import Computed
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.redraw import Live, Setting, hear_beside, names
+from kbench.notebook.base.slicing import Slice, first, parse
+from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.html import html, views
+from kbench.notebook.html.markup import element, join
+from kbench.workbench.inspector import summary
+from kbench.workbench.inspector.protocol import ProtocolError
+
+_WRAPPED = {"flex_flow": "row wrap"}
+NAME = "TensorView"
+MODES = ("numbers", "heat map", "image", "histogram")
+
+
+class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
+    """Looks into a variable, tensor or array through controls for its axes.
+
+    Arguments:
+        value: what to look at: a variable, an array, numbers, a name. A symbolic tensor is computed
+            beside the program on what was fed last. Of a Keras model or layer, a K.function, a
+            list or a dictionary one tensor at a time, which a control chooses.
+        name: what to call it.
+        mode: "numbers", "heat map", "image" (rows, columns and channels as the
+            `image_data_format` setting says) or "histogram" (of the slice on view).
+    """
+
+    def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
+        super().__init__()
+        self.live = Live(self._refresh_open, [variables.changed, config.changed])
+        self.live.wanted = self._wanted
+        self._computed: Computed | None = None
+        self._inside: list[tuple[str, Any]] = []
+        self._name = name or ""
+        try:
+            if mode not in MODES:
+                raise ArgumentError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+            self._take(*self._chosen(value))
+        except ArgumentError as error:
+            self.close()
+            raise error if error.function else ArgumentError(error.reason, function=NAME) from None
+        self._lock = fork_safety.lock()
+        self._setting = Setting()
+        self._picture: Any = None
+        self._undrawn = False  # whether the message says why there is no picture
+        self._png = b""
+        self._body = widgets.HTML()
+        self._message = widgets.HTML()
+        self.mode = widgets.ToggleButtons(
+            options=MODES,
+            value=mode,
+            tooltips=[f"Show as {one}" for one in MODES],
+            style={"button_width": "8em"},
+        )
+        self.mode.observe(lambda _change: self._choose(self.slice), "value")
+        self.which = Dropdown(
+            options=[(text, at) for at, (text, _) in enumerate(self._inside)],
+            description="tensor",
+            tooltip="Which of the tensors inside is on view",
+        )
+        self.which.observe(lambda change: self._other(change.new), "value")
+        self._make_controls()
+        self.refresh()
+        hear_beside(self)
+
+    def _chosen(self, value: Any) -> tuple[Any, str]:
+        """The value to show first, and what to call it."""
+        own = self._name
+        if isinstance(value, str):
+            own = own or value
+            try:
+                value = names().get(value.strip())
+            except ProtocolError as error:
+                raise ArgumentError(error.reason) from None
+        elif not own and (describe.is_tensor(value) or describe.is_function(value)):
+            own = str(value.name)
+        found = given.insides(value, own)
+        if found is None:
+            return value, own or "array"
+        if not found:
+            raise ArgumentError(f"there is no tensor and no array in {told(value)}")
+        self._inside = found
+        for text, one in found:  # the first one that can be shown
+            with suppress(ArgumentError):
+                self._take(one, text)
+                return one, text
+        return found[0][1], found[0][0]
+
+    def _take(self, value: Any, name: str) -> None:
+        """Look at a value; ArgumentError, and nothing changes, when it has no numbers."""
+        array = given.array_of(value)
+        computed = None
+        if array is None:
+            computed = Computed(value)
+            try:
+                array = computed.first()
+            except ArgumentError:
+                computed.close()
+                raise
+        if self._computed is not None:
+            self._computed.close()
+        self._value, self._name, self._computed = value, name, computed
+        self._array = array
+        self.slice = first(array.shape)
+
+    def _other(self, at: int) -> None:
+        """Show another of the tensors inside."""
+        text, value = self._inside[at]
+        with self._lock:
+            shape = self._array.shape
+            try:
+                self._take(value, text)
+            except ArgumentError as error:
+                self._say(error.reason)
+                return
+            if self._array.shape != shape:
+                self._make_controls()
+                hear_beside(self)
+        self._choose(self.slice)
+
+    def _wanted(self, payload: Any) -> bool:
+        """Whether an event may have changed what is on view."""
+        if payload == "image_data_format" or payload is self._value:
+            return True
+        return self._computed is not None and not isinstance(payload, str)
+
+    @property
+    def picture(self) -> bytes:
+        """The PNG on view, empty when the mode is "numbers" or there is nothing to draw."""
+        return self._png
+
+    def look_at(self, text: str) -> None:
+        """Show the slice that `text` says, such as `0, :, :, 3`; a bad one leaves all as it was."""
+        try:
+            self._choose(parse(text, self._array.shape))
+        except ArgumentError as error:
+            self._say(error.reason)
+            self._show_slice()
+
+    def replace(self, value: Any, name: str) -> bool:
+        """Look at another value of the same shape in the same way; False when it has another."""
+        array = given.array_of(value)
+        if array is None or array.shape != self._array.shape:
+            return False
+        with self._lock:
+            self._take(value, name)
+        self.live.throttle.press()
+        return True
+
+    def shows(self, value: Any, name: str) -> bool:
+        """Whether it looks at this value, or can go on in the same slice with what has its name.
+
+        Raises:
+            ArgumentError: the value is symbolic.
+        """
+        return value is self._value or (name == self._name and self.replace(value, name))
+
+    def _refresh_open(self) -> None:
+        """As `refresh`; a view that is closed meanwhile has nothing to say."""
+        try:
+            self.refresh()
+        except Exception:
+            if self.comm is not None:
+                raise
+
+    def refresh(self) -> None:
+        """Read the value again and draw the chosen slice."""
+        with self._lock, describe.reading_once():
+            self._array = self._read()
+            mode = self.mode.value
+            self._png = b""
+            if mode == "numbers":
+                shown = self._numbers()
+            else:
+                shown = self._drawn(mode)
+            if self._body.value != shown:
+                self._body.value = shown
+                self._redrawn()
+
+    def _read(self) -> np.ndarray:
+        """The value as it is now; of a symbol the last one that is known."""
+        try:
+            if self._computed is None:
+                found = given.array_of(self._value)
+            else:
+                found = self._computed.again()
+        except ArgumentError as error:
+            self._say(error.reason)
+            return self._array
+        if found is None or found.ndim != self._array.ndim:
+            return self._array
+        if found.shape != self._array.shape:  # fed another batch
+            self._array = found
+            self.slice = first(found.shape)
+            self._make_controls()
+        return found
+
+    def close(self) -> None:
+        """Stop following and remove the view."""
+        self.live.stop()
+        if self._computed is not None:
+            self._computed.close()
+            self._computed = None
+        self._end()
+        super().close()
+
+    # -------------------------------------------------------------- drawing
+
+    def _numbers(self) -> str:
+        return html.array_view(self._array, self._name, self.slice)
+
+    def _drawn(self, mode: str) -> str:
+        """The picture with what it cannot show in words below it."""
+        from kbench.notebook.drawing.heatmap import thinning  # matplotlib: on first need only
+
+        try:
+            self._png = self._draw(mode)
+        except ArgumentError as error:
+            self._say(error.reason)
+            self._undrawn = True
+            return ""
+        if self._undrawn:  # what could not be drawn before is drawn now
+            self._say("")
+            self._undrawn = False
+        picture = views.picture(self._png, f"{mode} of {self._name}{self._index()}")
+        notes = views.alerts(describe.array(self._array))
+        if mode == "image" and (words := thinning(self._pixels())):
+            notes = join([element("p", words), notes])
+        return picture + (views.styled(notes) if notes else "")
+
+    def _draw(self, mode: str) -> bytes:
+        if describe.array(self._array).get("refused") or not self._array.size:
+            raise ArgumentError("there are no numbers to draw")
+        if self._picture is None:
+            from kbench.notebook.drawing.heatmap import Picture
+
+            self._picture = Picture()
+        if mode == "image":
+            drawn: bytes = self._picture.image(self._pixels())
+        elif mode == "histogram":
+            drawn = self._picture.histogram(self.slice.of(self._array), str(self.slice))
+        else:
+            labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
+            drawn = self._picture.heat(self.slice.of(self._array), labels)
+        return drawn
+
+    def _pixels(self) -> np.ndarray:
+        """The image chosen by the leading axes, channels last."""
+        array = self._array
+        if array.ndim < 2:
+            raise ArgumentError("an image needs at least two axes")
+        if array.ndim == 2:
+            return np.asarray(array[:, :, None])
+        picture = np.asarray(array[self.slice.index[: array.ndim - 3]])
+        if config.image_data_format() == "channels_first":
+            picture = np.moveaxis(picture, 0, -1)
+        if picture.shape[-1] not in (1, 3, 4):
+            raise ArgumentError(
+                f"with {config.image_data_format()} these images have {picture.shape[-1]} "
+                "channels; a picture has 1, 3 or 4"
+            )
+        return picture
+
+    # -------------------------------------------------------------- controls
+
+    def _make_controls(self) -> None:
+        shape = self._array.shape
+        axes = [(_axis_label(axis, size), axis) for axis, size in enumerate(shape)]
+        choices = [("none", None), *axes]
+        self.rows = Dropdown(
+            options=choices, description="rows", tooltip="Axis that runs down the page"
+        )
+        self.cols = Dropdown(
+            options=choices, description="columns", tooltip="Axis that runs across the page"
+        )
+        self.steppers = [
+            widgets.BoundedIntText(
+                description=_axis_label(axis),
+                min=0,
+                max=max(size - 1, 0),
+                tooltip=f"Index on axis {axis}, 0 to {size - 1}",
+                layout={"width": "11em"},
+            )
+            for axis, size in enumerate(shape)
+        ]
+        self.index = widgets.Text(
+            description="index",
+            tooltip="The slice as text, such as 0, :, :, 3; press Enter",
+            continuous_update=False,
+        )
+        self._show_slice()
+        self._observe()
+        axes_row = widgets.HBox([self.rows, self.cols, self.index], layout=_WRAPPED)
+        steppers_row = widgets.HBox(self.steppers, layout=_WRAPPED)
+        chooser = [self.which] if self._inside else []
+        controls = widgets.VBox([self.mode, *chooser, axes_row, steppers_row])
+        self.children = (controls, self._message, self._body)
+
+    def _observe(self) -> None:
+        self.rows.observe(lambda _change: self._axes_chosen("row"), "value")
+        self.cols.observe(lambda _change: self._axes_chosen("col"), "value")
+        self.index.observe(lambda change: self._typed(change.new), "value")
+        for stepper in self.steppers:
+            stepper.observe(lambda _change: self._stepped(), "value")
+
+    def _typed(self, text: str) -> None:
+        if not self._setting:
+            self.look_at(text)
+
+    def _stepped(self) -> None:
+        if not self._setting:
+            index = tuple(stepper.value for stepper in self.steppers)
+            self._choose(Slice(index, self.slice.row_axis, self.slice.col_axis))
+
+    def _axes_chosen(self, changed: str) -> None:
+        """Take over chosen axes; choosing the axis that the other has makes the two swap."""
+        if self._setting:
+            return
+        row, col = self.rows.value, self.cols.value
+        if row is not None and row == col:
+            if changed == "row":
+                col = self.slice.row_axis
+            else:
+                row = self.slice.col_axis
+        index = tuple(stepper.value for stepper in self.steppers)
+        self._choose(Slice(index, row, col))
+
+    def _choose(self, chosen: Slice) -> None:
+        self.slice = chosen
+        self._say("")
+        self._show_slice()
+        self.live.throttle.press()
+
+    def _show_slice(self) -> None:
+        """Bring every control in line with the slice, without hearing of it."""
+        shown = self._axes()
+        pixels = self.mode.value == "image"
+        with self._setting():
+            self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
+            self.index.value = self._index()
+            for control in (self.rows, self.cols, self.index):
+                control.disabled = pixels  # the axes of an image go by the image_data_format
+            for axis, stepper in enumerate(self.steppers):
+                stepper.value = self.slice.index[axis]
+                stepper.disabled = axis in shown
+
+    def _axes(self) -> set[int | None]:
+        """The axes that are shown whole."""
+        rank = self._array.ndim
+        if self.mode.value == "image" and rank > 1:
+            return set(range(max(rank - 3, 0), rank))
+        return {self.slice.row_axis, self.slice.col_axis}
+
+    def _index(self) -> str:
+        """What is shown, as text."""
+        shown = self._axes()
+        texts = [":" if at in shown else str(one) for at, one in enumerate(self.slice.index)]
+        return f"[{', '.join(texts)}]"
+
+    def _say(self, text: str) -> None:
+        said = element("p", views.long(text), class_="kb-bad", role="status")
+        self._message.value = views.styled(said) if text else ""
+
+    def _begin(self) -> None:
+        self.live.start()
+
+    def _rest(self) -> None:
+        self.live.stop()
+
+    def _label(self) -> str:
+        return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
+
+    def _portrait(self) -> str:
+        return self._numbers()
+
+
+def _axis_label(axis: int | None, size: int | None = None) -> str:
+    if axis is None:
+        return ""
+    return f"axis {axis}" if size is None else f"axis {axis} ({size})"

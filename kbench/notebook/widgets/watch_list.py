@@ -1,0 +1,183 @@
+"""Watched expressions with their old and new value; evaluated only when something has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from kbench.engine.graph import variables
+from kbench.engine.runtime import config
+from kbench.notebook.base import given
+from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.html import views
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.watches import watches
+from kbench.workbench.watches.watch_lines import line, words
+
+EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
+NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
+HELD = "as of before the running cell"
+Row = dict[str, Any]
+
+
+class WatchList(Part):
+    """Expressions that are evaluated beside the program after each change, never while a cell runs.
+
+    Arguments:
+        expressions: what to watch at first: an expression, a tensor, an array, a K.function or a
+            Keras model, or a list of such.
+        namespace: a dictionary, or None for the names of the running shell.
+    """
+
+    def __init__(self, expressions: Any = (), namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace, [variables.changed, config.changed], [self._listen])
+        self.expressions: list[str] = []
+        self._known: dict[str, dict[str, Any]] = {}
+        self._message = ""
+        self._make_controls()
+        wanted = [one for one in given.listed(expressions) if one is not None]
+        for text in [self._named("expressions", one, given.is_watched, NEEDED) for one in wanted]:
+            self.add(text)
+        self._list()
+
+    def _make_controls(self) -> None:
+        self.expression = widgets.Text(
+            description="expression",
+            placeholder="K.mean(w)",
+            tooltip="A Python expression that only reads; Enter watches it",
+            continuous_update=False,
+        )
+        self.chosen = Dropdown(
+            description="watch", options=[("-", None)], tooltip="The watch that the buttons act on"
+        )
+        buttons = [
+            button("add", "Watch the expression", lambda: self._typed(self.expression.value)),
+            button("remove", "Watch the chosen one no longer", self._remove_chosen),
+            button("evaluate", "Evaluate the chosen one, however long it takes", self._force),
+        ]
+        self.add_button, self.remove_button, self.evaluate_button = buttons
+        self._heard(self.expression, self._typed)
+        self.children = (
+            widgets.HBox([self.expression, buttons[0]], layout={"flex_flow": "row wrap"}),
+            widgets.HBox([self.chosen, *buttons[1:]], layout={"flex_flow": "row wrap"}),
+            self._body,
+        )
+
+    # -------------------------------------------------------------- the list
+
+    def add(self, expression: str) -> None:
+        """Watch one more expression."""
+        text = expression.strip()
+        with self._lock:
+            if not text or text in self.expressions:
+                self._message = f"{text} is watched already" if text else ""
+            elif len(self.expressions) >= watches.MOST:
+                self._message = f"there are {watches.MOST} watches, which is the most"
+            else:
+                self.expressions.append(text)
+                self._message = ""
+        self._list(text)
+
+    def remove(self, expression: str) -> None:
+        """Watch it no longer."""
+        with self._lock:
+            if expression in self.expressions:
+                self.expressions.remove(expression)
+                self._known.pop(expression, None)
+        self._list()
+
+    def choose(self, name: str) -> None:
+        """Put a name into the field, where one press watches it."""
+        with self._setting():
+            self.expression.value = name
+
+    def _typed(self, text: str) -> None:
+        if text.strip():
+            self.add(text)
+            with self._setting():
+                self.expression.value = ""
+
+    def _remove_chosen(self) -> None:
+        if self.chosen.value is not None:
+            self.remove(self.chosen.value)
+
+    def _force(self) -> None:
+        if self.chosen.value is not None:
+            self._ask([self.chosen.value])
+
+    def _list(self, value: str | None = None) -> None:
+        """Bring choices and table in line with the list."""
+        kept = self.chosen.value if value is None else value
+        self._offer(self.chosen, labelled(self.expressions), kept)
+        if self.live.running:
+            self.live.throttle.press()
+        else:
+            self._show()
+
+    # -------------------------------------------------------------- values
+
+    def refresh(self) -> None:
+        """Have evaluated what has changed."""
+        self._ask([])
+
+    def _ask(self, force: list[str]) -> None:
+        with self._lock:
+            wanted = list(self.expressions)
+        if not wanted:
+            self._show()
+            return
+        try:
+            data = self.hub.ask("watch", expressions=wanted, force=force)
+        except ProtocolError as error:
+            self._message = error.reason
+            self._show()
+            return
+        news = [row for row in data["rows"] if row["state"] != "new"]
+        self._take([{**row, "changed": False} for row in news], HELD if data["held"] else "")
+
+    def _listen(self) -> Any:
+        return self.hub.told["watch"].subscribe(lambda data: self._take(data["rows"], ""))
+
+    def _take(self, rows: Sequence[dict[str, Any]], note: str) -> None:
+        """News of some watches: a reply and what is told later may cross."""
+        with self._lock:
+            for row in rows:
+                name = row["expression"]
+                known = self._known.get(name, {})
+                if name in self.expressions and row["count"] >= known.get("count", 0):
+                    self._known[name] = row
+            self._held = note
+        self._show()
+
+    _held = ""
+
+    def _portrait(self) -> str:
+        with self._lock:
+            rows = [self._known.get(one, {"expression": one}) for one in self.expressions]
+            message = self._message or self._held
+        lines = [
+            (one["expression"], views.long(str(one.get("before") or "")), views.long(_value(one)))
+            for one in rows
+        ]
+        if not lines:
+            return sentence(message or EMPTY)
+        heads = ("watch", "before", "now")
+        return views.listing("watches", heads, lines, message)
+
+    def _label(self) -> str:
+        with self._lock:
+            rows = [self._known[one] for one in self.expressions if one in self._known]
+        return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY
+
+
+def _value(row: Row) -> str:
+    """The value in words, or why there is none yet."""
+    if "state" not in row:
+        return "not evaluated yet"
+    if row["state"] == "slow":
+        return f"{row['note']}; choose it and press evaluate  {row['text']}".strip()
+    mark = "changed: " if row.get("changed") else ""
+    return f"{mark}{words(row)}"

@@ -1,0 +1,1 @@
+"""Dialogs and what opens over the main screen. Main entries: `dialogs`, `overlays`."""

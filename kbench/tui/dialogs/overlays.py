@@ -1,0 +1,308 @@
+"""What opens over the main screen: help, history, dialogs. Each is a function of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from kbench.tui import layout as geometry
+from kbench.tui.dialogs.dialogs import Ask, Choice, Pager
+from kbench.tui.dialogs.history import HistoryScreen
+from kbench.tui.dialogs.jump import JumpScreen
+from kbench.tui.dialogs.pick import Pick
+from kbench.tui.keys import keys
+from kbench.tui.lesson import lesson_words
+from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.text.palette import MUTED
+from kbench.tui.text.text import OutputDecoder, safe
+from kbench.tui.transcript.cells import Block, coloured
+from kbench.tui.transcript.error_rows import chain_rows, expression_rows
+from kbench.tui.transcript.examples import EXAMPLES
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+ABOUT = {
+    "prompt": "Type Python. Enter runs it once it is complete; K is the backend.",
+    "transcript": "The cells of this session. Up and down choose one; letters go to the prompt.",
+    "variables": "Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
+    "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
+    "watch": "Expressions, evaluated again when something has changed: old and new value.",
+    "gradient": "How a loss changes with each variable, on what was fed last. Enter shows values.",
+    "graph": "How a tensor, a function or a model comes about: from the output down to the inputs.",
+    "plan": "What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
+    "settings": "Changed in the kernel at once; what the kernel refuses is not shown as set.",
+    "lesson": "A step of the lesson. Its code stands in the prompt: change it, Enter runs it.",
+}
+LETTERS = {
+    "p": "prompt",
+    "t": "transcript",
+    "v": "variables",
+    "a": "value",
+    "w": "watch",
+    "g": "gradient",
+    "r": "graph",
+    "l": "plan",
+    "c": "settings",
+    "s": "lesson",
+}
+
+
+def show_text(screen: MainScreen, title: str, lines: list[Content]) -> None:
+    """A text to read."""
+    screen.app.push_screen(Pager(title, lines))
+
+
+def show_help(screen: MainScreen) -> None:
+    """The keys of the focused pane, then those that work everywhere."""
+    pane = screen.focused_pane()
+    lines = [Content(ABOUT[pane]), Content("")]
+    if pane == geometry.LESSON:
+        lines += [*lesson_words.commands(), Content("")]
+    for place in (*screen.places(pane), "main"):
+        if place == "main":
+            lines += [Content(""), Content.styled("Everywhere", "bold")]
+        for key in keys.of(place):
+            lines.append(_key_line(screen, key))
+    lines += [Content(""), Content.styled("Texts, lists and dialogs", "bold")]
+    lines += [
+        _key_line(screen, key) for places in keys.DIALOGS for one in places for key in keys.of(one)
+    ]
+    preset = screen.bench.keymap.preset
+    lines += [
+        Content(""),
+        Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
+        Content(f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'),
+    ]
+    show_text(screen, f"Help: {geometry.TITLES[pane]}", lines)
+
+
+def _key_line(screen: MainScreen, key: keys.Key) -> Content:
+    """One line of the help: keys, what they do, the id for keys.toml."""
+    shown = screen.bench.key_words(key.id, key.keys)
+    start = (f"  {shown:<22} ", "$text-accent")
+    return Content.assemble(start, f"{key.words:<50} ", (key.id, MUTED))
+
+
+def show_history(screen: MainScreen) -> None:
+    """Search the inputs of all sessions."""
+    prompt, history = screen.query_one(Prompt), screen.bench.link.history
+
+    def search(words: str) -> list[str]:
+        if history is not None:
+            return history.search(words)
+        parts = words.lower().split()
+        found = [one for one in prompt.inputs if all(part in one.lower() for part in parts)]
+        return list(dict.fromkeys(reversed(found)))
+
+    def take(code: str | None) -> None:
+        if code is not None:
+            screen.bring(code)
+            screen.action_pane("prompt")
+
+    screen.app.push_screen(HistoryScreen(search, prompt.text.strip().split("\n")[0]), take)
+
+
+def explain(screen: MainScreen, block: Block) -> None:
+    """All of an error: the expression, every operand, the traceback."""
+    error = block.error
+    if error is None:
+        return
+    detail = error.detail
+    reason = str(detail.get("reason") or error.value)
+    lines = [Content.assemble((safe(error.name), "bold $text-error"))]
+    lines += [Content(safe(line)) for line in reason.split("\n")]
+    room = min(104, screen.size.width * 9 // 10 - 5)
+    if detail.get("source") or detail.get("operands"):
+        lines.append(Content(""))
+        lines += chain_rows(detail, room, screen.bench.glyphs, full=True)
+        lines += expression_rows(detail.get("source") or (), detail, room, screen.bench.glyphs)
+    if detail.get("suggestion"):
+        lines.append(Content.styled(f"  try {safe(str(detail['suggestion']))}", "$text-success"))
+    lines += [Content(""), Content.styled("Cell", "bold")]
+    lines += list(coloured(block.code))
+    lines += [Content(""), Content.styled("Traceback", "bold")]
+    decoder = OutputDecoder()
+    for text in error.traceback:
+        lines += [decoder.line(line) for line in text.split("\n")]
+    show_text(screen, f"{error.name} in {block.label.strip(': ')}", lines)
+
+
+async def show_documentation(screen: MainScreen) -> None:
+    """What the kernel says of the call or name at the cursor."""
+    text = await screen.assist.documentation()
+    if text:
+        show_text(screen, "Documentation", [Content(safe(line)) for line in text.split("\n")])
+    else:
+        screen.notify("nothing is known about what stands at the cursor", timeout=2, markup=False)
+
+
+def ask_restart(screen: MainScreen) -> None:
+    """Restart with or without running the cells again."""
+    if screen.conductor.attached:
+        words = "this kernel belongs to another program; restart it there"
+        screen.notify(words, severity="warning", markup=False)
+        return
+    answers = [
+        ("r", "restart and run the cells of this session again"),
+        ("e", "restart with an empty namespace"),
+        ("c", "cancel"),
+    ]
+
+    def act(answer: str | None) -> None:
+        if answer in ("r", "e"):
+            screen.conductor.restart(replay=answer == "r")
+
+    question = "Restart the kernel? Its variables are lost; session and history stay."
+    screen.app.push_screen(Choice(question, answers), act)
+
+
+ENDING = 0.3  # seconds in which a cell that shows its result usually ends
+
+
+def ask_quit(screen: MainScreen) -> None:
+    """Quit, asking first while something is under way that does not end at once."""
+    if not _under_way(screen):
+        screen.app.exit(0)
+    else:
+        screen.set_timer(ENDING, partial(_ask_quit_of_busy, screen))
+
+
+def _under_way(screen: MainScreen) -> str:
+    """What would be stopped; cells of another client are not."""
+    running = screen.conductor.running()
+    if screen.conductor.state == "busy" and not (running is not None and running.origin):
+        return "cell"
+    return "file" if screen.panes.writer.running else ""
+
+
+def _ask_quit_of_busy(screen: MainScreen) -> None:
+    what = _under_way(screen)
+    if not what:
+        screen.app.exit(0)
+        return
+    if screen.app.screen is not screen:  # asked already
+        return
+
+    def act(answer: str | None) -> None:
+        if answer == "q":
+            screen.app.exit(0)
+
+    stays = screen.conductor.attached
+    ends = "it goes on in the kernel" if stays else "the running cell is stopped"
+    question = "A cell is running."
+    if what == "file":
+        question, ends = "A file is being written.", "there will be no file"
+    screen.app.push_screen(Choice(question, [("q", f"quit, {ends}"), ("s", "stay")]), act)
+
+
+def ask_interrupt_others(screen: MainScreen) -> None:
+    """The running cell is another client's."""
+    session: Any = screen.bench.link.session
+
+    def act(answer: str | None) -> None:
+        if answer == "i":
+            session.interrupt_others()
+
+    answers = [("i", "interrupt it"), ("l", "let it run")]
+    screen.app.push_screen(Choice("The running cell is another client's.", answers), act)
+
+
+def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
+    """A cell has called input()."""
+
+    def act(answer: str | None) -> None:
+        session = screen.bench.link.session
+        if session is None:
+            return
+        if answer is None:
+            session.interrupt()
+        else:
+            session.answer(answer)
+
+    title = safe(prompt.replace("\n", " ")).strip() or "input"
+    screen.app.push_screen(Ask(title, password=password), act)
+
+
+def ask_save(screen: MainScreen) -> None:
+    """Write the cells of this session to a script or a notebook."""
+    session = screen.bench.link.session
+    if session is None:
+        return
+
+    async def write(path: Path) -> None:
+        def work() -> object:
+            from kbench.workbench.export import export
+
+            form = export.notebook if path.suffix == ".ipynb" else export.script
+            return form(session.cells.values(), path)
+
+        try:
+            written = await screen.bench.link.call(work)
+        except (OSError, ValueError) as error:
+            screen.notify(str(error), severity="error", markup=False)
+        else:
+            screen.notify(f"written: {written}", markup=False)
+
+    def check(path: str) -> str:
+        return "" if path.endswith((".py", ".ipynb")) else "the name must end in .py or .ipynb"
+
+    def act(path: str | None) -> None:
+        if not path:
+            return
+        target = Path(path).expanduser().absolute()
+        go = partial(screen.background, partial(write, target))
+        if target.exists():
+            ask_replace(screen, str(target), go)
+        else:
+            go()
+
+    title = "write the session to a script (.py) or a notebook (.ipynb)"
+    screen.app.push_screen(Ask(title, "session.py", check=check), act)
+
+
+def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) -> None:
+    """A file is there already."""
+
+    def act(answer: str | None) -> None:
+        if answer == "r":
+            replace()
+
+    question = f"{safe(Path(path).name)} is there already: {safe(path)}"
+    screen.app.push_screen(Choice(question, [("r", "replace it"), ("k", "keep it")]), act)
+
+
+def ask_filter(screen: MainScreen) -> None:
+    """Filter the variables while typing."""
+    table = screen.query_one(VariablesTable)
+    screen.app.push_screen(Ask("show names that contain", table.filter_text, live=table.set_filter))
+
+
+def show_jump(screen: MainScreen) -> None:
+    """One letter per pane, on the pane."""
+    there = {one: pane for one, pane in LETTERS.items() if screen.choices.has(pane)}
+    letters = {one: (pane, geometry.TITLES[pane]) for one, pane in there.items()}
+    regions = screen.layout_now.regions if screen.layout_now else {}
+
+    def act(pane: str | None) -> None:
+        if pane is not None:
+            screen.action_pane(pane)
+
+    screen.app.push_screen(JumpScreen(letters, regions), act)
+
+
+def show_examples(screen: MainScreen) -> None:
+    """Inputs to begin with; the one that is chosen goes to the prompt."""
+
+    def take(at: int | None) -> None:
+        if at is not None:
+            screen.bring(EXAMPLES[at][1])
+            screen.action_pane("prompt")
+
+    rows = [words for words, _ in EXAMPLES]
+    screen.app.push_screen(Pick("Examples, put into the prompt", rows), take)

@@ -1,0 +1,118 @@
+"""What the palette offers: the focused pane's actions, those of every place, themes, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+from textual.widgets import OptionList
+
+from kbench.tui import layout as geometry
+from kbench.tui.dialogs.modal import ClosesOnce
+from kbench.tui.keys import keys
+from kbench.tui.keys.presets import PRESETS
+from kbench.tui.text.palette import MUTED
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+# Actions that only move a cursor or edit a line: found when searched for, not in the way before.
+SMALL = (
+    "move", "step", "page", "edge", "line", "cursor", "slice", "ask('slice'", "ask('channel'",
+    "delete", "cut", "paste", "undo", "redo", "select_all", "newline", "leave", "end_input",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of the palette: `where` is a pane's title or '', `shown` its key."""
+
+    where: str
+    words: str
+    shown: str
+    ident: str
+    run: Callable[[], Any]
+    first: bool = True  # offered before anything is typed
+
+    @property
+    def text(self) -> str:
+        """What is searched and shown."""
+        return f"{self.where}: {self.words}" if self.where else self.words
+
+
+class Palette(ClosesOnce, CommandPalette):  # type: ignore[misc]
+    """Textual's, which a double click beside it must not close twice."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of the list are for one that has room: Textual fails to turn pages of no rows."""
+        return action != "command_list" or self.query_one(OptionList).size.area > 0
+
+
+class BenchCommands(Provider):
+    """All commands of the workbench, in the order of how near they are."""
+
+    def commands(self) -> Iterator[Command]:
+        """The focused pane's, the workbench's, then what is only found by searching."""
+        screen = cast("MainScreen", self.screen)
+        bench, here = screen.bench, screen.focused_pane()
+        yield from self._of_pane(screen, here, True)
+        for key in keys.of("main"):
+            if key.id != "palette" and screen.offers(key.action):
+                shown = bench.key_words(key.id, key.keys)
+                yield Command("", key.words, shown, key.id, partial(screen.run_action, key.action))
+        yield Command("", "change the theme", "", "theme", bench.action_change_theme)
+        for preset in PRESETS:
+            now = " (now)" if preset == bench.keymap.preset else ""
+            words = f"keys as in {preset}{now}"
+            yield Command("", words, "", "preset", partial(bench.choose_preset, preset))
+        for pane in geometry.FOCUS_ORDER:
+            if pane != here and screen.choices.has(pane):
+                yield from self._of_pane(screen, pane, False)
+        for theme in sorted(bench.available_themes):
+            run = partial(setattr, bench, "theme", theme)
+            yield Command("", f"theme {theme}", "", "theme", run, False)
+
+    def _of_pane(self, screen: MainScreen, pane: str, first: bool) -> Iterator[Command]:
+        for place in screen.places(pane):
+            for key in keys.of(place):
+                shown = screen.bench.key_words(key.id, key.keys)
+                run = partial(_act, screen, pane, key.action)
+                near = first and not key.action.startswith(SMALL)
+                yield Command(geometry.TITLES[pane], key.words, shown, key.id, run, near)
+
+    async def discover(self) -> Hits:
+        """Before anything is typed."""
+        for one in self.commands():
+            if one.first:
+                yield DiscoveryHit(_line(Content(one.text), one.shown), one.run, one.text)
+
+    async def search(self, query: str) -> Hits:
+        """By words and ids; what is near comes first where both fit alike."""
+        matcher = self.matcher(query)
+        for at, one in enumerate(self.commands()):
+            score = matcher.match(one.text)
+            if score > 0:
+                shown = _line(matcher.highlight(one.text), one.shown)
+                yield Hit(score + 1e-4 / (at + 1), shown, one.run, text=one.text)
+            elif query.lower().replace(" ", "_") in one.ident:
+                yield Hit(1e-3 / (at + 1), _line(Content(one.text), one.shown), one.run, one.text)
+
+
+def _line(words: Content, shown: str) -> Content:
+    return words + Content.styled(f"   {shown}", MUTED) if shown else words
+
+
+def _act(screen: MainScreen, pane: str, action: str) -> None:
+    """Run an action of a pane, which is brought to the front first."""
+    screen.action_pane(pane)
+
+    async def run() -> None:
+        widget = screen.taker(pane)
+        if widget is not None:
+            await widget.run_action(action)
+
+    screen.call_after_refresh(run)

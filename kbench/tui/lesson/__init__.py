@@ -1,0 +1,1 @@
+"""A lesson beside the live panes. Main entry: `lesson_controller`."""

@@ -1,0 +1,389 @@
+"""The workbench's one main screen: which panes there are, and who answers what they ask."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+
+from kbench.tui import layout as geometry
+from kbench.tui.dialogs import diagnostics, overlays
+from kbench.tui.keys import keys
+from kbench.tui.lesson.lesson_screen import LessonScreen
+from kbench.tui.messages import (
+    AssignSetting,
+    CompareWanted,
+    CopyText,
+    FetchGraph,
+    FetchPixel,
+    HintChanged,
+    InsertText,
+    LinkFailed,
+    LinkReady,
+    SessionEvent,
+    ShowValue,
+    Submitted,
+    TitleChanged,
+    TraceNan,
+    ValueCommand,
+)
+from kbench.tui.panes.gradient import GradientTable
+from kbench.tui.panes.gradient_controller import Deriving
+from kbench.tui.panes.graph import GraphView
+from kbench.tui.panes.graph_controller import Graphs
+from kbench.tui.panes.panes import Panes
+from kbench.tui.panes.plan import PlanTable
+from kbench.tui.panes.plan_controller import Plans, show_place
+from kbench.tui.panes.settings import SettingsPane
+from kbench.tui.panes.variables import SNIPPETS, VariablesTable
+from kbench.tui.panes.watch import WatchTable
+from kbench.tui.panes.watch_controller import Watching
+from kbench.tui.prompt.assist import Assist
+from kbench.tui.prompt.completion import CompletionList
+from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.session.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
+from kbench.tui.session.compare_controller import Versus
+from kbench.tui.session.nan_controller import Tracing
+from kbench.tui.session.resume import Again
+from kbench.tui.session.session_controller import Conductor
+from kbench.tui.session.unsent_input import Drafts
+from kbench.tui.text.table import Table
+from kbench.tui.transcript.transcript import Transcript
+from kbench.tui.value import commands as value_commands
+from kbench.tui.value.value import ValuePane
+
+if TYPE_CHECKING:
+    from kbench.tui.transcript.cells import Block
+
+
+class MainScreen(LessonScreen):
+    """Widgets post messages; this screen hands them to the conductor, the panes, the dialogs."""
+
+    BINDINGS = keys.bindings("main")
+    AUTO_FOCUS = "#prompt"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conductor = Conductor(self)
+        self.panes = Panes(self)
+        self.assist = Assist(self)
+        self.again = Again(self)
+        self.drafts = Drafts(self)
+        self.watching = Watching(self)
+        self.tracing = Tracing(self)
+        self.versus = Versus(self)
+        self.deriving = Deriving(self)
+        self.plans = Plans(self)
+        self.graphs = Graphs(self)
+
+    def compose(self) -> ComposeResult:
+        """What the first frame needs; the other panes follow it."""
+        yield StatusLine("status")
+        yield Transcript()
+        yield Line("label")
+        yield Prompt()
+        yield HintLine("hint")
+        yield KeyLine("keybar")
+
+    def on_mount(self) -> None:
+        """The first frame goes out before anything else is loaded."""
+        self.relayout()
+        self.conductor.show_status()
+        self.conductor.show_hint()
+        self.call_after_refresh(self._complete)
+
+    async def _complete(self) -> None:
+        """Everything that can wait until a prompt is on the screen."""
+        self.bench.begin()
+        await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
+        await self.mount_all([GradientTable(), GraphView(), PlanTable(), SettingsPane()])
+        await self.mount_all([CompletionList(), Banner("banner")])
+        self.on_title_changed(TitleChanged("settings", geometry.TITLES["settings"]))
+        self.query_one(VariablesTable).update_rows([], [])
+        self.query_one(PlanTable).show(None)
+        self.query_one(WatchTable).show(self.watching.expressions)
+        self.query_one(GradientTable).clear()
+        self.relayout()
+        prompt = self.query_one(Prompt)
+        prompt.colour()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: prompt.recolour())
+        await self.learning.begin(self.bench.lesson)
+
+    def on_descendant_focus(self) -> None:
+        """The line below the prompt tells the keys of the pane that has the focus."""
+        self.conductor.show_hint()
+
+    def rearranged(self) -> None:
+        """Panes that have come to the screen catch up."""
+        self.panes.shown_changed()
+
+    def redrawn(self) -> None:
+        """Lines that are cut to their width are written again at the new one."""
+        self.conductor.show_status()
+        self.conductor.show_hint()
+        self.conductor.show_number()
+
+    # ------------------------------------------------------------------ what widgets ask for
+
+    def on_submitted(self, event: Submitted) -> None:
+        """Run the prompt's text."""
+        self.assist.close()
+        if self.learning.takes(event.code):
+            return
+        prompt = self.query_one(Prompt)
+        prompt.put("")
+        prompt.remember(event.code)
+        self.learning.run(event.code, event.now)
+
+    def on_insert_text(self, event: InsertText) -> None:
+        """Text from a pane goes to the prompt."""
+        prompt = self.query_one(Prompt)
+        if event.replace:
+            self.bring(event.text)
+        else:
+            prompt.insert(event.text)
+        self.action_pane("prompt")
+
+    def bring(self, text: str) -> None:
+        """Put other code into the prompt; what stood there is kept among the inputs."""
+        prompt = self.query_one(Prompt)
+        if prompt.keep():
+            key = self.bench.key_word("undo")
+            self.notify(f"{key} brings back what stood in the prompt", timeout=4, markup=False)
+        prompt.put(text)
+
+    def action_snippet(self, index: int) -> None:
+        """A clicked example goes to the prompt."""
+        self.on_insert_text(InsertText(SNIPPETS[index], replace=True))
+
+    def on_copy_text(self, event: CopyText) -> None:
+        """To the clipboard, by OSC 52."""
+        self.app.copy_to_clipboard(event.text)
+        self.notify(f"copied {event.what}", timeout=2, markup=False)
+
+    def on_assign_setting(self, event: AssignSetting) -> None:
+        """To the kernel, whose answer is what is shown."""
+        self.panes.assign(event.name, event.value)
+
+    def on_show_value(self, event: ShowValue) -> None:
+        """Open a name in the value pane."""
+        self.panes.open_value(event.name)
+
+    def on_hint_changed(self, event: HintChanged) -> None:
+        """Words below the prompt."""
+        self.conductor.show_hint(event.text)
+
+    def on_session_event(self, event: SessionEvent) -> None:
+        """The kernel reports."""
+        with self.while_it_stands():
+            self.conductor.take(event.event)
+
+    def on_link_ready(self, event: LinkReady) -> None:
+        """The session can take cells."""
+        self.query_one(Prompt).take_history(event.older)
+        self.bench.settle(event.folder)
+        self.learning.link_ready()
+        self.conductor.link_ready()
+        if event.folder is not None:
+            self.background(self.again.offer if self.bench.resume else self.again.remind)
+            self.drafts.restore(event.folder)
+
+    def on_link_failed(self, event: LinkFailed) -> None:
+        """There will be no kernel: say why."""
+        self.conductor.link_failed(event.reason)
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """Enter in a table."""
+        if event.table.id == "variables":
+            self.panes.open_value(event.key)
+        elif event.table.id == "gradient":
+            self.deriving.open(event.key)
+        elif event.table.id == "plan":
+            self.plans.open(event.key)
+
+    def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
+        """The value pane follows the cursor in the variables while both are on the screen."""
+        if self.shows("value"):
+            self.panes.show_value(event.name)
+        self.graphs.point(event.name)
+
+    def on_variables_table_filter_wanted(self) -> None:
+        """Slash in the variables."""
+        overlays.ask_filter(self)
+
+    def on_variables_table_parts_wanted(self) -> None:
+        """A model is unfolded, or scrolled to."""
+        self.panes.parts_wanted()
+
+    def on_variables_table_graph_wanted(self, event: VariablesTable.GraphWanted) -> None:
+        """o in the variables."""
+        self.panes.open_graph(event.name)
+
+    def on_variables_table_exact_wanted(self, event: VariablesTable.ExactWanted) -> None:
+        """x in the variables."""
+        self.background(partial(self.panes.exact, event.name))
+
+    def on_variables_table_watch_wanted(self, event: VariablesTable.WatchWanted) -> None:
+        """w in the variables."""
+        self.watching.add(event.expression)
+
+    def on_variables_table_derive_wanted(self, event: VariablesTable.DeriveWanted) -> None:
+        """g in the variables."""
+        self.deriving.derive(event.name)
+
+    def on_gradient_table_wanted(self, event: GradientTable.Wanted) -> None:
+        """Keys of the gradients."""
+        self.deriving.act(event.what)
+
+    def on_trace_nan(self, event: TraceNan) -> None:
+        """t on a variable, on a cell, in the plan."""
+        self.tracing.trace(**event.wanted)
+
+    def on_plan_table_wanted(self, event: PlanTable.Wanted) -> None:
+        """Keys of the plan."""
+        self.plans.act(event)
+
+    def on_graph_view_place_wanted(self, event: GraphView.PlaceWanted) -> None:
+        """Enter on a node of a graph."""
+        show_place(self, event.place)
+
+    def on_graph_view_search_wanted(self, event: GraphView.SearchWanted) -> None:
+        """Slash in a graph."""
+        self.graphs.search(event.view)
+
+    def on_compare_wanted(self, event: CompareWanted) -> None:
+        """c on a variable."""
+        self.versus.compare(event.expression)
+
+    def on_watch_table_wanted(self, event: WatchTable.Wanted) -> None:
+        """Keys of the watches."""
+        self.watching.act(event.what, event.expression)
+
+    def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
+        """The value pane needs another part."""
+        self.panes.fetch_window(event.view)
+
+    def on_value_pane_fetch_picture(self, event: ValuePane.FetchPicture) -> None:
+        """The value pane needs a picture."""
+        self.panes.fetch_picture(event.look)
+
+    def on_fetch_pixel(self, event: FetchPixel) -> None:
+        """The cursor in a picture is elsewhere."""
+        self.panes.fetch_pixel(event.window)
+
+    def on_fetch_graph(self, event: FetchGraph) -> None:
+        """The value pane shows what has a graph in place of a value."""
+        self.panes.fetch_graph(event.name)
+
+    def on_value_command(self, event: ValueCommand) -> None:
+        """A key of the value pane that needs the kernel or a dialog."""
+        if event.what == "watch":
+            self.watching.add_cell(self.query_one(ValuePane))
+            return
+        value_commands.act(self, event.what)
+
+    def on_transcript_explain(self, event: Transcript.Explain) -> None:
+        """e on a cell."""
+        overlays.explain(self, event.block)
+
+    def on_prompt_typed(self) -> None:
+        """Completion and signatures follow the cursor; what is typed is not lost."""
+        self.drafts.typed()
+        self.learning.typed()
+        self.assist.typed()
+
+    def on_prompt_asked(self, event: Prompt.Asked) -> None:
+        """Keys of the prompt that need more than the prompt."""
+        if event.what == "complete":
+            self.assist.complete()
+        elif event.what == "search":
+            overlays.show_history(self)
+        elif event.what == "signature":
+            self.background(partial(overlays.show_documentation, self), opens=True)
+        elif event.what == "leave" and not self.assist.close():
+            self.action_pane("transcript")
+        elif event.what == "quit":
+            self.action_quit()
+        elif event.what == "go_on":
+            self.learning.go_on()
+        else:
+            self.turn(event.what)
+
+    def on_prompt_list_key(self, event: Prompt.ListKey) -> None:
+        """Keys that go to the list of completions while it is open."""
+        self.assist.list_key(event.key)
+
+    # ------------------------------------------------------------------ keys
+
+    def action_interrupt(self) -> None:
+        """Copy, interrupt or clear, in this order; never quits."""
+        self.conductor.interrupt()
+
+    def action_help(self) -> None:
+        """What can be done here."""
+        overlays.show_help(self)
+
+    def action_history(self) -> None:
+        """Inputs of all sessions."""
+        overlays.show_history(self)
+
+    def action_diagnostics(self) -> None:
+        """Versions, keys, timings."""
+        diagnostics.show(self)
+
+    def action_palette(self) -> None:
+        """All commands by name."""
+        self.app.action_command_palette()
+
+    def action_examples(self) -> None:
+        """Inputs to begin with."""
+        overlays.show_examples(self)
+
+    def action_jump(self) -> None:
+        """A letter per pane."""
+        overlays.show_jump(self)
+
+    def action_explain(self, cell: str = "") -> None:
+        """Explain the error of a cell, of the marked one, or the newest."""
+        transcript = self.query_one(Transcript)
+        block = transcript.find(cell) if cell else self._marked()
+        if block is None or block.error is None:
+            block = transcript.newest_error()
+        if block is None:
+            self.notify("no error in this session", timeout=2, markup=False)
+        else:
+            overlays.explain(self, block)
+
+    def action_trace_newest(self) -> None:
+        """What made the NaN or infinity that the marked cell shows, or the newest of all."""
+        block = self._marked()
+        if block is not None and block.code:
+            self.tracing.trace(code=block.code)
+        else:
+            self.tracing.trace_newest()
+
+    def _marked(self) -> Block | None:
+        """The cell that the mark in the transcript stands at, while the focus is there."""
+        transcript = self.query_one(Transcript)
+        return transcript.current if transcript.has_focus else None
+
+    def action_compare(self) -> None:
+        """Compare what stands in the prompt."""
+        self.versus.compare(self.query_one(Prompt).text)
+
+    def action_save(self) -> None:
+        """Write the session to a file."""
+        overlays.ask_save(self)
+
+    def action_resume(self) -> None:
+        """Bring back the cells of an earlier session."""
+        self.background(self.again.offer, opens=True)
+
+    def action_restart(self) -> None:
+        """Ask how to restart."""
+        overlays.ask_restart(self)
+
+    def action_quit(self) -> None:
+        """Leave, asking first while something runs."""
+        overlays.ask_quit(self)

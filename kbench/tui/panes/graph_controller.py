@@ -1,0 +1,131 @@
+"""Fills the graph pane from the inspector, page by page, and answers the keys of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.dialogs.dialogs import Ask
+from kbench.tui.messages import TitleChanged
+from kbench.tui.panes.graph import GraphView
+from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.session.link import AskFailed, Latest
+from kbench.tui.text.glyphs import counted
+from kbench.tui.text.outline import root_of
+from kbench.tui.text.text import safe
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+MOST = 10_000  # nodes that are drawn
+GRAPHS = ("placeholder", "tensor", "update", "function", "variable")
+
+
+class Graphs:
+    """One name at a time; fetched again after each cell while it is on the screen."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self.name = ""
+        self._shown = ""  # what is drawn
+        self._dirty = False
+        self._request = Latest(screen.background)
+
+    @property
+    def _view(self) -> GraphView | None:
+        found = self._screen.query("#graph")
+        return found.first(GraphView) if found else None
+
+    def open(self, name: str) -> None:
+        """Show how a name comes about and go there."""
+        self.follow(name)
+        self._screen.action_pane("graph")
+
+    def follow(self, name: str) -> None:
+        """Show how a name comes about as soon as the pane is on the screen."""
+        if name != self.name:
+            self.name, self._dirty = name, True
+        self.refresh()
+
+    def point(self, name: str) -> None:
+        """The cursor in the variables is on a name: follow it if it has a graph."""
+        table = self._screen.query_one(VariablesTable)
+        row = table.find(name)
+        if row is not None and (row.kind in GRAPHS or row.parts) and self._screen.shows("graph"):
+            self.follow(name)
+
+    def changed(self, names: Sequence[str] | None = None) -> None:
+        """Something has run; or of these names one may be the graph's."""
+        if names is not None and root_of(self.name) not in names:
+            return
+        self._dirty = bool(self.name)
+        self.refresh()
+
+    def forget(self) -> None:
+        """The kernel is another one."""
+        self.name, self._shown, self._dirty = "", "", False
+        if (view := self._view) is not None:
+            view.clear()
+            self._say_title("Graph")
+
+    def refresh(self) -> None:
+        """Ask for what is both old and on the screen."""
+        if self._dirty and self.name and self._screen.shows("graph"):
+            self._request.submit(self._fetch)
+
+    def _say_title(self, words: str) -> None:
+        self._screen.on_title_changed(TitleChanged("graph", words))
+
+    async def _fetch(self) -> None:
+        view, name = self._view, self.name
+        if view is None or not name:
+            return
+        self._dirty = False
+        again = name == self._shown
+        try:
+            whole = await self._ask(name, 0)
+            if not again:  # the nearest nodes at once
+                view.show(whole)
+                self._shown = name
+            following = whole.get("next")
+            while following is not None and len(whole["rows"]) < MOST and name == self.name:
+                page = await self._ask(name, following)
+                if page["total"] != whole["total"]:  # another graph meanwhile
+                    self._dirty = True
+                    return
+                whole["rows"] += page["rows"]
+                following = page.get("next")
+        except AskFailed as error:
+            view.clear()
+            self._shown = ""
+            self._say_title(f"Graph: {safe(name)}: {safe(str(error))}")
+            return
+        if name != self.name:
+            return
+        if again or len(whole.get("rows") or []) > 0:
+            whole["cut"] = max(int(whole.get("total") or 0) - len(whole.get("rows") or []), 0)
+            view.show(whole, again=True)
+        count = len(whole.get("layers") or []) or int(whole.get("total") or 0)
+        words = counted(count, "layer" if whole.get("layers") else "node")
+        self._say_title(f"Graph: {safe(name)} ({words})")
+
+    async def _ask(self, name: str, start: int) -> dict[str, Any]:
+        data: dict[str, Any] = await self._screen.bench.link.ask("graph", name=name, start=start)
+        return data
+
+    # ------------------------------------------------------------------ keys
+
+    def search(self, view: GraphView) -> None:
+        """Ask what to look for; the cursor goes there while it is typed."""
+
+        def live(words: str) -> None:
+            view.search(words)
+
+        ask = Ask("find a node by name, operation or shape", view.search_text, live=live)
+        self._screen.app.push_screen(ask, partial(self._searched, view))
+
+    @staticmethod
+    def _searched(view: GraphView, words: str | None) -> None:
+        if words and not view.search(words):
+            view.app.notify(f"no node has {words!r}", timeout=2, markup=False)

@@ -1,0 +1,366 @@
+"""Fills the panes from the inspector: asks only for what is on screen and has changed."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.messages import TitleChanged
+from kbench.tui.panes import rows as model
+from kbench.tui.panes.settings import SettingsPane
+from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.session.link import AskFailed, Latest, Work
+from kbench.tui.text.outline import root_of
+from kbench.tui.value.export import Writer
+from kbench.tui.value.grid import View
+from kbench.tui.value.picture import Look
+from kbench.tui.value.search import Seeker
+from kbench.tui.value.value import ValuePane
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+
+SYMBOLS = ("placeholder", "tensor", "update")
+BATCH = 1_000  # names whose statistics are asked for at once, where there are thousands
+ROWS_SECONDS = 60.0  # for all rows there are: ten thousand arrays are read within a few seconds
+
+
+class Panes:
+    """One request at a time per pane; the newest wins. A failure stays in its pane."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self._dirty: set[str] = set()
+        self._all = True  # every name must be asked for: first time, or another kernel
+        self._many = False  # they are thousands: shown first, read one batch after the other
+        self._parts_dirty = False
+        self._requests = {name: Latest(self._work) for name in ("variables", "value")}
+        self._pixel = Latest(self._work)
+        self.seeker = Seeker(screen)
+        self.writer = Writer(screen)
+        self.round_trips: list[float] = []
+
+    def _work(self, work: Work) -> None:
+        self.screen.background(work)
+
+    @property
+    def link(self) -> Any:
+        """The link to the session."""
+        return self.screen.bench.link
+
+    def _find(self, kind: type[Any]) -> Any:
+        found = self.screen.query(kind)
+        return found.first() if found else None
+
+    # ------------------------------------------------------------------ what happens
+
+    def kernel_started(self) -> None:
+        """A kernel answers: everything is asked for anew."""
+        self._all = True
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed()
+        self.refresh()
+
+    def kernel_lost(self) -> None:
+        """Nothing of the old kernel can be asked any more; what is shown says so."""
+        self._all = True
+        self.screen.watching.forget()
+        self.screen.deriving.forget()
+        self.screen.plans.forget()
+        self.screen.graphs.forget()
+        for kind in (VariablesTable, ValuePane):
+            pane = self._find(kind)
+            if pane is not None:
+                pane.forget()
+
+    def changed(self, names: list[str], many: bool = False) -> None:
+        """The kernel has pushed names whose rows are old; any may be, where they are too many."""
+        self._dirty.update(names)
+        self._all, self._many = self._all or many, self._many or many
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed(names)
+        self.refresh()
+
+    def cell_done(self) -> None:
+        """A run may have been recorded, and symbols may have been fed or evaluated."""
+        table = self._find(VariablesTable)
+        if table is not None:
+            symbols = (name for name, row in table.known.items() if row.kind in SYMBOLS)
+            self._dirty.update(symbols)
+        self.screen.watching.changed()
+        self.screen.deriving.changed()
+        self.screen.plans.changed()
+        self.screen.graphs.changed()
+        self.refresh()
+
+    def shown_changed(self) -> None:
+        """Another set of panes is on the screen: they catch up."""
+        self.screen.watching.refresh()
+        self.screen.deriving.refresh()
+        self.screen.plans.refresh()
+        self.screen.graphs.refresh()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask for whatever is both old and visible."""
+        if self.screen.conductor.state not in ("idle", "busy"):
+            return
+        names_shown = self.screen.shows("variables") or self.screen.shows("value")
+        if names_shown and (self._all or self._dirty or self._parts_dirty):
+            self._requests["variables"].submit(self._fetch_rows)
+
+    def parts_wanted(self) -> None:
+        """A model was unfolded, or its rows were scrolled to."""
+        self._parts_dirty = True
+        self.refresh()
+
+    # ------------------------------------------------------------------ variables
+
+    async def _fetch_rows(self) -> None:
+        table = self._find(VariablesTable)
+        if table is None:
+            return
+        everything, many, names = self._all, self._many, sorted(self._dirty)
+        self._all, self._many, self._parts_dirty, self._dirty = False, False, False, set()
+        if many:
+            self.screen.on_title_changed(TitleChanged("variables", "Variables: reading ..."))
+        if everything or names:
+            try:
+                wanted = {"statistics": not many} if everything else {"names": names}
+                rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_SECONDS})
+            except AskFailed as error:
+                self._dirty.update(names)
+                self._all, self._many = self._all or everything, self._many or many
+                words = f"Variables: {error}"
+                self.screen.on_title_changed(TitleChanged("variables", words))
+                return
+            found = model.rows_of({"rows": rows})
+            present = {row.name for row in found}
+            gone = (set(table.known) if everything else set(names)) - present
+            table.update_rows(found, gone)
+            table.outline.changed(present)
+            self._follow_value({row.name: row for row in found}, gone)
+            if many:
+                await self._fetch_ranges(table, [row.name for row in found if row.held])
+        await self._fetch_parts(table, names)
+
+    async def _fetch_ranges(self, table: VariablesTable, names: list[str]) -> None:
+        """The statistics of thousands of names; whatever changes meanwhile comes first."""
+        for start in range(0, len(names), BATCH):
+            if self._all:
+                return
+            changed, self._dirty = sorted(self._dirty), set()
+            wanted = [*changed, *names[start : start + BATCH]]
+            batch = {"names": wanted, "timeout": ROWS_SECONDS}
+            try:
+                rows = model.rows_of({"rows": await self._all_rows("summary", batch)})
+            except AskFailed:
+                self._dirty.update(changed, names[start:])
+                return
+            present = {row.name for row in rows}
+            gone = set(wanted) - present
+            table.update_rows(rows, gone, flash=False)
+            table.outline.changed(set(changed) & present)
+            self._follow_value({row.name: row for row in rows}, gone)
+
+    async def _fetch_parts(self, table: VariablesTable, names: list[str]) -> None:
+        """What is below unfolded rows on the screen, and the part in the value pane."""
+        asked = table.outline.wanted(set(table.keys_shown()))
+        pane = self._find(ValuePane)
+        shown = pane.shown if pane is not None and "/" in pane.shown else ""
+        try:
+            if asked:
+                table.take_parts(asked, await self._all_rows("parts", {"names": asked}))
+            if shown and root_of(shown) in names:
+                rows = model.rows_of({"rows": await self._all_rows("summary", {"names": [shown]})})
+                table.outline.update(rows)
+                found = {row.name: row for row in rows}
+                self._follow_value(found, {shown} - set(found))
+        except AskFailed as error:
+            self.screen.on_title_changed(TitleChanged("variables", f"Variables: {error}"))
+
+    async def _all_rows(self, verb: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a reply; the inspector gives them in pages."""
+        rows: list[dict[str, Any]] = []
+        start: int | None = 0
+        while start is not None:
+            data = await self.link.ask(verb, start=start, **arguments)
+            rows += data.get("rows") or []
+            following = data.get("next")
+            start = following if isinstance(following, int) and following > start else None
+        return rows
+
+    def _follow_value(self, rows: dict[str, model.Row], gone: set[str]) -> None:
+        pane = self._find(ValuePane)
+        if pane is None:
+            return
+        if not pane.shown:
+            held = [name for name, row in rows.items() if row.held and row.shape]
+            if held and self.screen.shows("value"):
+                self.show_value(held[-1])
+        elif pane.shown in gone:
+            pane.update_row(None)
+        elif pane.shown in rows and pane.update_row(rows[pane.shown]):
+            pane.refetch()
+
+    # ------------------------------------------------------------------ value
+
+    def open_value(self, name: str) -> None:
+        """Show a name in the value pane and go there."""
+        if self.show_value(name):
+            self.screen.action_pane("value")
+
+    def show_value(self, name: str, as_graph: bool = False) -> bool:
+        """Show a name in the value pane, wherever the focus is."""
+        table, pane = self._find(VariablesTable), self._find(ValuePane)
+        row = table.find(name) if table is not None else None
+        if pane is None or row is None:
+            return False
+        if pane.shown != name or pane.row is None or pane.as_graph != as_graph:
+            pane.open(row, as_graph)
+        return True
+
+    def open_graph(self, name: str) -> None:
+        """Show how a name comes about and go there."""
+        table = self._find(VariablesTable)
+        if table is not None and table.find(name) is not None:
+            self.screen.graphs.open(name)
+
+    def fetch_graph(self, name: str) -> None:
+        """Fetch a graph for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_graph(name))
+
+    async def _fetch_graph(self, name: str) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or name != pane.shown:
+            return
+        try:
+            data = await self.link.ask("graph", name=name, start=0)
+        except AskFailed as error:
+            pane.tell(str(error))
+            return
+        if name == pane.shown:
+            pane.show_graph(data)
+
+    def fetch_window(self, view: View) -> None:
+        """Fetch a window for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_window(view))
+
+    async def _fetch_window(self, view: View) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or view.name != pane.shown:
+            return
+        arguments: dict[str, Any] = {
+            "name": view.name,
+            "rows": [view.row, view.rows],
+            "cols": [view.col, view.cols],
+        }
+        if view.index:
+            arguments["index"] = list(view.index)
+            arguments["row_axis"], arguments["col_axis"] = view.row_axis, view.col_axis
+        arguments |= self._limits(pane)
+        began = self.screen.bench.clock()
+        try:
+            data = await self.link.ask("window", **arguments)
+        except AskFailed as error:
+            pane.tell(str(error))
+            return
+        self.round_trips.append(self.screen.bench.clock() - began)
+        if view.name == pane.shown:
+            pane.show_window(model.Window.of(data))
+
+    def fetch_picture(self, look: Look) -> None:
+        """Fetch a picture for the value pane."""
+        self._requests["value"].submit(lambda: self._fetch_picture(look))
+
+    async def _fetch_picture(self, look: Look) -> None:
+        pane = self._find(ValuePane)
+        if pane is None or look.name != pane.shown:
+            return
+        arguments: dict[str, Any] = {"size": list(look.size), "colours": look.colours}
+        if look.index:
+            arguments["index"] = list(look.index)
+        if look.col_axis is not None:
+            arguments |= {"row_axis": look.row_axis, "col_axis": look.col_axis}
+        try:
+            data = await self.link.ask("image", name=look.name, **arguments, **self._limits(pane))
+        except AskFailed as error:
+            pane.refuse_picture(str(error))
+            return
+        if look.name == pane.shown:
+            pane.show_picture(model.Picture.of(data))
+
+    def fetch_pixel(self, window: dict[str, Any]) -> None:
+        """Fetch what the cursor in a picture is on."""
+        if window:
+            self._pixel.submit(partial(self._fetch_pixel, window))
+
+    async def _fetch_pixel(self, window: dict[str, Any]) -> None:
+        pane = self._find(ValuePane)
+        with contextlib.suppress(AskFailed):  # the index alone is told
+            data = await self.link.ask("window", **window)
+            if pane is not None and data["cells"]:
+                pane.show_pixel(window, " ".join(data["cells"][0]))
+
+    @staticmethod
+    def _limits(pane: ValuePane) -> dict[str, list[float]]:
+        """The range of the whole array, to which shades refer, as an argument of a request."""
+        stats = pane.stats or (pane.row.stats if pane.row else None)
+        if stats is None or stats.low is None or stats.high is None:
+            return {}
+        return {"limits": [float(stats.low), float(stats.high)]}
+
+    async def exact(self, name: str) -> None:
+        """Statistics of every element of a large array."""
+        pane, table = self._find(ValuePane), self._find(VariablesTable)
+        row = table.find(name) if table is not None else None
+        if row is None:
+            return
+        try:
+            data = await self.link.ask("stats", timeout=60.0, name=name, exact=True)
+        except AskFailed as error:
+            self.screen.notify(str(error), severity="warning", markup=False)
+            return
+        stats = model.Statistics.of(data)
+        if table.known.get(name) == row:
+            table.update_rows([replace(row, stats=stats)], [])
+        if pane is not None and pane.shown == name:
+            pane.show_stats(stats)
+
+    # ------------------------------------------------------------------ settings
+
+    def show_settings(self, settings: dict[str, Any]) -> None:
+        """What is set, as the kernel says it."""
+        pane, value = self._find(SettingsPane), self._find(ValuePane)
+        if pane is not None:
+            pane.show(settings)
+        if value is not None:
+            value.settings_changed(settings)
+
+    def assign(self, name: str, value: Any) -> None:
+        """Set one setting; the kernel's answer is shown, be it a refusal."""
+        self.screen.background(partial(self._assign, name, value))
+
+    async def _assign(self, name: str, value: Any) -> None:
+        pane = self._find(SettingsPane)
+        try:
+            data = await self.link.ask("config", set={name: value})
+        except AskFailed as error:
+            pane.refuse(str(error))
+            return
+        pane.accept("set when the running cell ends" if data.get("queued") else "")
+        self.screen.conductor.take_settings(data.get("config") or {})
+        self.refresh()
+
+    def refused(self, reason: str) -> None:
+        """The kernel refused a setting after the fact."""
+        pane = self._find(SettingsPane)
+        if pane is not None:
+            pane.refuse(reason)

@@ -1,0 +1,239 @@
+"""The configuration, edited in place: what the kernel says is shown, never what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Click
+from textual.widgets import Input
+
+from kbench.tui.keys import keys
+from kbench.tui.messages import AssignSetting
+from kbench.tui.prompt.field import Field
+from kbench.tui.text.lines import LineView
+from kbench.tui.text.palette import MUTED
+from kbench.tui.text.text import one_line
+
+CHOICES: dict[str, tuple[tuple[str, Any], ...]] = {
+    "floatx": (("float16", "float16"), ("float32", "float32"), ("float64", "float64")),
+    "image_data_format": (
+        ("channels_last", "channels_last"),
+        ("channels_first", "channels_first"),
+    ),
+    "learning_phase": (("fed", None), ("0 test", 0), ("1 train", 1)),
+}
+NAMES = ("epsilon", "floatx", "image_data_format", "learning_phase", "num_threads")
+TYPED = ("epsilon", "num_threads")
+NOTES = {
+    "epsilon": "graphs built from now on use it; those built keep theirs",
+    "floatx": "new variables and tensors; those that exist keep their dtype",
+    "image_data_format": "new calls without data_format; graphs built keep their layout",
+    "learning_phase": "'fed' leaves it a placeholder, 0 unless fed",
+    "num_threads": "threads of the parallel kernels",
+}
+LABEL = 19
+
+
+class SettingsList(LineView):
+    """One line per setting; the kernel's answer decides what it shows."""
+
+    BINDINGS = keys.bindings("settings")
+    COMPONENT_CLASSES = {"settings--cursor"}
+
+    def __init__(self) -> None:
+        super().__init__(id="settings-list")
+        self.values: dict[str, Any] = {}
+        self.at = 0
+        self.message = ""
+
+    def row_count(self) -> int:
+        """The settings and a line of words."""
+        return len(NAMES) + 1
+
+    def row(self, y: int) -> Content:
+        """One setting, or what the one under the cursor means."""
+        if y == len(NAMES):
+            words = self.message or NOTES[NAMES[self.at]]
+            style = "bold $text-error" if self.message else MUTED
+            shown = one_line(f" {words}", self.size.width, self.glyphs.ellipsis)
+            return Content.assemble((shown, style))
+        name = NAMES[y]
+        mark = ">" if y == self.at and self.has_focus else " "
+        label = one_line(name, self._label - 1, self.glyphs.ellipsis)
+        return Content.assemble(mark, f"{label:<{self._label}}", *self._value(name))
+
+    @property
+    def _label(self) -> int:
+        """Cells for the names."""
+        return min(LABEL, max(self.size.width // 2, 4))
+
+    def restyle(self, y: int) -> str:
+        """The setting under the cursor."""
+        return "settings--cursor" if y == self.at and self.has_focus else ""
+
+    def _value(self, name: str) -> list[str | tuple[str, str]]:
+        if name not in self.values:
+            return [("waiting for the kernel", MUTED)]
+        value = self.values[name]
+        if name in TYPED:
+            return [f"[{value!r:<8}]" if self._label == LABEL else f"[{value!r}]"]
+        parts: list[str | tuple[str, str]] = []
+        for words, choice in self._choices(name):
+            chosen = choice == value and type(choice) is type(value)
+            parts.append((f"({words}*)", "bold $text-accent") if chosen else f"({words})")
+        return parts
+
+    def _choices(self, name: str) -> list[tuple[str, Any]]:
+        """Words and values: short words where the pane is narrow, then only what is set."""
+        choices = list(CHOICES.get(name, ()))
+        room = self.size.width - self._label - 2  # for the mark of the line and that of what is set
+        if sum(len(words) + 2 for words, _ in choices) > room:
+            choices = [(_short(words), value) for words, value in choices]
+        if sum(len(words) + 2 for words, _ in choices) > room:
+            choices = [one for one in choices if one[1] == self.values.get(name)]
+        return choices
+
+    def place_of(self, name: str, x: int) -> Any:
+        """The choice at column `x` of a setting's line; the name itself when there is none."""
+        column = 1 + self._label
+        for words, choice in self._choices(name):
+            value = self.values.get(name)
+            width = len(words) + 2 + (choice == value and type(choice) is type(value))
+            if column <= x < column + width:
+                return choice
+            column += width
+        return name
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """Choose what was clicked."""
+        y = event.y + self.scroll_offset.y
+        if y >= len(NAMES):
+            return
+        self.at, self.message = y, ""
+        name = NAMES[y]
+        if name in TYPED:
+            self.action_edit()
+        elif (choice := self.place_of(name, event.x)) != name:
+            self.post_message(AssignSetting(name, choice))
+        self.refresh()
+
+    def action_move(self, step: int) -> None:
+        """The setting above or below."""
+        self.at = max(0, min(self.at + step, len(NAMES) - 1))
+        self.message = ""
+        self.refresh()
+
+    def action_turn(self, step: int) -> None:
+        """The next choice to a side."""
+        name = NAMES[self.at]
+        if name in TYPED:
+            self.action_edit()
+            return
+        values = [choice for _, choice in CHOICES[name]]
+        now = self.values.get(name)
+        places = [at for at, one in enumerate(values) if one == now and type(one) is type(now)]
+        at = (places[0] if places else 0) + step
+        if 0 <= at < len(values):
+            self.post_message(AssignSetting(name, values[at]))
+
+    def action_edit(self) -> None:
+        """Type a value, or take the next choice round the end."""
+        name = NAMES[self.at]
+        if name in TYPED:
+            pane = self.parent
+            if isinstance(pane, SettingsPane):
+                pane.edit(name, self.values.get(name))
+            return
+        values = [choice for _, choice in CHOICES[name]]
+        now = self.values.get(name)
+        places = [at for at, one in enumerate(values) if one == now and type(one) is type(now)]
+        at = ((places[0] if places else -1) + 1) % len(values)
+        self.post_message(AssignSetting(name, values[at]))
+
+
+def _short(words: str) -> str:
+    return words.removeprefix("channels_").replace("float", "f")
+
+
+class SettingsPane(Vertical):
+    """The list, and a line to type a number into."""
+
+    def __init__(self) -> None:
+        super().__init__(id="settings")
+        self._editing = ""
+
+    def compose(self) -> ComposeResult:
+        """The list over the line for typing, which shows only while it is used."""
+        yield SettingsList()
+        field = Field(id="settings-input")
+        field.display = False
+        yield field
+
+    @property
+    def list(self) -> SettingsList:
+        """The list."""
+        return self.query_one(SettingsList)
+
+    def show(self, values: Mapping[str, Any]) -> None:
+        """What the kernel says is set."""
+        lines = self.list
+        if dict(values) != lines.values:
+            lines.values = dict(values)
+            lines.refresh()
+
+    def refuse(self, reason: str) -> None:
+        """Say why a value was not taken; the old one stays."""
+        self.list.message = reason
+        self.list.refresh()
+
+    def accept(self, note: str = "") -> None:
+        """The last value was taken, or will be: `note` says when."""
+        self.list.message = note
+        self.list.refresh()
+
+    def edit(self, name: str, value: Any) -> None:
+        """Open the line for typing."""
+        self._editing = name
+        field = self.query_one(Input)
+        field.value = "" if value is None else str(value)
+        field.display = True
+        field.border_title = name
+        field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Send what was typed, a number if it is one; the kernel judges it."""
+        event.stop()
+        self.post_message(AssignSetting(self._editing, parse_number(event.value)))
+        self._close()
+
+    def on_key(self, event: Any) -> None:
+        """Escape gives up typing."""
+        if event.key == "escape" and self.query_one(Input).display:
+            event.stop()
+            self._close()
+
+    def _close(self) -> None:
+        self.query_one(Input).display = False
+        self.list.focus()
+
+
+def parse_number(text: str) -> Any:
+    """A number if the text is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text.strip())
+        except ValueError:
+            continue
+    return text.strip()

@@ -1,0 +1,168 @@
+"""The list of watched expressions: kept over sessions, asked for only while its pane is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.dialogs import overlays
+from kbench.tui.dialogs.dialogs import Ask
+from kbench.tui.messages import TitleChanged
+from kbench.tui.panes.watch import WatchTable
+from kbench.tui.session.link import AskFailed, Latest
+from kbench.tui.value.value import ValuePane
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+MOST = 50  # watches
+LONGEST = 1_000  # characters of one
+
+
+class Watching:
+    """Adds, edits and removes watches, and has them evaluated when something has changed."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self.expressions: list[str] = []
+        self._dirty = True
+        self._forced: list[str] = []
+        self._requests = Latest(screen.background)
+
+    @property
+    def _table(self) -> WatchTable | None:
+        found = self.screen.query(WatchTable)
+        return found.first() if found else None
+
+    # ------------------------------------------------------------------ what happens
+
+    def restore(self, expressions: Sequence[str]) -> None:
+        """Those of the last session, before those that were added since."""
+        self.expressions = list(dict.fromkeys([*expressions, *self.expressions]))[:MOST]
+        self._show()
+
+    def changed(self) -> None:
+        """A variable, a setting or the namespace has changed."""
+        self._dirty = True
+        self.refresh()
+
+    def forget(self) -> None:
+        """The kernel is another one, or gone."""
+        self._dirty = True
+        if (table := self._table) is not None:
+            table.forget()
+
+    def refresh(self) -> None:
+        """Have watches evaluated, if they are on the screen, old, and no cell runs."""
+        table, state = self._table, self.screen.conductor.state
+        if table is None:
+            return
+        table.hold(state == "busy")
+        if self._dirty and state == "idle" and self.screen.shows("watch"):
+            self._requests.submit(self._ask)
+
+    async def _ask(self) -> None:
+        table = self._table
+        if table is None or not (self._dirty or self._forced):
+            return
+        forced, self._forced, self._dirty = self._forced, [], False
+        if not self.expressions:
+            return
+        try:
+            data = await self.screen.bench.link.ask(
+                "watch", expressions=self.expressions, force=forced
+            )
+        except AskFailed as error:
+            self._dirty = True
+            self.screen.on_title_changed(TitleChanged("watch", f"Watch: {error}"))
+            return
+        self._dirty = self._dirty or bool(data.get("held"))
+        rows = [
+            row
+            for row in data.get("rows") or []
+            if row.get("state") != "new" and row.get("expression") not in forced
+        ]
+        table.show(self.expressions, [{**row, "changed": False} for row in rows])
+
+    def told(self, rows: Sequence[dict[str, Any]]) -> None:
+        """The kernel has evaluated some."""
+        if (table := self._table) is not None:
+            table.show(self.expressions, rows)
+
+    def asked(self, data: dict[str, Any]) -> None:
+        """`%watch` was said in a cell: the pane follows."""
+        expression = str(data.get("expression", ""))[:LONGEST]
+        if not data.get("watched"):
+            self.act("remove", expression)
+        elif expression and expression not in self.expressions:
+            self.add(expression)
+
+    # ------------------------------------------------------------------ the list
+
+    def act(self, what: str, expression: str) -> None:
+        """Do what a key of the pane asks for."""
+        if what == "add":
+            self._type("watch an expression, such as K.mean(w)", "", self.add)
+        elif what == "edit":
+            self._type("change the watch", expression, partial(self._replace, expression))
+        elif what == "evaluate":
+            self._evaluate(expression)
+        elif what == "full" and (table := self._table) is not None:
+            overlays.show_text(self.screen, "Watch", table.words(expression))
+        elif what == "remove":
+            self._set([one for one in self.expressions if one != expression])
+
+    def _type(self, title: str, text: str, take: Any) -> None:
+        def check(typed: str) -> str:
+            return f"at most {LONGEST} characters" if len(typed) > LONGEST else ""
+
+        def done(typed: str | None) -> None:
+            if typed is not None and typed.strip():
+                take(typed.strip())
+
+        self.screen.app.push_screen(Ask(title, text, check=check), done)
+
+    def add(self, expression: str) -> None:
+        """Watch one more expression."""
+        if expression in self.expressions:
+            self.screen.notify(f"{expression} is watched already", timeout=2, markup=False)
+        elif len(self.expressions) >= MOST:
+            key = self.screen.bench.key_word("watch_remove")
+            words = f"there are {MOST} watches, which is the most; {key} removes one"
+            self.screen.notify(words, severity="warning", markup=False)
+        else:
+            self._set([*self.expressions, expression])
+            if not self.screen.shows("watch"):
+                self.screen.notify(f"watching {expression}", timeout=2, markup=False)
+
+    def add_cell(self, pane: ValuePane) -> None:
+        """Watch the cell under the cursor, or all of what has no cells."""
+        name = pane.shown if pane.row is None else pane.row.expression
+        index = pane.full_index()
+        self.add(f"{name}[{', '.join(str(one) for one in index)}]" if index else name)
+
+    def _replace(self, old: str, new: str) -> None:
+        place = self.expressions.index(old) if old in self.expressions else len(self.expressions)
+        others = [one for one in self.expressions if one not in (old, new)]
+        self._set([*others[:place], new, *others[place:]])
+
+    def _evaluate(self, expression: str) -> None:
+        self._forced.append(expression)
+        if self.screen.conductor.state == "busy":
+            words = "evaluated when the running cell ends"
+            self.screen.notify(words, timeout=2, markup=False)
+        elif (table := self._table) is not None:
+            note = {"expression": expression, "state": "new", "note": "evaluating ..."}
+            table.show(self.expressions, [note])
+        self.changed()
+
+    def _set(self, expressions: list[str]) -> None:
+        self.expressions = expressions
+        self._show()
+        self.screen.bench.remember()
+        self.changed()
+
+    def _show(self) -> None:
+        if (table := self._table) is not None:
+            table.show(self.expressions)

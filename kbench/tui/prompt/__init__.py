@@ -1,0 +1,1 @@
+"""The prompt: a Python editor with completions and signatures. Main entry: `prompt.Prompt`."""

@@ -1,1 +1,0 @@
-"""The workbench's screens, one to a file."""

@@ -1,0 +1,91 @@
+"""A/B: an expression on several engines or under several settings, run as a cell, then shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from kbench.tui.dialogs import overlays
+from kbench.tui.dialogs.dialogs import Ask, Choice
+from kbench.tui.session.link import AskFailed
+from kbench.tui.text.text import safe
+from kbench.tui.transcript.cells import Block
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+
+class Versus:
+    """Asks what to compare, has it compared, and shows the values side by side."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self._awaited: Block | None = None
+
+    def compare(self, expression: str = "") -> None:
+        """Ask for the expression and the variants."""
+        from kbench.workbench.analysis import compare as versus
+
+        def check(text: str) -> str:
+            return versus.problem(text)
+
+        def done(text: str | None) -> None:
+            if text is not None:
+                self._choose(text.strip())
+
+        if "\n" in expression or versus.problem(expression):
+            if expression.strip() and "\n" in expression and not versus.problem(expression):
+                self._choose(expression.strip())
+                return
+            expression = "" if "\n" in expression else expression
+        self.screen.app.push_screen(Ask("compare an expression", expression, check=check), done)
+
+    def _choose(self, expression: str) -> None:
+        from kbench.workbench.analysis.compare import VARIANTS
+
+        first = safe(expression.split("\n")[0])
+        answers = [(letter, words) for letter, words, _ in VARIANTS]
+
+        def act(answer: str | None) -> None:
+            preset = next((text for letter, _, text in VARIANTS if letter == answer), "")
+            if preset:
+                self._adjust(expression, preset)
+
+        self.screen.app.push_screen(
+            Choice(f"Compare {first[:60]} under different ...", answers), act
+        )
+
+    def _adjust(self, expression: str, preset: str) -> None:
+        from kbench.workbench.analysis import compare as versus
+
+        def check(text: str) -> str:
+            try:
+                versus.parse(text)
+            except versus.NotUnderstood as error:
+                return str(error)
+            return ""
+
+        def done(text: str | None) -> None:
+            if text is not None:
+                self._awaited = self.screen.conductor.run(versus.code(expression, text))
+
+        title = "variants: name=value,value ... (engine, or a setting)"
+        self.screen.app.push_screen(Ask(title, preset, check=check), done)
+
+    def cell_done(self, block: Block) -> None:
+        """The comparison has run: show it."""
+        if block is self._awaited:
+            self._awaited = None
+            if block.state == "ok":
+                self.screen.background(self._show)
+
+    async def _show(self) -> None:
+        width = min(104, self.screen.size.width * 9 // 10 - 5)
+        try:
+            data = await self.screen.bench.link.ask("versus", width=width)
+        except AskFailed as error:
+            self.screen.notify(safe(str(error)), severity="warning", markup=False)
+            return
+        lines = [Content(safe(str(one))) for one in data.get("lines") or []]
+        overlays.show_text(self.screen, "Comparison", lines)

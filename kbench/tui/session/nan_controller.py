@@ -1,0 +1,182 @@
+"""NaN traces: asked for by t, or quietly when a cell shows NaN; the answer is a text to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from kbench.tui.dialogs.dialogs import Pager, told
+from kbench.tui.keys import keys
+from kbench.tui.session.link import AskFailed
+from kbench.tui.text.palette import MUTED
+from kbench.tui.text.text import safe
+from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+_BAD = re.compile(r"(?<![\w.])[+-]?(?:nan|NaN|inf|Inf)(?![\w(])")
+_PLACE = re.compile(r"^In \[(\d+)\]")
+SHOWN = 20_000  # characters of a result that are looked through
+LINES = 100  # the last ones printed, which are
+
+
+class TraceScreen(Pager):
+    """The answer, or that it is being looked for; closing it gives the search up."""
+
+    BINDINGS = keys.bindings("trace")
+
+    def __init__(self, name: str, tracing: Tracing) -> None:
+        words = f"looking for what made the first NaN or infinity in {safe(name)} ... Esc gives up"
+        super().__init__(f"NaN trace: {safe(name)}", [Content.styled(words, MUTED)])
+        self._tracing = tracing
+        self._cell: int | None = None
+
+    def name_it(self, name: str) -> None:
+        """What was traced: of a cell, what it shows."""
+        self.query_one(".dialog").border_title = Content(f"NaN trace: {safe(name)}")
+
+    def show(self, lines: Sequence[str], place: str) -> None:
+        """The answer has come."""
+        drawn = [Content.styled(safe(lines[0]), "bold")] if lines else []
+        drawn += [Content(safe(line)) for line in lines[1:]]
+        found = _PLACE.match(place)
+        self._cell = int(found.group(1)) if found else None
+        if self._cell is not None:
+            words = f"goes to In [{self._cell}]"
+            drawn += [Content(""), told(self.app, trace_place=words).stylize(MUTED)]
+        self._lines.replace(drawn)
+
+    def text(self) -> str:
+        """All that is shown."""
+        return self._lines.plain()
+
+    def action_goto(self) -> None:
+        """Close, and make the cell of the operation the current one."""
+        if self._cell is not None:
+            self.dismiss()
+            self._tracing.go_to(self._cell)
+
+
+class Tracing:
+    """Asks the kernel for traces, and hands the answers to the screen or to the cell."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self._shown: TraceScreen | None = None
+        self._job = -1
+        self._block: Block | None = None  # the cell below which a quiet answer goes
+        self._quiet_job = -1
+        self._early: dict[str, Any] | None = None  # an answer that came before its job's number
+
+    # ------------------------------------------------------------------ asked for by a key
+
+    def trace(self, **wanted: Any) -> None:
+        """Look for the origin in a name, in a cell's code, or in a recorded function."""
+        title = str(next(iter(wanted.values()), "")).strip().split("\n")[-1]
+        shown = TraceScreen(title, self)
+        self._shown, self._job, self._early = shown, -1, None
+
+        def closed(_: None) -> None:
+            if self._shown is shown:
+                self._shown = None
+                self.screen.background(self._stop)
+
+        self.screen.app.push_screen(shown, closed)
+
+        async def ask() -> None:
+            try:
+                data = await self.screen.bench.link.ask("nan", **wanted)
+            except AskFailed as error:
+                shown.show([f"not traced: {error}"], "")
+                return
+            if data["state"] == "tracing":
+                self._job = int(data["job"])
+                if self._early is not None:
+                    self.told(self._early)
+            else:
+                shown.show([_REASONS.get(data["state"], data["state"])], "")
+
+        self.screen.background(ask)
+
+    async def _stop(self) -> None:
+        if self._job >= 0:
+            self._job = -1
+            try:
+                await self.screen.bench.link.ask("nan", stop=True)
+            except AskFailed:
+                return
+
+    def told(self, data: dict[str, Any]) -> None:
+        """The kernel has an answer."""
+        if data.get("quiet"):
+            self._told_quietly(data)
+            return
+        if self._shown is None or data.get("job") != self._job:
+            self._early = data
+            return
+        self._job, self._early = -1, None
+        self._shown.name_it(str(data.get("name", "")))
+        self._shown.show([str(one) for one in data.get("lines") or []], str(data.get("place", "")))
+
+    def go_to(self, cell: int) -> None:
+        """Make a cell the current one."""
+        transcript = self.screen.conductor.transcript
+        block = transcript.by_count(cell)
+        if block is None:
+            self.screen.notify(f"In [{cell}] is not in this session", timeout=2, markup=False)
+        else:
+            self.screen.action_pane("transcript")
+            self.screen.call_after_refresh(transcript.select, block)
+
+    def trace_newest(self) -> None:
+        """Trace the newest cell that shows NaN or an infinity."""
+        blocks = reversed(self.screen.conductor.transcript.blocks)
+        block = next((one for one in blocks if not one.past and shows_bad(one)), None)
+        if block is None:
+            self.screen.notify("no cell shows NaN or an infinity", timeout=2, markup=False)
+        else:
+            self.trace(code=block.code)
+
+    # ------------------------------------------------------------------ below a cell
+
+    def cell_done(self, block: Block) -> None:
+        """A cell has ended: where it shows NaN or an infinity, have its origin looked for."""
+        if self._shown is None and block.state == "ok" and shows_bad(block):
+            self._block = block
+            self.screen.background(self._ask_quietly)
+
+    async def _ask_quietly(self) -> None:
+        if (block := self._block) is None:
+            return
+        try:
+            data = await self.screen.bench.link.ask("nan", code=block.code, quiet=True)
+        except AskFailed:  # the result is there all the same
+            return
+        if data["state"] == "tracing":
+            self._quiet_job = int(data["job"])
+
+    def _told_quietly(self, data: dict[str, Any]) -> None:
+        block, self._block = self._block, None
+        if block is None or data.get("state") != "found":
+            return
+        key = self.screen.bench.key_word("trace_newest")
+        block.add(NotePart(f"! {data.get('verdict', '')}; {key} traces"))
+        self.screen.conductor.transcript.refit()
+
+
+_REASONS = {
+    "held": "a cell runs; ask again when it has ended",
+    "none": "this cell shows no tensor and no call of a function that could be traced",
+    "stopped": "given up",
+}
+
+
+def shows_bad(block: Block) -> bool:
+    """Whether a cell shows NaN or an infinity, as its result or printed."""
+    texts = [part.text[:SHOWN] for part in block.parts if isinstance(part, ResultPart)]
+    texts += [part.ending(LINES) for part in block.parts if isinstance(part, StreamPart)]
+    return any(_BAD.search(text) is not None for text in texts)

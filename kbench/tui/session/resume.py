@@ -1,0 +1,189 @@
+"""Earlier sessions: offered, shown in the transcript, run again if the user says so."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.dialogs.dialogs import Choice
+from kbench.tui.dialogs.pick import Pick
+from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.text.glyphs import counted
+from kbench.tui.text.text import one_line
+from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+    from kbench.workbench.history.session_archive import Past
+    from kbench.workbench.session.session_interface import Cell
+
+RECENT = 7 * 86_400.0  # seconds in which a session that did not end is spoken of unasked
+PAUSE = 0.4  # seconds in which the result of a cell is seen before the next question
+_STATES = {"ok": "ok", "past": "ok", "lost": "lost", "withdrawn": "ok"}
+
+
+class Again:
+    """What is left to run again, and the questions about it."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self._left: list[Cell] = []  # of those that are asked about one by one
+        self._awaited = ""  # the cell after which the next question comes
+
+    # ------------------------------------------------------------------ offering
+
+    async def remind(self) -> None:
+        """Say that a session did not end, lately."""
+        past = [one for one in await self._unfinished() if time.time() - one.ended < RECENT]
+        if past:
+            key = self.screen.bench.key_word("resume")
+            cells = counted(len(past[0].cells), "cell")
+            self.screen.notify(
+                f"the session of {past[0].when} did not end; {key} brings its {cells} back",
+                timeout=8,
+                markup=False,
+            )
+
+    async def offer(self) -> None:
+        """Let the user choose a session, of those that did not end where there are any."""
+        from kbench.workbench.history import session_archive
+
+        past: list[Past] = await self.screen.bench.link.call(session_archive.resumable)
+        if not past:
+            self.screen.notify("no session is kept; there is nothing to resume", markup=False)
+        elif len(past) == 1:
+            await self.show(past[0])
+        else:
+            self._pick(past)
+
+    async def _unfinished(self) -> list[Past]:
+        def look() -> list[Past]:
+            from kbench.workbench.history import session_archive
+
+            return session_archive.unfinished()
+
+        found: list[Past] = await self.screen.bench.link.call(look)
+        return found
+
+    def _pick(self, past: list[Past]) -> None:
+        from kbench.workbench.history import session_archive
+
+        def take(at: int | None) -> None:
+            if at is not None:
+                self.screen.background(partial(self.show, past[at]))
+
+        def drop(at: int) -> None:
+            session_archive.dismiss(past[at])
+
+        rows = [one.words for one in past]
+        title = "Earlier sessions" if past[0].finished else "Sessions that did not end"
+        self.screen.app.push_screen(Pick(title, rows, drop), take)
+
+    # ------------------------------------------------------------------ showing
+
+    async def show(self, past: Past) -> None:
+        """Put its cells into the transcript, and ask what shall run again."""
+        from kbench.workbench.history import session_archive
+
+        session = self.screen.bench.link.session
+        if session is None:
+            return
+        cells: list[Cell] = await self.screen.bench.link.call(session_archive.adopt, session, past)
+        transcript = self.screen.conductor.transcript
+        how = "" if past.finished else ", which did not end"
+        transcript.note(f"session of {past.when}{how}; nothing of it has run again")
+        for cell in cells:
+            transcript.add(block_of(cell))
+        prompt = self.screen.query_one(Prompt)
+        if past.draft.strip() and not prompt.text:
+            prompt.put(past.draft)
+        self.screen.conductor.show_number()
+        left = session_archive.runnable(cells)
+        if left:
+            self._ask(past, left)
+
+    def _ask(self, past: Past, cells: list[Cell]) -> None:
+        from kbench.workbench.history import session_archive
+
+        whole = session_archive.ended(cells)
+
+        def act(answer: str | None) -> None:
+            if answer == "a":
+                self._run(whole)
+            elif answer == "o":
+                self._left = list(cells)
+                self._next()
+
+        rest = len(cells) - len(whole)
+        beside = f", without the {rest} that did not end" if rest else ""
+        key = self.screen.bench.key_word("cell_edit")
+        answers = [
+            ("a", f"run all again ({counted(len(whole), 'cell')}{beside})"),
+            ("o", "one by one"),
+            ("n", f"nothing now; {key} on a cell brings it to the prompt"),
+        ]
+        question = f"The cells of {past.when} are back. Their variables are not."
+        self.screen.app.push_screen(Choice(question, answers, unasked=True), act)
+
+    # ------------------------------------------------------------------ running
+
+    def _run(self, cells: list[Cell]) -> Block | None:
+        block = None
+        for cell in cells:
+            block = self.screen.conductor.run(cell.code, cell.ident)
+        return block
+
+    def _next(self) -> None:
+        """Ask about the next cell."""
+        if not self._left:
+            return
+        cell = self._left.pop(0)
+
+        def act(answer: str | None) -> None:
+            if answer == "r":
+                block = self._run([cell])
+                self._awaited = block.ident if block is not None else ""
+            elif answer == "s":
+                self._next()
+            elif answer == "a":
+                rest, self._left = [cell, *self._left], []
+                self._run(rest)
+            else:
+                self._left = []
+
+        width = max(min(96, self.screen.size.width * 9 // 10) - 6, 10)
+        lines = [one_line(line, width) for line in cell.code.split("\n")]
+        shown = "\n".join([*lines[:5], *(["..."] if len(lines) > 5 else [])])
+        answers = [
+            ("r", "run it"),
+            ("s", "skip it"),
+            ("a", f"run it and the {len(self._left)} behind it"),
+            ("q", "run no more"),
+        ]
+        self.screen.app.push_screen(Choice(shown, answers), act)
+
+    def cell_done(self, event: Any) -> None:
+        """The cell that was asked about has ended: its result is on the screen, so go on."""
+        if self._awaited and str(event.cell) == self._awaited:
+            self._awaited = ""
+            if self._left:
+                self.screen.set_timer(PAUSE, self._next)
+
+
+def block_of(cell: Cell) -> Block:
+    """A cell of another session as a block of the transcript."""
+    state = _STATES.get(cell.status, "failed")
+    origin = f"{cell.origin}, not run" if cell.status == "withdrawn" else cell.origin
+    block = Block(str(cell.ident), cell.code, state, origin, past=True)
+    block.count, block.seconds = cell.count, cell.seconds
+    for event in cell.outputs:
+        kind = type(event).__name__
+        if kind == "Stream":
+            block.stream(event.name, event.text)
+        elif kind == "Result":
+            block.add(ResultPart(event.text, labelled=event.count is not None))
+        elif kind == "Error":
+            texts = (event.name, event.value, event.traceback)
+            block.add(ErrorPart(*texts, event.detail, block.ident))
+    return block

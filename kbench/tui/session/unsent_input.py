@@ -1,0 +1,95 @@
+"""Text that was typed and has not run: in the journal while it is typed, in a file when leaving.
+
+One file per draft, so that workbenches that run at once neither mix nor lose theirs; each start
+takes the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.engine.core import paths
+from kbench.tui.prompt.prompt import Prompt
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from kbench.tui.main_screen import MainScreen
+
+PAUSE = 1.0  # seconds without a key after which the draft goes to the journal
+FOLDER = "drafts"
+KEPT = 20
+LIMIT = 1_000_000  # characters
+
+
+class Drafts:
+    """Follows the prompt of one screen."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self.screen = screen
+        self.text = ""
+        self._written = ""
+        self._timer: Timer | None = None
+
+    def typed(self) -> None:
+        """The prompt has changed; what it holds is written down once the user pauses."""
+        prompt = self.screen.query_one(Prompt)
+        self.text = "" if prompt.as_given else prompt.text
+        if self._timer is None:
+            self._timer = self.screen.set_timer(PAUSE, self._pause)
+        else:
+            self._timer.reset()
+
+    def _pause(self) -> None:
+        self._timer = None
+        if self.text.strip() != self._written.strip():
+            self.screen.background(self._write)
+
+    async def _write(self) -> None:
+        session = self.screen.bench.link.session
+        if session is not None:
+            self._written = self.text
+            row = {"event": "Draft", "text": self.text[:LIMIT]}
+            await self.screen.bench.link.call(session.journal.write, row)
+
+    def restore(self, folder: Path) -> None:
+        """Give the prompt the text with which an earlier workbench was left."""
+        prompt = self.screen.query_one(Prompt)
+        if not prompt.text and (text := take(folder)):
+            prompt.put(text)
+            words = "what you had typed when you left is in the prompt; ctrl+C clears it"
+            self.screen.notify(words, markup=False)
+
+
+def keep(folder: Path, text: str) -> str:
+    """Write a text down for the next start; returns what went wrong, '' if nothing."""
+    if not text.strip():
+        return ""
+    path = folder / FOLDER / f"{time.time_ns():020d}-{os.getpid()}.txt"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(text[:LIMIT], encoding="utf-8", errors="backslashreplace")
+        for old in sorted(path.parent.glob("*.txt"))[:-KEPT]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        return f"{path}: {error}"
+    return ""
+
+
+def take(folder: Path) -> str:
+    """The newest text that was kept, and no longer is; '' without one."""
+    for path in sorted((folder / FOLDER).glob("*.txt"), reverse=True):
+        ours = path.with_suffix(f".taken-{os.getpid()}")
+        if not path.is_file():  # a pipe would be waited for
+            continue
+        try:
+            path.rename(ours)  # of two that start at once only one succeeds
+            text = paths.read_regular(ours, paths.READABLE).decode("utf-8", "replace")
+            ours.unlink()
+        except OSError:
+            continue
+        return text
+    return ""

@@ -1,0 +1,293 @@
+"""The cells of the transcript as rows of text: input, output, results, errors, notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from textual.content import Content
+from textual.highlight import highlight
+
+from kbench.tui.text.glyphs import Glyphs, human_seconds
+from kbench.tui.text.palette import MUTED
+from kbench.tui.text.text import OutputDecoder, fold, one_line, safe, wrap
+from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
+from kbench.workbench.output.terminal_lines import overwrite, settled
+
+MOST_ROWS = 10_000
+RELEASED_ROWS = 20  # of the oldest cells, once there are too many in all
+LONGEST = 10_000  # characters of one line
+STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
+
+
+@lru_cache(maxsize=512)
+def coloured(code: str) -> tuple[Content, ...]:
+    """Lines of Python code with colours."""
+    text = "\n".join(safe(line) for line in code.split("\n"))
+    return tuple(highlight(text, language="python").split("\n"))
+
+
+class StreamPart:
+    """Printed text; only what was added since the last drawing is decoded and folded."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._style = STREAM_STYLES.get(name, "")
+        self._open = ""
+        self._beyond = 0  # characters of the open line that are not kept
+        self._done: list[Content] = []
+        self._decoder = OutputDecoder()
+        self._rows: list[Content] = []
+        self._folded = 0
+        self._width = 0
+        self.dropped = 0
+
+    def append(self, text: str) -> None:
+        """Add printed text."""
+        if self._beyond:
+            text = self._past_the_end(text)
+        *whole, self._open = (self._open + text).replace("\r\n", "\n").split("\n")
+        self._open = settled(self._open)  # a progress bar is redrawn thousands of times
+        self._done += [self._decoder.line(_cut(line)) for line in whole]
+        self._shorten()
+        self._drop(MOST_ROWS)
+
+    def _shorten(self) -> None:
+        """Keep the beginning of an open line that is too long, and where its cursor is."""
+        shown = self._open.rstrip("\b")
+        if len(shown) <= LONGEST:
+            return
+        cursor = 2 * len(shown) - len(self._open)
+        if cursor > LONGEST:
+            self._beyond = len(shown) - LONGEST
+            self._open = shown[:LONGEST]
+        else:
+            self._open = shown[:LONGEST] + "\b" * (LONGEST - cursor)
+
+    def _past_the_end(self, text: str) -> str:
+        """What of the text does not only lengthen a line that is too long already."""
+        ends = [at for at in (text.find("\n"), text.find("\r")) if at >= 0]
+        at = min(ends, default=len(text))
+        self._beyond += at
+        if at == len(text):
+            return ""
+        beyond, self._beyond = self._beyond, 0
+        ending = "\r\n" if text.startswith("\r\n", at) else text[at]
+        if ending == "\r":
+            return text[at:]
+        self._done.append(self._decoder.line(self._open + _beyond_words(beyond)))
+        self._open = ""
+        return text[at + len(ending) :]
+
+    def _drop(self, most: int) -> None:
+        if len(self._done) > most:
+            cut = len(self._done) - most
+            del self._done[:cut]
+            self.dropped += cut
+            self._width = 0
+
+    def release(self) -> None:
+        """Let go of all but the last lines."""
+        self._drop(RELEASED_ROWS)
+        self._rows = []
+
+    def ending(self, lines: int) -> str:
+        """The last lines without colours."""
+        shown = [line.plain for line in self._done[-lines:]]
+        return "\n".join([*shown, overwrite(self._open)])
+
+    def plain(self) -> str:
+        """The text without colours, for copying."""
+        lines = [line.plain for line in self._done]
+        return "\n".join([*lines, overwrite(self._open)] if self._open else lines)
+
+    def rows(self, width: int) -> list[Content]:
+        """The text as rows of at most `width` cells."""
+        if width != self._width:
+            self._rows, self._folded, self._width = [], 0, width
+        for line in self._done[self._folded :]:
+            self._rows += self._fold(line, width)
+        self._folded = len(self._done)
+        rows = self._rows
+        if self.dropped:
+            note = Content.styled(f"({self.dropped:,} earlier lines not shown)", MUTED)
+            rows = [note, *rows]
+        if self._open:
+            more = _beyond_words(self._beyond) if self._beyond else ""
+            rows = rows + self._fold(OutputDecoder().line(self._open + more), width)
+        return rows
+
+    def _fold(self, line: Content, width: int) -> list[Content]:
+        rows = fold(line, width)
+        return [row.stylize_before(self._style) for row in rows] if self._style else rows
+
+
+def _cut(line: str) -> str:
+    """A line, or the beginning of one that is too long, and how much is left out."""
+    if len(line) <= LONGEST:
+        return line
+    line = overwrite(line)
+    beyond = len(line) - LONGEST
+    return line if beyond <= 0 else line[:LONGEST] + _beyond_words(beyond)
+
+
+def _beyond_words(count: int) -> str:
+    return f" ... ({count:,} more characters)"
+
+
+@dataclass
+class ResultPart:
+    """The value of the last expression."""
+
+    text: str
+    labelled: bool = True
+
+    def rows(self, width: int, label: str) -> list[Content]:
+        """`Out[n]: ` and the text, its further lines aligned below the first."""
+        decoder = OutputDecoder()
+        room = max(width - len(label), 8)
+        rows: list[Content] = []
+        for line in self.text.split("\n")[:MOST_ROWS]:
+            rows += fold(decoder.line(line), room)
+        head = Content.styled(label, "$text-error")
+        indent = Content(" " * len(label))
+        return [(indent if at else head) + row for at, row in enumerate(rows)]
+
+
+@dataclass
+class ErrorPart:
+    """An exception, with what a KbenchError says of itself in `detail`."""
+
+    name: str
+    value: str
+    traceback: list[str]
+    detail: dict[str, Any] = field(default_factory=dict)
+    cell: str = ""
+
+
+@dataclass
+class NotePart:
+    """Words of the workbench itself."""
+
+    text: str
+
+
+Part = StreamPart | ResultPart | ErrorPart | NotePart
+
+
+class Block:
+    """One cell: what was typed and what came of it."""
+
+    def __init__(
+        self, ident: str, code: str, state: str = "queued", origin: str = "", past: bool = False
+    ) -> None:
+        self.ident = ident
+        self.origin = origin  # who ran it, if it was not typed here
+        self.past = past  # its namespace is not that of the kernel
+        self.code = code
+        self.state = state  # queued, running, ok, failed, lost, note
+        self.count: int | None = None
+        self.seconds: float | None = None
+        self.parts: list[Part] = []
+        self.folded = False
+        self._cache: tuple[Any, list[Content]] | None = None
+        self._version = 0
+
+    def touch(self) -> None:
+        """Forget the drawn rows."""
+        self._version += 1
+
+    def stream(self, name: str, text: str) -> None:
+        """Add printed text."""
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, StreamPart) or last.name != name:
+            last = StreamPart(name)
+            self.parts.append(last)
+        last.append(text)
+        self.touch()
+
+    def add(self, part: Part) -> None:
+        """Add a result, an error or a note."""
+        self.parts.append(part)
+        self.touch()
+
+    def release(self) -> None:
+        """Let go of most of a long output, to make room for that of newer cells."""
+        for part in self.parts:
+            if isinstance(part, StreamPart):
+                part.release()
+            elif isinstance(part, ResultPart) and part.text.count("\n") > RELEASED_ROWS:
+                part.text = "\n".join([*part.text.split("\n")[:RELEASED_ROWS], "..."])
+        self.touch()
+
+    @property
+    def error(self) -> ErrorPart | None:
+        """The error that ended the cell."""
+        return next((part for part in self.parts if isinstance(part, ErrorPart)), None)
+
+    def output_text(self) -> str:
+        """Everything below the input as plain text."""
+        return "\n".join(row.plain.rstrip() for row in self._output(10_000, None))
+
+    def rows(self, width: int, glyphs: Glyphs, explain: str = EXPLAIN) -> list[Content]:
+        """The whole cell as rows of at most `width` cells; `explain` is the key of that action."""
+        facts = (self._version, self.state, self.count, self.folded, self.seconds)
+        key = (width, *facts, glyphs, explain)
+        if self._cache is None or self._cache[0] != key:
+            self._cache = (key, self._draw(width, glyphs, explain))
+        return self._cache[1]
+
+    def _draw(self, width: int, glyphs: Glyphs, explain: str) -> list[Content]:
+        rows = [] if self.state == "note" else self._input(width)
+        output = self._output(width, glyphs, explain)
+        if self.folded and len(output) > 1:
+            hidden = len(output) - 1
+            more = f"  {glyphs.ellipsis} {hidden} more rows, Enter unfolds"
+            output = [output[0], Content.styled(one_line(more, width, glyphs.ellipsis), MUTED)]
+        return rows + output
+
+    @property
+    def label(self) -> str:
+        """`In [3]: `, or a star while it runs or waits."""
+        unknown = " " if self.past else "*"
+        return f"In [{unknown if self.count is None else self.count}]: "
+
+    def _input(self, width: int) -> list[Content]:
+        label = self.label
+        room = max(width - len(label), 8)
+        rows: list[Content] = []
+        for line in coloured(self.code):
+            rows += wrap(line, room, " ,(")
+        style = MUTED if self.past or self.state in ("queued", "lost") else "$text-success"
+        head = Content.styled(label, style)
+        indent = Content(" " * len(label))
+        drawn = [(indent if at else head) + row for at, row in enumerate(rows)]
+        words = self._words()
+        if words and drawn[0].cell_length + len(words) + 2 <= width:
+            gap = width - drawn[0].cell_length - len(words)
+            drawn[0] = drawn[0] + Content(" " * gap) + Content.styled(words, MUTED)
+        return drawn
+
+    def _words(self) -> str:
+        words = [self.origin] if self.origin else []
+        if self.state in ("queued", "lost"):
+            words.append({"queued": "waiting", "lost": "kernel lost"}[self.state])
+        elif self.seconds is not None and self.seconds >= 0.1:
+            words.append(human_seconds(self.seconds))
+        return ", ".join(words)
+
+    def _output(self, width: int, glyphs: Glyphs | None, explain: str = EXPLAIN) -> list[Content]:
+        rows: list[Content] = []
+        for part in self.parts:
+            if isinstance(part, StreamPart):
+                rows += part.rows(width)
+            elif isinstance(part, ResultPart):
+                label = f"Out[{self.count}]: " if part.labelled else ""
+                rows += part.rows(width, label)
+            elif isinstance(part, ErrorPart):
+                rows += error_rows(part, width, glyphs, explain)
+            else:
+                for line in part.text.split("\n"):
+                    rows += wrap(Content.styled(safe(line), MUTED), width)
+        return rows

@@ -1,0 +1,49 @@
+"""What an empty session says: how to begin, each way of which can be clicked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.style import Style
+
+from kbench.tui.keys import keys
+from kbench.tui.session.bars import clickable
+from kbench.tui.text.palette import MUTED
+from kbench.tui.text.text import fold, wrap
+
+if TYPE_CHECKING:
+    from kbench.tui.app import WorkbenchApp
+
+WAYS = (
+    ("examples", "examples"), ("lessons", "lessons"), ("palette", "all commands"), ("help", "help")
+)  # fmt: skip
+LESSON = (
+    "Results come here. Enter runs the code in the prompt;",
+    "Enter on the empty prompt goes on. :help lists commands.",
+)
+
+
+def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> list[Content]:
+    """Lines for the empty transcript; a narrow one gets fewer words."""
+    if lesson:
+        lines = [Content.styled(words, MUTED) for words in LESSON]
+        return [Content(" ") + row for line in lines for row in wrap(line, max(width - 1, 4))]
+    first = "Type Python and press Enter. K is the backend: K.dot, K.gradients, K.function ..."
+    if len(first) > width - 1:
+        first = "Type Python and press Enter. K is the backend."
+    if len(first) > width - 1:
+        first = "Type Python. K is the backend."
+    parts: list[str | tuple[str, Style]] = []
+    room = width - 1
+    for ident, words in WAYS:
+        text = f"{bench.key_word(ident)} {words}"
+        if len(text) > room:
+            break
+        parts += [clickable(text, f"screen.{keys.named(ident).action}", "$text-accent"), "   "]
+        room -= len(text) + 3
+    lines = [Content.styled(first, MUTED), Content.assemble(*parts[:-1])]
+    lessons = "New here? Take a lesson; `kbench learn` in a shell does the same."
+    if len(lessons) < width:
+        lines.append(Content.styled(lessons, MUTED))
+    return [Content(" ") + row for line in lines for row in fold(line, max(width - 1, 4))]

@@ -1,0 +1,61 @@
+"""Cells of the value on show in full precision, page by page, up to what a clipboard takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.session.link import AskFailed
+from kbench.tui.text.text import safe
+from kbench.tui.value.value import ValuePane
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+LIMIT = 70_000  # characters; terminals drop a longer OSC 52
+PAGE = 1_500  # cells asked for at once; a reply holds them unless they are long texts
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of texts between tabs; `whole` when nothing of what was asked for is left out."""
+
+    text: str
+    count: int
+    whole: bool
+
+
+async def cells(
+    screen: MainScreen, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int]
+) -> Part | None:
+    """The cells of a rectangle of the slice on show, (start, count) each; None if none came."""
+    here = pane.target
+    if here is None:
+        return None
+    shown: dict[str, Any] = {"name": pane.shown, "index": list(here.index), "exact": True}
+    shown |= {"row_axis": here.row_axis, "col_axis": here.col_axis}
+    single = rows[1] == 1  # then it is read in pages along the row, else down the rows
+    along, across = (cols, rows) if single else (rows, cols)
+    many = max(PAGE // max(across[1], 1), 1)
+    units: list[str] = []  # cells of the only row, or whole rows
+    length = 0
+    try:
+        while len(units) < along[1] and length <= LIMIT:
+            page = [along[0] + len(units), min(many, along[1] - len(units))]
+            spans = (list(rows), page) if single else (page, list(cols))
+            data = await screen.bench.link.ask("window", rows=spans[0], cols=spans[1], **shown)
+            lines = [line for line in data["cells"] if single or len(line) == cols[1]]
+            found = lines[0] if single and lines else ["\t".join(line) for line in lines]
+            if not found:
+                break
+            units += found
+            length += sum(len(one.encode()) + 1 for one in found)
+    except AskFailed as error:
+        screen.notify(safe(str(error)), severity="warning", markup=False)
+        return None
+    whole = len(units) == along[1]
+    while length > LIMIT:
+        length -= len(units.pop().encode()) + 1
+        whole = False
+    joint, each = ("\t", 1) if single else ("\n", cols[1])
+    return Part(joint.join(units), len(units) * each, whole)

@@ -1,0 +1,81 @@
+"""Exports of the value on show: written in the kernel, followed here, asked before they replace."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbench.tui.dialogs import overlays
+from kbench.tui.session.link import AskFailed
+from kbench.tui.text.glyphs import human_bytes
+from kbench.tui.text.text import safe
+from kbench.tui.value.value import ValuePane
+
+if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
+
+PAUSE = 0.2  # seconds between two looks at how far it is
+
+
+class Writer:
+    """One export at a time is followed; `stop` gives it up."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self.running = False  # while a file is being written
+        self._stopping = False
+
+    def write(self, pane: ValuePane, path: str, whole: bool) -> None:
+        """Write the array, or what is on show of it, to a file."""
+        if self.running:
+            self._screen.notify("another file is being written; Esc gives it up", markup=False)
+            return
+        arguments: dict[str, Any] = {"name": pane.shown, "path": path, "wait": False}
+        if not whole:
+            arguments |= part(pane)
+        self._begin(pane, arguments, replace=False)
+
+    def stop(self) -> None:
+        """Give the writing up, if there is any."""
+        self._stopping = self.running
+
+    def _begin(self, pane: ValuePane, arguments: dict[str, Any], replace: bool) -> None:
+        self._screen.background(partial(self._run, pane, {**arguments, "replace": replace}))
+
+    async def _run(self, pane: ValuePane, arguments: dict[str, Any]) -> None:
+        self.running, self._stopping = True, False
+        ask, screen = self._screen.bench.link.ask, self._screen
+        try:
+            data = await ask("export", 30.0, **arguments)
+            while "exists" not in data and not data["done"]:
+                words = f"writing {arguments['path']}: {human_bytes(data['written'])}  Esc stops"
+                pane.tell(words)
+                await asyncio.sleep(PAUSE)
+                data = await ask("exporting", 30.0, job=data["job"], stop=self._stopping)
+        except AskFailed as error:
+            screen.notify(safe(str(error)), severity="warning", markup=False)
+        else:
+            if "exists" in data:
+                again = partial(self._begin, pane, arguments, replace=True)
+                overlays.ask_replace(screen, data["exists"], again)
+            else:
+                size = human_bytes(data["bytes"])
+                screen.notify(safe(f"written: {data['path']}, {size}"), markup=False)
+        finally:
+            self.running = False
+            pane.tell("")
+
+
+def part(pane: ValuePane) -> dict[str, Any]:
+    """What is on show, as arguments of an export."""
+    here, picture = pane.target, pane.picture.picture
+    if pane.as_picture and picture is not None:
+        rows, cols, channel = picture.axes
+        axes = [rows, cols, channel] if picture.colours else [rows, cols]
+        limits = list(picture.limits)
+        return {"index": list(picture.index), "axes": axes, "limits": limits, "grey": True}
+    if here is None:
+        return {}
+    axes = [axis for axis in (here.row_axis, here.col_axis) if axis is not None]
+    return {"index": list(here.index), "axes": axes}

@@ -1,1 +1,0 @@
-"""The workbench's widgets, one to a file."""

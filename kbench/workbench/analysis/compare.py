@@ -1,0 +1,251 @@
+"""A/B: variants as a user types them, and what `kbench.compare` found as lines side by side."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.engine.runtime import profile as trace
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector.recorder import Recorder
+
+ENGINE = "engine"
+EXAMPLE = "epsilon=1e-7,1e-3"
+VARIANTS = (  # a letter, what differs, and what is typed for it
+    ("e", "engines: compiled kernels and plain NumPy", "engine=kbench,numpy"),
+    ("p", "epsilon", "epsilon=1e-7,1e-3"),
+    ("f", "floatx", "floatx=float32,float64"),
+    ("d", "data format of images", "image_data_format=channels_last,channels_first"),
+    ("t", "threads", "num_threads=1,2"),
+    ("l", "learning phase", "learning_phase=0,1"),
+)
+WORST, FIRST = 24, 24  # elements shown: those that differ most, and the first ones
+Data = dict[str, Any]
+
+
+class NotUnderstood(Exception):
+    """What was typed names no variants; the text says why."""
+
+
+# ------------------------------------------------------------------ what is typed
+
+
+def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
+    """Engines (None where none is named) and settings of `engine=kbench,numpy epsilon=1e-7,1e-3`.
+
+    Raises:
+        NotUnderstood: an unknown setting, or no values.
+
+    >>> parse("epsilon=1e-7,1e-3 floatx=float16,float32")
+    (None, {'epsilon': [1e-07, 0.001], 'floatx': ['float16', 'float32']})
+    """
+    engines: list[str] | None = None
+    settings: dict[str, list[Any]] = {}
+    known = list(config.snapshot())
+    for word in text.split():
+        name, equals, rest = word.partition("=")
+        values = [one for one in rest.split(",") if one]
+        shown = describe.printable(word, 60)
+        if not equals or not values:
+            raise NotUnderstood(f"{shown}: name=value,value is needed, such as {EXAMPLE}")
+        if name in ("engine", "engines"):
+            engines = values
+        elif name in known:
+            settings[name] = [_value(one) for one in values]
+        else:
+            there = ", ".join([ENGINE, *known])
+            raise NotUnderstood(f"{shown}: there is no setting of this name; there are {there}")
+    if engines is None and not settings:
+        raise NotUnderstood(f"variants are needed, such as {EXAMPLE} or engine=kbench,numpy")
+    return engines, settings
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def problem(expression: str) -> str:
+    """What is wrong with an expression, '' if nothing."""
+    try:
+        ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"one expression is needed: {getattr(error, 'msg', None) or error}"
+    return ""
+
+
+def code(expression: str, variants: str) -> str:
+    """The line that compares, to be run as a cell.
+
+    >>> code("K.sqrt(x)", "epsilon=1e-7,1e-3")
+    "K.compare(lambda K: K.sqrt(x), settings={'epsilon': [1e-07, 0.001]})"
+    """
+    engines, settings = parse(variants)
+    text = " ".join(expression.strip().splitlines())
+    if text != expression.strip() or "#" in text:  # several lines: within brackets, as they are
+        text = f"(\n{expression.strip()}\n)"
+    more = f", {engines!r}" if engines else ""
+    more += f", settings={settings!r}" if settings else ""
+    return f"K.compare(lambda K: {text}{more})"
+
+
+def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """A cell as a function of K that gives its last value; its names stay its own.
+
+    Raises:
+        NotUnderstood: it is no Python, or has no value.
+    """
+    try:
+        tree = ast.parse(cell)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NotUnderstood(f"not Python: {getattr(error, 'msg', None) or error}") from None
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+        raise NotUnderstood("the last line must be an expression, whose value is compared")
+    last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
+    before = compile(tree, "<compared>", "exec")
+    value = compile(last, "<compared>", "eval")
+
+    def run(K: Any) -> Any:
+        scope = {**names, "K": K}
+        exec(before, scope)
+        return compared(eval(value, scope))
+
+    return run
+
+
+def compared(value: Any) -> Any:
+    """What is compared of a value: of a K.function or a Keras model what it computes."""
+    if describe.is_function(value):
+        return list(value.outputs)
+    if keras_models.is_model(value):
+        return list(value.outputs)
+    return value
+
+
+# ------------------------------------------------------------------ what was fed
+
+
+def feeds(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
+    """What `trace.keepers` holds: values fed last to the placeholders behind some nodes."""
+
+    def find(nodes: list[Any]) -> Mapping[Any, Any]:
+        from kbench.engine.graph.traverse import walk
+
+        graph: list[Any] = walk(nodes)
+        open_ = [one for one in graph if one.kind == "placeholder"]
+        needed = {id(one) for one in open_ if one.default is None}
+        found, _ = recorder.feeds([one for one in open_ if id(one) in needed], needed)
+        return found
+
+    return find
+
+
+class VersusVerbs:
+    """Serves the comparison that was made last, as lines; lets comparisons know what was fed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._find = feeds(recorder)
+        trace.keepers.append(self._find)
+
+    def serve_versus(self, width: int = 80) -> Data:
+        """The lines of the comparison that a cell has made last."""
+        module: Any = sys.modules.get("kbench.api.comparison")
+        if module is None or not module.latest:
+            raise ProtocolError("name", "nothing was compared yet")
+        return {"lines": lines(module.latest[0], max(40, min(width, 300)))}
+
+    def close(self) -> None:
+        """Keep no values any more."""
+        if self._find in trace.keepers:
+            trace.keepers.remove(self._find)
+
+
+# ------------------------------------------------------------------ side by side
+
+
+def lines(comparison: Any, width: int) -> list[str]:
+    """The table of variants, then values side by side: those that differ most, and the first."""
+    said: list[str] = comparison.text(width).splitlines()
+    good = [one for one in comparison.results if one.error is None]
+    if not good:
+        return said
+    for name in list(good[0].outputs)[:4]:
+        same = [one for one in good if _fits(good[0], one, name)]
+        if same:
+            said += ["", *_output(name, good[0], same, width)]
+    more = len(good[0].outputs) - 4
+    return said + ([f"and {more} more outputs"] if more > 0 else [])
+
+
+def _fits(reference: Any, other: Any, name: str) -> bool:
+    array = other.outputs.get(name)
+    return array is not None and array.shape == reference.outputs[name].shape
+
+
+def _output(name: str, reference: Any, same: list[Any], width: int) -> list[str]:
+    arrays = [np.asarray(one.outputs[name]) for one in same]
+    label = f"output {name}: " if name else ""
+    heads = ["index", *(one.engine for one in same)]
+    size = arrays[0].size
+    if not size:
+        return [f"{label}no elements"]
+    worst = _worst(arrays)
+    said = []
+    if worst:
+        said += [f"{label}largest differences", *_table(heads, worst, arrays, width)]
+    elif len(arrays) > 1:
+        said.append(f"{label}no differences")
+    if worst and size <= len(worst):
+        return said
+    said += [""] if said else []
+    shown = list(range(min(size, FIRST)))
+    said += [f"{label}first values of {size}", *_table(heads, shown, arrays, width)]
+    return said
+
+
+def _worst(arrays: list[NDArray[Any]]) -> list[int]:
+    """Places of the elements that differ most from the reference, the largest first."""
+    from kbench.api.differences import gaps
+
+    total: NDArray[Any] = np.zeros(arrays[0].size)
+    for one in arrays[1:]:
+        total = np.maximum(total, gaps(arrays[0], one).reshape(-1))
+    count = min(WORST, int(np.count_nonzero(total)))
+    if not count:
+        return []
+    places = np.argpartition(-total, count - 1)[:count]
+    return [int(one) for one in places[np.argsort(-total[places], kind="stable")]]
+
+
+def _table(
+    heads: list[str], places: list[int], arrays: list[NDArray[Any]], width: int
+) -> list[str]:
+    shape = arrays[0].shape
+    rows = [heads]
+    for place in places:
+        index = ", ".join(str(int(one)) for one in np.unravel_index(place, shape))
+        cells = [describe.number(one.reshape(-1)[place].item()) for one in arrays]
+        rows.append([f"[{index}]", *cells])
+    sizes = [max(len(row[at]) for row in rows) for at in range(len(heads))]
+    room = max((width - 2 - sizes[0]) // max(len(heads) - 1, 1) - 2, 8)
+    sizes = [sizes[0], *(min(one, room) for one in sizes[1:])]
+    return [
+        "  "
+        + "  ".join(
+            [
+                row[0].ljust(sizes[0]),
+                *(c[:n].rjust(n) for c, n in zip(row[1:], sizes[1:], strict=True)),
+            ]
+        )
+        for row in rows
+    ]

@@ -1,0 +1,282 @@
+"""Gradients of a loss to every trainable variable that it reaches, on what was fed last.
+
+Computed beside the program (`workbench/kernel/sandbox.py`) when a front end asks, never by itself,
+and stopped when a cell begins. The gradients stay at hand for the value grid under addresses:
+`gradient/w`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbench.engine.core import fork_safety
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import blas
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import namespace
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector.recorder import Recorder
+
+PREFIX = "gradient/"
+MOST = 200  # variables
+MOST_LOSSES = 50
+LARGE = 1_000.0  # a norm from which on a gradient counts as exploding
+TINY = 1e-7  # and below which as vanishing
+_BLOCK = 1 << 20
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A variable, what the user calls it, and what to type for it."""
+
+    name: str
+    variable: Any
+    code: str
+
+
+# ------------------------------------------------------------------ which loss, which variables
+
+
+def losses(view: namespace.View) -> list[str]:
+    """Names of what can be a loss, the newest first: scalar symbols, and compiled models."""
+    found: list[tuple[int, str]] = []
+    for name, value in view.values().items():
+        loss = _loss_of(value)
+        if loss is not None and loss.spec.shape == () and loss.spec.dtype.startswith("float"):
+            found.append((loss.serial, name))
+    return [name for _, name in sorted(found, reverse=True)][:MOST_LOSSES]
+
+
+def _loss_of(value: Any) -> Any | None:
+    """The symbol whose gradient is meant: a tensor itself, of a compiled Keras model its loss."""
+    if keras_models.is_model(value):
+        value = keras_models.fields(value).get("total_loss")
+    if not describe.is_tensor(value) or value.kind not in ("tensor",):
+        return None
+    return value
+
+
+def _result_of(function: Any) -> Any:
+    """Of a function's results the first that can be a loss, a scalar where there is one."""
+    floats = [one for one in function.outputs if one.spec.dtype.startswith("float")]
+    scalars = [one for one in floats if one.spec.shape == ()]
+    return next(iter(scalars or floats or function.outputs), None)
+
+
+def loss_of(view: namespace.View, name: str) -> Any:
+    """The loss that a name stands for; ProtocolError says why it is none."""
+    value = view.part(name).value
+    loss = _loss_of(_result_of(value) if describe.is_function(value) else value)
+    shown = describe.printable(name)
+    if loss is None:
+        words = "is no symbol that depends on variables"
+        if keras_models.is_model(value):
+            words = "has no loss; compile it first"
+        raise ProtocolError("name", f"{shown} {words}")
+    if not loss.spec.dtype.startswith("float"):
+        raise ProtocolError("name", f"{shown} is {loss.spec}, which has no gradient")
+    return loss
+
+
+def targets(view: namespace.View, nodes: list[Any]) -> tuple[list[Target], list[str]]:
+    """The trainable float variables among the nodes, and names of others that are not there."""
+    names: dict[int, str] = {}
+    codes: dict[int, str] = {}
+    fixed: set[int] = set()
+    for name, value in view.values().items():
+        if describe.is_variable(value):
+            names.setdefault(id(value), name)
+        elif keras_models.is_layer(value):
+            _add_weights(value, name, codes, fixed)
+    found: dict[str, Target] = {}
+    for one in nodes:
+        if describe.is_variable(one) and _trains(one) and id(one) not in fixed:
+            name = names.get(id(one), one.name.partition(":")[0])
+            name = name if name not in found else f"{name} #{len(found)}"
+            found[name] = Target(name, one, names.get(id(one)) or codes.get(id(one), ""))
+    there = {id(one.variable) for one in found.values()}
+    others = [
+        name
+        for name, value in view.values().items()
+        if describe.is_variable(value) and _trains(value) and id(value) not in there
+    ]
+    return list(found.values())[:MOST], others[:MOST]
+
+
+def _add_weights(layer: Any, address: str, codes: dict[int, str], fixed: set[int]) -> None:
+    """What to type for the weights below a layer, and which of them training leaves alone."""
+    for part in keras_models.parts(layer, address):
+        if part.weight is not None:
+            codes.setdefault(id(part.value), keras_models.code_of(part))
+            if not part.weight.trainable:
+                fixed.add(id(part.value))
+        elif keras_models.is_layer(part.value):
+            _add_weights(part.value, part.address, codes, fixed)
+
+
+def _trains(variable: Any) -> bool:
+    spec = variable.spec
+    return bool(variable.trainable) and spec.dtype.startswith("float") and not spec.sparse
+
+
+# ------------------------------------------------------------------ computing
+
+
+class Gradients:
+    """Computes, and keeps what was computed last for the value grid."""
+
+    def __init__(self, view: namespace.View, recorder: Recorder) -> None:
+        self._view = view
+        self._recorder = recorder
+        self._lock = fork_safety.lock()
+        self._made: tuple[Any, tuple[int, ...], Any] | None = None
+
+    def compute(self, name: str) -> Data:
+        """Rows of the gradients of what is called `name`; runs beside the program.
+
+        Raises:
+            ProtocolError: it is no loss, or something that it needs was never fed.
+        """
+        from kbench.engine.graph.traverse import walk
+
+        loss = loss_of(self._view, name)
+        nodes: list[Any] = walk([loss])
+        found, others = targets(self._view, nodes)
+        open_ = [one for one in nodes if one.kind == "placeholder"]
+        feeds, origin = self._feeds(open_)
+        if not found:
+            raise ProtocolError("loss", f"{describe.printable(name)} depends on no variable")
+        used, values, derivatives = self._run(loss, found, feeds)
+        kept = dict(zip((PREFIX + one.name for one in used), derivatives, strict=True))
+        with self._lock:
+            self._view.extra = kept
+        rows = [_row(one, array) for one, array in zip(used, derivatives, strict=True)]
+        flat = np.asarray(values, np.float64).reshape(-1)
+        return {
+            "loss": name,
+            "value": describe.number(float(flat.sum())) if flat.size else "-",
+            "sum": loss.spec.shape != (),
+            "rows": rows,
+            "unreached": [one.name for one in found if one not in used] + others,
+            "fed": [self._fed_words(one, array) for one, array in feeds.items()],
+            "origin": origin,
+        }
+
+    def _feeds(self, open_: list[Any]) -> tuple[dict[Any, Any], str]:
+        """What was fed to the placeholders, from one call where one has fed them all."""
+        needed = [one for one in open_ if one.default is None]
+        feeds, together = self._recorder.feeds(open_, {id(one) for one in needed})
+        missing = [self._called(one) for one in needed if one not in feeds]
+        if missing:
+            words = ", ".join(missing[:4]) + (" and more" if len(missing) > 4 else "")
+            reason = f"needs values for {words}: run a K.function or K.eval that feeds them"
+            raise ProtocolError("feeds", reason)
+        return feeds, "" if together else "values of several calls"
+
+    def _called(self, node: Any) -> str:
+        names = (name for name, value in self._view.values().items() if value is node)
+        return next(names, describe.printable(node.name.partition(":")[0]))
+
+    def _fed_words(self, node: Any, array: Any) -> str:
+        return f"{self._called(node)} {describe.spec_text(array.shape, array.dtype.name)}"
+
+    def _run(
+        self, loss: Any, found: list[Target], feeds: Mapping[Any, Any]
+    ) -> tuple[list[Target], Any, list[NDArray[Any]]]:
+        """The variables that the loss is differentiable to, its value and its gradients."""
+        key = (id(loss), *(id(one.variable) for one in found), *(id(one) for one in feeds))
+        with self._lock:
+            made = self._made if self._made is not None and self._made[1] == key else None
+        if made is None:
+            made = self._make(loss, found, feeds, key)
+            with self._lock:
+                self._made = made
+        function, reached = made[2]
+        values = function(list(feeds.values()))
+        used = [one for one, there in zip(found, reached, strict=True) if there]
+        return used, values[0], [np.asarray(one) for one in values[1:]]
+
+    def _make(
+        self, loss: Any, found: list[Target], feeds: Mapping[Any, Any], key: tuple[int, ...]
+    ) -> tuple[Any, tuple[int, ...], Any]:
+        from kbench.engine.autodiff import gradients
+        from kbench.engine.execute.function import Function
+
+        derivatives = gradients(loss, [one.variable for one in found])
+        outputs = [loss, *(one for one in derivatives if one is not None)]
+        function = Function(list(feeds), outputs, name="gradients")
+        # The loss is held too: an id belongs to it only as long as it lives.
+        return (loss, found), key, (function, [one is not None for one in derivatives])
+
+    def forget(self) -> None:
+        """Let go of the graph and of the gradients."""
+        with self._lock:
+            self._made = None
+            self._view.extra = {}
+
+
+def _row(target: Target, gradient: NDArray[Any]) -> Data:
+    """What is told of one gradient; its values are read in pieces."""
+    square, zeros, bad = 0.0, 0, 0
+    low, high = np.inf, -np.inf
+    flat = gradient.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK].astype(np.float64)
+        finite = np.isfinite(block)
+        zeros += int((block == 0).sum())
+        if not finite.all():
+            bad += int((~finite).sum())
+            block = block[finite]
+        if block.size:
+            square += blas.square_sum(block)
+            low, high = min(low, float(block.min())), max(high, float(block.max()))
+    norm = float(np.sqrt(square))
+    size = _norm(np.asarray(target.variable.peek()))
+    return {
+        "name": target.name,
+        "key": PREFIX + target.name,
+        "shape": list(gradient.shape),
+        "dtype": gradient.dtype.name,
+        "code": target.code,
+        "norm": norm,
+        "ratio": norm / size if size else None,
+        "zeros": zeros / flat.size if flat.size else None,
+        "min": low if low <= high else None,
+        "max": high if low <= high else None,
+        "bad": bad,
+        "mark": _mark(norm, zeros, bad, flat.size),
+    }
+
+
+def _mark(norm: float, zeros: int, bad: int, size: int) -> str:
+    if bad:
+        return "not finite"
+    if size and zeros == size:
+        return "dead"
+    if norm > LARGE:
+        return "exploding"
+    return "vanishing" if size and norm < TINY else ""
+
+
+def _norm(array: NDArray[Any]) -> float:
+    flat, square = array.reshape(-1), 0.0
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK].astype(np.float64)
+        square += blas.square_sum(block)
+    return float(np.sqrt(square))
+
+
+def error_words(error: BaseException) -> str:
+    """Why there are no gradients, in one line."""
+    reason = getattr(error, "reason", None)
+    words = str(reason) if isinstance(reason, str) else f"{type(error).__name__}: "
+    if not isinstance(reason, str):
+        words += explanation.safe_text(error)
+    return describe.printable(words.replace("\n", " "), 300)

@@ -1,0 +1,108 @@
+"""Which nodes of a graph are drawn: folding, what a fold hides, and the way to a hidden node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.workbench.analysis import graph_text
+
+Row = Mapping[str, Any]
+
+
+class Folds:
+    """The rows of one graph, each with an `id` and the ids of its `inputs`.
+
+    A folded node hides what is reached through it alone; what other nodes use too stays.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows: dict[int, Row] = {row["id"]: row for row in rows}
+        used = {one for row in rows for one in row["inputs"]}
+        beside = [key for key, row in self.rows.items() if row.get("kind") in graph_text.BESIDE]
+        self.told = {key for key in beside if key in used}
+        self.inputs = {key: self._known(row) for key, row in self.rows.items()}
+        self.users: dict[int, list[int]] = {key: [] for key in self.rows}
+        for key, sources in self.inputs.items():
+            for one in sources:
+                self.users[one].append(key)
+        self.roots = [key for key in self.rows if not self.users[key] and key not in self.told]
+        self.folded: set[int] = set()
+
+    def _known(self, row: Row) -> list[int]:
+        shown = (one for one in row["inputs"] if one in self.rows and one not in self.told)
+        return list(dict.fromkeys(shown))
+
+    def _reached(self, roots: Sequence[int], through: set[int]) -> set[int]:
+        """The nodes below some, without going on from those in `through`."""
+        found = set(roots)
+        queue = list(roots)
+        for key in queue:  # grows while it is read
+            if key in through:
+                continue
+            for one in self.inputs[key]:
+                if one not in found:
+                    found.add(one)
+                    queue.append(one)
+        return found
+
+    def visible(self) -> list[Row]:
+        """The rows to draw, with what is told beside them; a folded one leads nowhere."""
+        shown = self._reached(self.roots, self.folded)
+        rows = []
+        for key, row in self.rows.items():
+            if key in self.told:
+                rows.append(row)
+            elif key in shown:
+                beside = [one for one in row["inputs"] if one in self.told]
+                rows.append({**row, "inputs": beside} if key in self.folded else row)
+        return rows
+
+    def hidden(self, key: int) -> int:
+        """How many nodes a fold hides."""
+        if key not in self.folded:
+            return 0
+        shown = self._reached(self.roots, self.folded)
+        below = self._reached([key], set())
+        return len(below - shown)
+
+    def toggle(self, key: int) -> None:
+        """Fold a node, or unfold it."""
+        if key in self.folded:
+            self.folded.discard(key)
+        elif self.inputs.get(key):
+            self.folded.add(key)
+
+    def fold_all(self) -> None:
+        """Leave only the outputs; unfolding one shows its inputs, folded."""
+        self.folded = {key for key, sources in self.inputs.items() if sources}
+
+    def unfold_all(self) -> None:
+        """Show every node."""
+        self.folded = set()
+
+    def reveal(self, key: int) -> None:
+        """Unfold what hides a node, along a shortest way to it from an output."""
+        below: dict[int, int] = {}  # the way down from each user, towards the node
+        queue = [key]
+        for one in queue:  # grows while it is read
+            if not self.users[one]:
+                while one != key:
+                    self.folded.discard(one)
+                    one = below[one]
+                return
+            for user in self.users[one]:
+                if user not in below:
+                    below[user] = one
+                    queue.append(user)
+
+    def matches(self, words: str) -> list[int]:
+        """Nodes whose name, operation or shape has all the words, in the order of drawing."""
+        wanted = words.lower().split()
+        found = []
+        for key in graph_text.order(self.inputs, self.told) if wanted else ():
+            row = self.rows[key]
+            text = f"{row['name']} {row['op']} {row['spec']}".lower()
+            if all(one in text for one in wanted):
+                found.append(key)
+        return found

@@ -1,0 +1,110 @@
+"""How a layer's output comes about: layer by layer to the inputs, and op by op inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.workbench.analysis import keras_models
+
+LAYER_LIMIT = 120
+
+
+def graph(layer: object, model: object, limit: int) -> dict[str, Any]:
+    """The graph of a layer's output, within `model` if it is part of one.
+
+    Returns:
+        `layers`: rows from the layer to the inputs it depends on, each with the ids of its
+        `inputs`; `rows`: the operations of the layer itself, down to its own inputs, in the form
+        of `describe.graph`; `total` and `cut`: how many there are, and are not shown.
+    """
+    if keras_models.is_model(layer):
+        known = keras_models.fields(layer)
+        way, total = _way(_origins(keras_models.listed(known.get("outputs"))))
+        tensors: list[Any] = []
+        ends: list[Any] = []
+    else:
+        calls = keras_models.nodes(layer, model)[:1]
+        way, total = _way([(layer, one) for one in calls])
+        tensors = [one for call in calls for one in keras_models.outputs(call)]
+        ends = [
+            one
+            for call in calls
+            for one in keras_models.listed(keras_models.fields(call).get("input_tensors"))
+        ]
+    inside = _inside(tensors, ends, limit)
+    return {**inside, "layers": way, "layers_cut": total - len(way)}
+
+
+def _origins(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The layer and call that each tensor comes from."""
+    found = []
+    for one in tensors:
+        history = keras_models.fields(one).get("_keras_history")
+        if type(history) is tuple and len(history) == 3 and keras_models.is_layer(history[0]):
+            calls = keras_models.listed(keras_models.fields(history[0]).get("_inbound_nodes"))
+            if type(history[1]) is int and history[1] < len(calls):
+                found.append((history[0], calls[history[1]]))
+    return found
+
+
+def _feeding(call: Any) -> list[tuple[Any, Any]]:
+    """The layers and calls whose outputs a call takes."""
+    known = keras_models.fields(call)
+    found = []
+    for layer, at in zip(
+        keras_models.listed(known.get("inbound_layers")),
+        keras_models.listed(known.get("node_indices")),
+        strict=False,
+    ):
+        calls = keras_models.listed(keras_models.fields(layer).get("_inbound_nodes"))
+        if type(at) is int and at < len(calls):
+            found.append((layer, calls[at]))
+    return found
+
+
+def _way(roots: list[tuple[Any, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Rows of the calls that lead to these, nearest first, and how many there are."""
+    calls: dict[int, tuple[Any, Any]] = {id(call): (layer, call) for layer, call in roots}
+    queue = list(roots)
+    for _, call in queue:  # grows while it is read
+        for layer, source in _feeding(call):
+            if id(source) not in calls:
+                calls[id(source)] = (layer, source)
+                queue.append((layer, source))
+    ids = {key: number for number, key in enumerate(calls) if number < LAYER_LIMIT}
+    rows = []
+    for key, number in ids.items():
+        layer, call = calls[key]
+        specs = [str(one.spec) for one in keras_models.outputs(call)]
+        row = {
+            "id": number,
+            "name": keras_models.name_of(layer),
+            "op": describe.printable(type(layer).__name__),
+            "spec": ", ".join(specs[:4]),
+            "inputs": [ids.get(id(source)) for _, source in _feeding(call)][:16],
+        }
+        rows.append(row)
+    return rows, len(calls)
+
+
+def _inside(outputs: list[Any], ends: list[Any], limit: int) -> dict[str, Any]:
+    """The operations between tensors, nearest to the outputs first."""
+    stops = {id(one) for one in ends} - {id(one) for one in outputs}
+    found = {id(one): one for one in outputs}
+    queue = list(outputs)
+    for one in queue:
+        if id(one) in stops:
+            continue
+        for source in one.inputs:
+            if id(source) not in found:
+                found[id(source)] = source
+                queue.append(source)
+    ids = {key: number for number, key in enumerate(found) if number < limit}
+    rows = []
+    for key, number in ids.items():
+        one = found[key]
+        inputs = [] if key in stops else [ids.get(id(source)) for source in one.inputs[:16]]
+        rows.append({**describe.tensor(one), "id": number, "inputs": inputs, "end": key in stops})
+    return {"rows": rows, "total": len(found), "cut": len(found) - len(ids)}

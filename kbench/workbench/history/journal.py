@@ -1,0 +1,169 @@
+"""The journal: what was typed and shown, as JSON lines on disk before anything can be lost.
+
+Each session appends to a file of its own, which it holds while it lives. Cell boundaries are
+forced to the disk, so that after a crash of kernel, front end or machine the file tells every cell
+and what it had printed. A session that ends as its user wished writes so as its last row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.engine.core import fork_safety, paths
+from kbench.workbench.history.file_lock import hold
+
+KEPT = 200  # journals kept on disk; older ones are removed when a session starts
+DAYS_KEPT = 90
+BYTES_KEPT = 500_000_000
+LIMIT = 50_000_000  # bytes of one journal; then only cells are written, without their output
+SPILLS_KEPT = 10  # files of long output, likewise
+_BOUNDARIES = ("CellStarted", "CellDone", "Died")
+_SILENT = ("Changed", "Busy", "Idle", "Stuck")
+_OUTPUT = ("Stream", "Result", "Draft")
+_TEXT_LIMIT = 100_000
+ENDED = "Ended"
+
+
+class Journal:
+    """An append-only file of events. A folder that cannot be written gives a journal without one.
+
+    `problem` then says why, for the front end to show; the session itself goes on.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._lock = fork_safety.lock()
+        self._stream: IO[str] | None = None
+        self._size = 0
+        self.full = False  # what cells show is no longer written
+        self.unfinished = False  # the kernel has died, or the front end has failed
+
+    @classmethod
+    def create(cls, folder: Path | None = None) -> Journal:
+        """A journal with a fresh name in `folder`, by default below `folders.state_dir()`."""
+        folder = folder or paths.state_dir() / "journal"
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        return cls(folder / f"{stamp}-{uuid.uuid4().hex[:8]}.jsonl")
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder for what is too long for the journal itself."""
+        return None if self.path is None else self.path.parent
+
+    def record(self, event: Any) -> None:
+        """Append an event; never raises."""
+        kind = type(event).__name__
+        if kind in ("Died", "Started"):
+            self.unfinished = kind == "Died"
+        if self.path is None or kind in _SILENT:
+            return
+        fields = {
+            field.name: _storable(field.name, getattr(event, field.name))
+            for field in dataclasses.fields(event)
+        }
+        self.write({"event": kind, **fields}, force=kind in _BOUNDARIES)
+
+    def write(self, row: dict[str, Any], force: bool = False) -> None:
+        """Append one row; `force` waits until the disk has it."""
+        line = json.dumps({"time": round(time.time(), 3), **row}, default=str)
+        with self._lock:
+            if self._size + len(line) > LIMIT and row["event"] in _OUTPUT:
+                if self.full:
+                    return
+                self.full = True
+                line = json.dumps({"event": "Full", "limit": LIMIT})
+            try:
+                stream = self._open()
+                if stream is None:
+                    return
+                self._size += stream.write(line + "\n")
+                stream.flush()
+                if force:
+                    os.fsync(stream.fileno())
+            except (OSError, ValueError) as error:
+                self.problem = f"{self.path}: {error}"
+                self.path = None
+
+    def _open(self) -> IO[str] | None:
+        if self._stream is None and self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _remove_old(self.path.parent)
+            stream = open(self.path, "a", encoding="utf-8", errors="backslashreplace")
+            if not hold(stream, wait=True):
+                stream.close()
+                raise OSError("another session writes this journal")
+            self._stream = stream
+        return self._stream
+
+    def end(self) -> None:
+        """The session ends as its user wished, unless something has died on the way."""
+        if not self.unfinished and (self._stream is not None or self._size):
+            self.write({"event": ENDED}, force=True)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; later rows open it again."""
+        with self._lock:
+            if self._stream is not None:
+                self._stream.close()
+                self._stream = None
+
+
+def is_held(path: Path) -> bool:
+    """Whether a session that lives writes this journal."""
+    if not path.is_file():
+        return False
+    try:
+        with open(path, "rb") as stream:
+            return not hold(stream)
+    except OSError:
+        return False
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a journal. What a crash has damaged or cut off is left out."""
+    rows = []
+    if not path.is_file():  # a pipe would be waited for
+        raise OSError(f"{path} is not a regular file")
+    with open(path, "rb") as stream:
+        for line in stream.read(2 * LIMIT).splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(line.decode("utf-8"))
+                if isinstance(row, dict):
+                    rows.append(row)
+    return rows
+
+
+def _storable(name: str, value: Any) -> Any:
+    """A field as it is written: long texts are cut, but never code, which may be run again."""
+    if isinstance(value, str) and len(value) > _TEXT_LIMIT and name != "code":
+        return value[:_TEXT_LIMIT] + f"… ({len(value)} characters)"
+    if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle only the text
+        return {"text/plain": value["text/plain"]}
+    return value
+
+
+def _remove_old(folder: Path) -> None:
+    """Keep to the bounds of number, age and size; never touches what a living session writes."""
+    for pattern, kept in (("*.jsonl", KEPT), ("*-cell-*.txt", SPILLS_KEPT)):
+        found = sorted(folder.glob(pattern), reverse=True)  # their names begin with the time
+        oldest, room = time.time() - DAYS_KEPT * 86_400, BYTES_KEPT
+        for number, path in enumerate(found):
+            with contextlib.suppress(OSError):
+                known = path.stat()
+                journal = path.suffix == ".jsonl"
+                too_much = number >= kept or (
+                    journal and (room < known.st_size or known.st_mtime < oldest)
+                )
+                if too_much and not is_held(path):
+                    path.unlink()
+                else:
+                    room -= known.st_size

@@ -1,0 +1,65 @@
+"""Under which of the user's names a recorded run can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.workbench.analysis import keras_models
+
+_STEPS = ("train_function", "test_function", "predict_function")  # of a Keras model
+
+
+def functions_of(value: Any) -> list[Any]:
+    """The engine's functions that a value holds: itself, those of a model, of a tensor's eval."""
+    if describe.is_function(value):
+        return [value]
+    if type(value) in (list, tuple):
+        return [one for item in value for one in functions_of(item)]
+    if describe.is_tensor(value):
+        return list(value.__dict__.get("_functions", {}).values())
+    if not keras_models.is_model(value):
+        return []
+    held: list[Any] = [keras_models.fields(value).get(one) for one in _STEPS]
+    return [one for one in held if describe.is_function(one)]
+
+
+def found(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
+    """The name under which the user has what ran as `record`, and the engine's function.
+
+    >>> found({}, None)
+    ('', None)
+    """
+    if record is None:
+        return "", None
+    held = [
+        (name, one)
+        for name, value in values.items()
+        for one in functions_of(value)
+        if one.records is not None
+    ]
+    for name, one in held:
+        if one.records is record:
+            return name, one
+    wanted = _nodes(record)  # it may have run again since
+    for name, one in held:
+        if wanted and _nodes(one.records) == wanted:
+            return name, one
+    return "", None
+
+
+def _nodes(record: Any) -> set[str]:
+    """The tensors that a run computed, whatever it ran as one."""
+    found = {step.node for step in record.steps}
+    return (found | {part.node for step in record.steps for part in step.parts}) - {""}
+
+
+def runs(value: Any) -> bool:
+    """Whether a value is something that is computed by the engine.
+
+    >>> runs(3)
+    False
+    """
+    is_model: bool = keras_models.is_model(value)
+    return is_model or describe.is_function(value) or describe.is_tensor(value)

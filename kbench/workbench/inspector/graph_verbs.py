@@ -1,0 +1,146 @@
+"""The inspector's verb about graphs: nodes, their shapes, and what the last runs saw of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.inspect import describe
+from kbench.workbench.analysis import keras_graph, keras_models
+from kbench.workbench.inspector import namespace, protocol, recorder
+from kbench.workbench.inspector.protocol import ProtocolError
+
+MOST = 10 * describe.GRAPH_LIMIT  # nodes of a reply in one piece
+PAGED = 20_000  # nodes that can be asked for page by page
+LOOKED_AT = 1 << 20  # elements of arrays in which one reply looks for NaN
+SMALL = 8  # elements of a value that is told whole
+Data = dict[str, Any]
+
+
+class GraphVerbs:
+    """Serves the names of one view."""
+
+    def __init__(self, view: namespace.View, runs: recorder.Recorder) -> None:
+        self._view = view
+        self._recorder = runs
+
+    def serve_graph(
+        self, name: str, limit: int = describe.GRAPH_LIMIT, start: int | None = None
+    ) -> Data:
+        """The graph above a tensor, above the outputs of a function, or of a Keras layer.
+
+        With `start` every node is told, page by page and nearest first, and with what the last
+        runs saw of it.
+        """
+        part = self._view.part(name)
+        value = part.value
+        layer = keras_models.is_layer(value)
+        roots = _roots(value)
+        if roots:
+            value = roots
+        elif not layer and not describe.is_tensor(value):
+            raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
+        seen = _Seen(self._recorder)
+        if start is not None and not layer:
+            return _page(value if isinstance(value, list) else [value], max(start, 0), seen)
+
+        def build(limit: int) -> Data:
+            if layer:
+                return keras_graph.graph(value, part.owner, limit)
+            return describe.graph(value, limit)
+
+        limit = max(1, min(limit, MOST))
+        found = build(limit)
+        while protocol.size(found) > protocol.PAGE and limit:  # leave out far nodes
+            limit //= 2
+            found = build(limit)
+        return found
+
+
+def _roots(value: Any) -> list[Any]:
+    """What a function, or a list of tensors and functions, computes."""
+    if describe.is_function(value):
+        return list(value.outputs) or [one.inputs[1] for one in value.updates]
+    if type(value) not in (list, tuple):
+        return []
+    found = [_roots(one) or [one] for one in value]
+    roots = [one for several in found for one in several]
+    return roots if all(map(describe.is_tensor, roots)) else []
+
+
+def _page(roots: list[Any], start: int, seen: _Seen) -> Data:
+    """Rows from `start` on; a node's number is its place in the order of all nodes."""
+    nodes = describe.nodes(roots)
+    ids = {id(node): number for number, node in enumerate(nodes)}
+    rows: list[Data] = []
+    room, at = protocol.PAGE - 1_000, start
+    for at in range(start, min(len(nodes), PAGED)):
+        row = _row(nodes[at], at, ids, seen)
+        room -= protocol.size(row) + 2
+        if room < 0 and rows:
+            break
+        rows.append(row)
+    else:
+        at = min(len(nodes), PAGED)
+    return {
+        "rows": rows,
+        "total": len(nodes),
+        "cut": len(nodes) - at,
+        "next": at if at < min(len(nodes), PAGED) else None,
+    }
+
+
+def _row(node: Any, number: int, ids: dict[int, int], seen: _Seen) -> Data:
+    row: Data = {
+        "id": number,
+        "name": describe.printable(node.name),
+        "kind": str(node.kind),
+        "op": describe.printable(node.op.name),
+        "spec": str(node.spec),
+        "inputs": [ids[id(one)] for one in node.inputs[:64]],
+        "place": describe.place(node),
+        **seen.of(node),
+    }
+    return {key: value for key, value in row.items() if value not in (None, "")}
+
+
+class _Seen:
+    """What the recorded runs, the fed values and the variables tell of nodes."""
+
+    def __init__(self, runs: recorder.Recorder) -> None:
+        self._recorder = runs
+        self._steps: dict[str, tuple[Any, Any]] = {}  # step, and the part of it if it has several
+        self._room = LOOKED_AT
+        for run in runs.runs():  # the latest last
+            for step in run.record.steps:
+                for part in step.parts:
+                    self._steps[part.node] = (step, part)
+                self._steps[step.node] = (step, None)
+
+    def of(self, node: Any) -> Data:
+        """`last`: shape, and entries when few; `bad` entries; `ran`: form and seconds."""
+        found: Data = {"last": describe.last(node)}
+        array = describe.held_array(node)
+        if array is None and node.kind == "placeholder":
+            array = self._recorder.feeds([node], {id(node)})[0].get(node)
+        if array is not None:
+            found["bad"] = self._bad(array)
+            if array.size <= SMALL and found["last"] is None:
+                texts = [describe.cell(one) for one in array.reshape(-1)]
+                found["last"] = {"shape": list(array.shape), "text": ", ".join(texts)}
+        step, part = self._steps.get(node.name, (None, None))
+        if step is not None and step.form != "not taken":
+            shape: Any = step.shape if part is None else getattr(part.spec, "shape", (None,))
+            if found["last"] is None and None not in shape:
+                found["last"] = {"shape": [int(one) for one in shape]}
+            seconds, within = float(step.seconds), part is not None
+            found["ran"] = {"form": step.form, "seconds": seconds, "within": within}
+        return found
+
+    def _bad(self, array: Any) -> int | None:
+        """How many entries are NaN or infinite; None when nobody has looked, or there are none."""
+        if type(array) is not np.ndarray or array.dtype.kind != "f" or array.size > self._room:
+            return None
+        self._room -= array.size
+        return array.size - int(np.count_nonzero(np.isfinite(array))) or None

@@ -1,0 +1,296 @@
+"""The inspector: answers what a front end asks about the namespace, in the process that holds it.
+
+It runs on a thread beside the user's code, so it reads snapshots, calls no method of a user's
+object, and evaluates only what its user asks for, between cells (`workbench/kernel/sandbox.py`).
+Changes are marked by the engine's signals and by the end of each cell, and told in one message at
+most ten times a second; nothing is polled.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import KbenchError
+from kbench.engine.inspect import describe
+from kbench.engine.runtime import config
+from kbench.workbench.analysis import compare
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import (
+    array_verbs,
+    gradient_verbs,
+    graph_verbs,
+    namespace,
+    plan_verbs,
+    protocol,
+    recorder,
+    signature,
+)
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.nan import nan_verbs
+from kbench.workbench.progress import pace
+from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.watches import watch_verbs
+
+PUSH_INTERVAL = 0.1
+PIECE_SECONDS = 0.02  # in which values are looked at before the program has the process again
+LOOK_SECONDS = 1.0  # likewise, where somebody waits for the answer
+_log = logging.getLogger("kbench")
+Data = dict[str, Any]
+
+
+class Inspector:
+    """Serves one namespace. `handle` is thread-safe and never raises."""
+
+    def __init__(
+        self,
+        names: dict[str, Any],
+        publish: Callable[[Data], None] | None = None,
+        hidden: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._view = namespace.View(names, hidden)
+        self._aside = Aside()
+        self._recorder = recorder.Recorder()
+        self._watching = watch_verbs.WatchVerbs(self._view, publish, self._aside, self._recorder)
+        self._deriving = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
+        self._tracing = nan_verbs.NanVerbs(self._view, self._recorder, publish)
+        self._versus = compare.VersusVerbs(self._recorder)
+        # Verbs in files of their own:
+        self._groups: list[object] = [
+            array_verbs.ValueVerbs(self._view),
+            self._watching,
+            self._deriving,
+            self._tracing,
+            self._versus,
+            graph_verbs.GraphVerbs(self._view, self._recorder),
+            plan_verbs.PlanVerbs(self._view, self._recorder, self._aside),
+        ]
+        self._pace = pace.Pace(publish)
+        self._publish = publish
+        self._busy = False
+        self._queued_config: dict[str, Any] = {}
+        self._refused: dict[str, str] = {}
+        self._settings_new = False
+        self._pushing = False
+        self._wake = Wake()
+        self._closed = False
+        self._pusher: threading.Thread | None = None
+        self._unsubscribe = [config.changed.subscribe(self._on_config), *self._on_variables()]
+
+    def _on_variables(self) -> list[Callable[[], None]]:
+        from kbench.engine.graph import variables
+
+        return [variables.changed.subscribe(self._on_variable)]
+
+    @property
+    def view(self) -> namespace.View:
+        """The names that are served."""
+        return self._view
+
+    @property
+    def aside(self) -> Aside:
+        """What runs something beside the program, between cells."""
+        return self._aside
+
+    @property
+    def recorder(self) -> recorder.Recorder:
+        """What keeps the last runs and the values that were fed."""
+        return self._recorder
+
+    # ------------------------------------------------------------------ what the host calls
+
+    def began(self) -> None:
+        """A cell begins: settings changed from outside wait until it ends."""
+        self._busy = True
+        if self._pushing:
+            self._pace.began()
+        self._aside.hold()
+        self._deriving.aside.hold()
+        self._tracing.aside.hold()
+
+    def ended(self) -> None:
+        """A cell has ended: apply what waited, look which names were rebound."""
+        self._busy = False
+        self._pace.ended()
+        self._aside.release()
+        self._deriving.aside.release()
+        self._tracing.aside.release()
+        self._watching.watches.ended()
+        self._view.turn += 1
+        queued, self._queued_config = self._queued_config, {}
+        for name, value in queued.items():
+            try:
+                config.assign(name, value)
+            except KbenchError as error:
+                self._refused[name] = error.reason
+        self._view.refresh()  # also lets go of what the user has deleted
+        if self._pushing:  # what a list holds now is looked at there, beside the program
+            self._wake.set()
+
+    def close(self) -> None:
+        """Stop listening and pushing."""
+        self._closed = True
+        self._pace.close()
+        for stop in self._unsubscribe:
+            stop()
+        self._recorder.stop()
+        self._watching.watches.close()
+        self._deriving.close()
+        self._tracing.close()
+        self._versus.close()
+        self._wake.set()
+
+    def handle(self, raw: object) -> Data:
+        """The reply to a request, whatever the request is."""
+        try:
+            request = protocol.parse(raw)
+            return protocol.reply(request, self._server(request.verb)(**request.arguments))
+        except ProtocolError as error:
+            return protocol.refusal(raw, error)
+        except KbenchError as error:
+            return protocol.refusal(raw, ProtocolError("value", error.reason))
+        except Exception as error:  # a reply must come, or the front end waits for ever
+            reason = f"{type(error).__name__}: {explanation.safe_text(error)}"
+            return protocol.refusal(raw, ProtocolError("internal", reason))
+
+    def _server(self, verb: str) -> Callable[..., Data]:
+        """What answers a verb: a method of this class, or of one of the groups of verbs."""
+        own: Callable[..., Data] | None = getattr(self, f"_serve_{verb}", None)
+        if own is not None:
+            return own
+        found = (getattr(one, f"serve_{verb}", None) for one in self._groups)
+        serve: Callable[..., Data] = next(one for one in found if one is not None)
+        return serve
+
+    # ------------------------------------------------------------------ verbs
+
+    def _serve_hello(self, push: bool = False, record: bool = False) -> Data:
+        """Who answers: versions, process, verbs, settings; `push`, `record`: switch these on."""
+        from kbench.version import __version__
+
+        self._serve_push(push)
+        if record:
+            self._recorder.start()
+        return {
+            "version": protocol.VERSION,
+            "kbench": __version__,
+            "python": platform.python_version(),
+            "pid": os.getpid(),
+            "verbs": sorted(protocol.VERBS),
+            "config": config.snapshot(),
+            "epoch": self._view.epoch,
+        }
+
+    def _serve_push(self, on: bool = True) -> Data:
+        """Whether changes are told unasked; off while no pane is visible."""
+        self._pushing = on and self._publish is not None
+        if self._pushing:
+            self._view.refresh()
+            if self._pusher is None:
+                self._pusher = threading.Thread(
+                    target=self._push_loop, name="kbench-inspector-push", daemon=True
+                )
+                self._pusher.start()
+        return {"on": self._pushing}
+
+    def _serve_changes(self, since: int = 0) -> Data:
+        """Names whose row is not what it was at epoch `since`, and all names there are.
+
+        Where they are more than a message holds, neither, and in `many` how many have changed.
+        """
+        self._view.refresh()
+        self._view.look(LOOK_SECONDS)
+        changed, names = self._view.changed_since(since), self._view.names()
+        many = protocol.size({"names": [changed, names]}) > protocol.PAGE
+        return {
+            "epoch": self._view.epoch,
+            "names": [] if many else changed,
+            "all": [] if many else names,
+            "many": len(changed) if many else 0,
+            "config": config.snapshot(),
+        }
+
+    def _serve_summary(
+        self,
+        names: list[str] | None = None,
+        statistics: bool = True,
+        pattern: str | None = None,
+        start: int = 0,
+    ) -> Data:
+        """Rows of the given names or of all, paged; `statistics` False leaves ranges out."""
+        rows, following = self._view.rows(names, statistics, pattern, start, self._busy)
+        data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
+        return {**data, "next": following}
+
+    def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> Data:
+        """Rows of the layers of Keras models and of the weights of layers, paged."""
+        wanted = [one for one in names if type(one) is str]
+        rows, following = self._view.parts(wanted, statistics, start)
+        return {"rows": rows, "next": following}
+
+    def _serve_config(self, set: dict[str, Any] | None = None) -> Data:
+        """The settings, after `set` was applied; while a cell runs `set` waits for its end."""
+        wanted = set or {}
+        known = config.snapshot()
+        for name in wanted:
+            if name not in known:
+                raise ProtocolError("config", f"unknown setting {describe.printable(name)!r}")
+        if self._busy and wanted:
+            self._queued_config.update(wanted)
+            return {"config": config.snapshot(), "queued": list(wanted)}
+        for name, value in wanted.items():
+            config.assign(name, value)
+        return {"config": config.snapshot(), "epoch": config.epoch()}
+
+    def _serve_help(self, code: str, position: int) -> Data:
+        """Signature of the call at a position in code."""
+        return signature.help_at(code, position, self._view.snapshot())
+
+    def _serve_cancel(self) -> Data:
+        """Ask the running evaluation to stop."""
+        cancel.request()
+        return {"busy": self._busy}
+
+    # ------------------------------------------------------------------ pushing
+
+    def _on_config(self, _name: object) -> None:
+        self._settings_new = True
+        self._wake.set()
+
+    def _on_variable(self, _variable: object) -> None:
+        self._watching.watches.stored()
+        if self._pushing:
+            self._wake.set()
+
+    def _push_loop(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            if self._pushing and not self._closed:
+                try:
+                    self._push_now()
+                except Exception:  # the next change must be told all the same
+                    _log.exception("a change could not be told")
+            time.sleep(PUSH_INTERVAL)
+
+    def _push_now(self) -> None:
+        since = self._view.told
+        self._view.refresh()
+        if not self._view.look(PIECE_SECONDS):
+            self._wake.set()
+        refused, self._refused = self._refused, {}
+        new, self._settings_new = self._settings_new, False
+        epoch = self._view.epoch
+        names = self._view.changed_since(since)
+        self._view.told = epoch
+        if self._publish is None or not (names or refused or new):
+            return
+        many = protocol.size({"names": names}) > protocol.PAGE
+        data = {"names": [] if many else names, "many": many, "config": config.snapshot()}
+        self._publish(protocol.push("changed", {**data, "epoch": epoch, "refused": refused}))

@@ -1,0 +1,394 @@
+"""The user's names as rows: what each is, how large, in which range, and which changed since when.
+
+Rows hold facts, never values of user objects: a `repr`, `len` or `shape` of the user's could raise,
+print, or take a minute. Statistics are kept per version of a variable. What has no version (lists,
+objects, arrays) is looked at once after each turn, in pieces of a few milliseconds and off the
+program's thread, and counts as changed when its row, or the bytes of a small array, are others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import re
+import time
+import types
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbench.engine.core import fork_safety
+from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench.analysis import keras_models
+from kbench.workbench.inspector import protocol, summary, variable_rows
+from kbench.workbench.inspector.protocol import ProtocolError
+
+_SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
+_ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
+
+
+@dataclass
+class _Known:
+    """What the view last saw under a name, and the statistics it computed of that."""
+
+    ident: int
+    version: int
+    epoch: int
+    is_array: bool
+    serial: int  # counts the names in the order in which they were first seen
+    statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    rows: dict[bool, tuple[int, Any, dict[str, Any], int]] = field(default_factory=dict)
+    owner: Any = None
+    fixed: bool = False  # never another without being rebound, or known by its version
+    seen: Any = None  # what looking has told of it, and in which turn
+    looked: int = -1
+
+    def __post_init__(self) -> None:
+        """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
+        self.fixed = variable_rows.fixed(self.owner)
+        if describe.is_tensor(self.owner) or self.is_array:
+            self.owner = weakref.ref(self.owner)
+
+    def same(self, value: object) -> bool:
+        """Whether `value` is the object that was seen."""
+        if type(self.owner) is weakref.ref:  # not isinstance, which asks the object
+            return self.owner() is value
+        return self.ident == id(value)
+
+
+class View:
+    """One namespace as seen by the inspector. `epoch` counts the refreshes that found a change."""
+
+    def __init__(self, names: dict[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
+        self._names = names
+        self._hidden = hidden if hidden is not None else {}
+        self._lock = fork_safety.lock()
+        self._known: dict[str, _Known] = {}
+        self._gone: dict[str, int] = {}
+        self._serial = 0
+        self._asked: set[str] = set()
+        self._weights: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, Any]]]
+        self._weights = weakref.WeakKeyDictionary()
+        self.epoch = 0
+        self.told = 0
+        self.extra: dict[str, Any] = {}  # arrays that are no names: under an address, for a grid
+        self.handed: dict[str, Any] = {}  # what a widget was given that has no name of the user's
+        self.turn = 0  # raised by the host when code has run that may have written into arrays
+
+    # ------------------------------------------------------------------ names and changes
+
+    def snapshot(self) -> dict[str, Any]:
+        """The namespace as it is now, the shell's own names included."""
+        names = dict(self._names)
+        for name, value in self.handed.items():  # behind the user's own, and never in their place
+            names.setdefault(name, value)
+        return names
+
+    def values(self) -> dict[str, Any]:
+        """Names that are the user's data, in the order in which they were made."""
+        return {name: value for name, value in self.snapshot().items() if self._shown(name, value)}
+
+    def _shown(self, name: object, value: object) -> bool:
+        if not isinstance(name, str) or name.startswith("_") or name in _SHELL_NAMES:
+            return False
+        if name in self._hidden and self._hidden[name] is value:
+            return False
+        return not issubclass(type(value), _SKIPPED)
+
+    def names(self) -> list[str]:
+        return list(self.values())
+
+    def get(self, name: str) -> Any:
+        """The value of a name, of `name[3]` for an item of a list, of `name/2/w0` for a part.
+
+        Raises:
+            ProtocolError: there is none.
+        """
+        return self.part(name).value
+
+    def part(self, name: str) -> keras_models.Part:
+        """As `get`, with what is known of it when it is inside a model or a layer of Keras."""
+        snapshot = self.snapshot()
+        if name in snapshot:
+            return keras_models.Part(name, snapshot[name], None)
+        extra = self.extra
+        if name in extra:
+            return keras_models.Part(name, extra[name], None)
+        item = _ITEM.fullmatch(name)
+        if item is not None:
+            values: Any = snapshot.get(item.group(1))
+            if type(values) in (list, tuple) and int(item.group(2)) < len(values):
+                return keras_models.Part(name, values[int(item.group(2))], None)
+        head, slash, _ = name.partition("/")
+        if slash and head in snapshot:
+            with contextlib.suppress(LookupError):
+                return keras_models.resolve(snapshot[head], name)
+        raise ProtocolError("name", f"no name {describe.printable(name)}")
+
+    def refresh(self) -> bool:
+        """Find which names were made, rebound, removed or stored to; True when any was."""
+        with self._lock:
+            values = self.values()
+            epoch = self.epoch + 1
+            changed = False
+            for name, value in values.items():
+                known = self._known.get(name)
+                version = variable_rows.version(value)
+                array = issubclass(type(value), np.ndarray)
+                if known is None or not known.same(value):
+                    self._serial += known is None
+                    serial = self._serial if known is None else known.serial
+                    made = _Known(id(value), version, epoch, array, serial, owner=value)
+                    self._known[name] = made
+                elif known.version != version:
+                    known.version, known.epoch = version, epoch
+                else:
+                    continue
+                changed = True
+            for name in [one for one in self._known if one not in values]:
+                del self._known[name]
+                self._asked.discard(name)
+                self._gone[name] = epoch
+                changed = True
+            if changed:
+                self.epoch = epoch
+            return changed
+
+    def look(self, seconds: float) -> bool:
+        """Find what has changed within its object since the last turn; False: not yet of all."""
+        turn, until = self.turn, time.monotonic() + seconds
+        with self._lock:
+            due = [
+                (known.looked, name)
+                for name, known in self._known.items()
+                if not known.fixed and known.looked != turn
+            ]
+        due.sort(key=lambda one: one[0])  # what was looked at longest ago comes first
+        for _, name in due:
+            self._look(name, self._names.get(name))
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def _look(self, name: str, value: Any) -> None:
+        """Compare a value that has no version with what it was; an array once in a turn."""
+        known, turn = self._known.get(name), self.turn
+        if known is None or known.fixed or not known.same(value):
+            return
+        if known.is_array and known.looked == turn:
+            return
+        if known.is_array:
+            seen = variable_rows.contents(value) if name in self._asked else None
+        else:
+            seen = self._row(name, value, False)
+        with self._lock:
+            if known.seen is not None and seen != known.seen:
+                self.epoch += 1
+                known.epoch = self.epoch
+            known.seen, known.looked = seen, turn
+
+    def changed_since(self, epoch: int) -> list[str]:
+        """Names whose row differs from what it was at `epoch`, removed ones included."""
+        with self._lock:
+            found = [name for name, known in self._known.items() if known.epoch > epoch]
+            removed = [
+                name for name, at in self._gone.items() if at > epoch and name not in self._known
+            ]
+            return found + removed
+
+    # ------------------------------------------------------------------ rows
+
+    def rows(
+        self,
+        names: list[str] | None,
+        statistics: bool,
+        pattern: str | None = None,
+        start: int = 0,
+        writing: bool = False,
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Rows of the given names, or of all; a name that is gone has kind 'gone'.
+
+        As many rows from `start` on as one message holds, and where to go on, or None. `writing`:
+        code is running that may be writing into arrays.
+        """
+        self.refresh()
+        values = self.values()
+        rows: list[dict[str, Any]] = []
+        room = protocol.PAGE
+        for place, name in self._wanted(names, pattern, start):
+            if name in values:
+                if writing and (known := self._known.get(name)) is not None:
+                    known.looked = -1
+                row, length = self._kept_row(name, values[name], statistics)
+            elif name in self.extra:
+                row = self._row(name, self.extra[name], statistics)
+                length = protocol.size(row)
+            elif "/" in name and (part := self._part_row(name, statistics)) is not None:
+                row, length = part, protocol.size(part)
+            else:
+                row = {"name": describe.printable(name), "key": name, "kind": "gone"}
+                length = protocol.size(row)
+            room -= length + 2
+            if room < 0 and rows:
+                return rows, place
+            rows.append(row)
+        return rows, None
+
+    def _wanted(
+        self, names: list[str] | None, pattern: str | None, start: int
+    ) -> list[tuple[int, str]]:
+        """The names from `start` on, each with its place; of all names, a place that never shifts.
+
+        So no page leaves a name out because others were removed since the page before.
+        """
+        if names is None:
+            with self._lock:
+                places = [(known.serial, name) for name, known in self._known.items()]
+            places.sort()
+        else:
+            places = list(enumerate(one for one in names if type(one) is str))
+        return [
+            (place, name)
+            for place, name in places
+            if place >= start and (not pattern or fnmatch.fnmatchcase(name, pattern))
+        ]
+
+    def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[dict[str, Any], int]:
+        """A row and its size; of a tensor the same as before while version and last run are."""
+        known = self._known.get(name)
+        if known is not None and not known.fixed and not known.is_array:
+            self._look(name, value)
+            if known.seen is not None:
+                return known.seen, protocol.size(known.seen)
+        if known is None or not describe.is_tensor(value):
+            row = self._row(name, value, statistics)
+            return row, protocol.size(row)
+        kept = known.rows.get(statistics)
+        if kept is None or kept[0] != known.version or kept[1] is not value.last:
+            version, last = known.version, value.last
+            row = self._row(name, value, statistics)
+            kept = known.rows[statistics] = (version, last, row, protocol.size(row))
+        return kept[2], kept[3]
+
+    def _row(self, name: str, value: Any, statistics: bool) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": describe.printable(name), "key": name}
+        try:
+            row.update(variable_rows.facts(value))
+            if row.pop("held", False) and statistics:
+                self._ask(name)
+                row.update(variable_rows.range_of(self.statistics(name)))
+        except Exception as error:  # whatever a user's object does, the other rows must come
+            row.update(kind="object", type=summary.type_name(value))
+            row["problem"] = summary.type_name(error)
+        return row
+
+    def _ask(self, name: str) -> None:
+        """From now on an array is looked at, beginning with what it holds now."""
+        if name not in self._asked:
+            self._asked.add(name)
+            if (known := self._known.get(name)) is not None:
+                known.looked = -1
+
+    def parts(
+        self, names: list[str], statistics: bool, start: int = 0
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Rows of the parts of Keras' models and layers, `parent` naming whose; paged as `rows`."""
+        wanted: list[tuple[str, keras_models.Part]] = []
+        for name in names:
+            with contextlib.suppress(ProtocolError):
+                value = self.get(name)
+                if keras_models.is_layer(value):
+                    wanted += [(name, one) for one in keras_models.parts(value, name)]
+        found: list[dict[str, Any]] = []
+        room = protocol.PAGE
+        for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):
+            row = {**self._facts_of_part(part, statistics), "parent": name}
+            room -= protocol.size(row) + 2
+            if room < 0 and found:
+                return found, place
+            found.append(row)
+        return found, None
+
+    def _part_row(self, name: str, statistics: bool) -> dict[str, Any] | None:
+        """The row of a layer or a weight inside a model; None if there is no such part."""
+        try:
+            return self._facts_of_part(self.part(name), statistics)
+        except ProtocolError:
+            return None
+
+    def _facts_of_part(self, part: keras_models.Part, statistics: bool) -> dict[str, Any]:
+        key = part.address
+        row = {"name": describe.printable(key.rpartition("/")[2]), "key": key}
+        if part.weight is None:
+            code = keras_models.code_of(part)
+            return {**row, **keras_models.facts(part.value, part.owner), "code": code}
+        facts = variable_rows.facts(part.value)
+        if facts.pop("held", False) and statistics:
+            facts.update(variable_rows.range_of(self._weight_statistics(part.value)))
+        return {**row, **facts, **keras_models.weight_facts(part)}
+
+    def _weight_statistics(self, variable: Any) -> dict[str, Any]:
+        """Statistics of a weight, from the cache while its version is the same."""
+        with self._lock:
+            known = self._weights.get(variable)
+        version = int(variable.version)
+        if known is not None and known[0] == version:
+            return known[1]
+        row = describe.array(describe.held_array(variable))
+        with self._lock:
+            self._weights[variable] = (version, row)
+        return row
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The array that a name holds; ProtocolError when it holds none."""
+        value = self.get(name)
+        held = describe.held_array(value)
+        if sparse_summary.held_matrix(value) is not None:
+            reason = f"{describe.printable(name)} is sparse; its toarray(), or K.eval, is an array"
+            raise ProtocolError("symbolic", reason)
+        if held is None and describe.is_tensor(value):
+            last = getattr(value, "last", None)
+            if last is not None and last.value is not None:
+                return np.asarray(last.value)
+            words = "is fed at evaluation" if value.kind == "placeholder" else "is symbolic"
+            reason = f"{describe.printable(name)} {words}; K.eval gives its value"
+            raise ProtocolError("symbolic", reason)
+        if held is None:
+            reason = f"{describe.printable(name)} is {summary.type_name(value)}, no array"
+            raise ProtocolError("name", reason)
+        return held
+
+    def cells(self, name: str) -> Any:
+        """What a window of a name is read from: its array, or the cells of a sparse matrix."""
+        value = self.get(name)
+        matrix = sparse_summary.held_matrix(value)
+        cells = (
+            None if matrix is None else sparse_summary.cells(matrix, describe.is_variable(value))
+        )
+        return self.array(name) if cells is None else cells
+
+    def statistics(self, name: str, exact: bool = False) -> dict[str, Any]:
+        """Statistics of a name's array, from the cache while its version is the same."""
+        self._look(name, self._names.get(name))
+        with self._lock:
+            known = self._known.get(name)
+            stamp = self._stamp(known)
+            if known is not None and exact in known.statistics:
+                at, row = known.statistics[exact]
+                if at == stamp:
+                    return row
+        row = describe.array(self.array(name), exact)
+        if known is not None:
+            known.statistics[exact] = (stamp, row)
+        return row
+
+    def _stamp(self, known: _Known | None) -> int:
+        """What must be unchanged for statistics to hold: a version, or for arrays the epoch."""
+        if known is None:
+            return -1
+        return known.epoch if known.is_array else known.version

@@ -1,0 +1,95 @@
+"""The inspector's verbs about recorded runs: which there are, and what each step of one did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.workbench.inspector import callers, namespace, plan_words, recorder
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.kernel.sandbox import Aside
+
+SOURCE_MOST = 40_000  # characters of a source that is asked for by its step
+Data = dict[str, Any]
+
+
+class PlanVerbs:
+    """Serves what one recorder has kept of a view; `aside` knows whether a cell runs."""
+
+    def __init__(self, view: namespace.View, kept: recorder.Recorder, aside: Aside) -> None:
+        self._view = view
+        self._recorder = kept
+        self._aside = aside
+
+    def serve_trace(self, on: bool = True) -> Data:
+        """Turn the recording of runs on or off."""
+        self._recorder.start() if on else self._recorder.stop()
+        return {"recording": self._recorder.on}
+
+    def serve_plan(
+        self,
+        function: str | None = None,
+        record: bool | None = None,
+        run: int | None = None,
+        step: int | None = None,
+        measure: bool = False,
+    ) -> Data:
+        """A recorded run: the last, the last of a function, or the one of a number.
+
+        With `step` only the source of that step. `record` turns recording on or off; `measure`
+        finds out what this machine can do at best, in less than a second, while no cell runs.
+        """
+        if record is not None:
+            self._recorder.start() if record else self._recorder.stop()
+        found = self._recorder.find(function, run)
+        if step is not None:
+            return {"step": step, "source": _source(found, step)}
+        return {
+            "recording": self._recorder.on,
+            "functions": self._recorder.functions(),
+            "runs": [
+                {
+                    "run": one.number,
+                    "function": describe.printable(one.record.function),
+                    "seconds": float(one.record.seconds),
+                }
+                for one in self._recorder.runs()
+            ],
+            "run": None if found is None else {**_told(found), "called": self._called(found)},
+            "limits": self._limits(measure),
+        }
+
+    def _called(self, run: recorder.Run) -> str:
+        """The user's name of what ran, '' where it has none."""
+        return describe.printable(callers.found(self._view.values(), run.record)[0])
+
+    def _limits(self, measure: bool) -> plan_words.Row | None:
+        from kbench.engine.inspect import roofline
+
+        if measure and self._aside.held:
+            raise ProtocolError("busy", "a cell runs; the machine is measured while none does")
+        return asdict(roofline.measure(again=True)) if measure else plan_words.known_limits()
+
+
+def _told(run: recorder.Run) -> Data:
+    """A run in one message, with the kernels that were made ready for it."""
+    seconds = sum(one["seconds"] for one in run.kernels)
+    told = sorted(run.kernels, key=lambda one: -float(one["seconds"]))[: recorder.KERNELS_TOLD]
+    return {
+        **recorder.shortened(describe.run(run.record)),
+        "run": run.number,
+        "kernels": [{**one, "name": describe.printable(one["name"])} for one in told],
+        "compiled": sum(not one["loaded"] for one in run.kernels),
+        "loaded": sum(bool(one["loaded"]) for one in run.kernels),
+        "kernel_seconds": seconds,
+        "pending": run.pending,
+    }
+
+
+def _source(run: recorder.Run | None, step: int) -> str:
+    steps = [] if run is None else run.record.steps
+    if not 0 <= step < len(steps):
+        raise ProtocolError("name", f"plan: there is no step {step}")
+    source = str(steps[step].source or "")
+    return source if len(source) <= SOURCE_MOST else f"{source[:SOURCE_MOST]}\n# … cut"

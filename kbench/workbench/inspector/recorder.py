@@ -1,0 +1,185 @@
+"""Keeps the last recorded runs of functions for the plan view; off, the engine records nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.workbench.inspector import protocol
+from kbench.workbench.nan.first_bad_call import FirstBad
+
+KEPT = 16
+FED_BYTES = 256 << 20  # values of one call that are kept at hand; those of larger ones are not
+SOURCE_LIMIT = 4_000
+KERNELS_TOLD = 12
+HEAD = 6_000  # bytes of a reply besides the rows of the run
+
+
+def shortened(run: dict[str, Any]) -> dict[str, Any]:
+    """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
+    room = protocol.PAGE - HEAD
+    kept = []
+    for row in sorted(run["rows"], key=lambda one: -float(one["seconds"])):
+        source = row["source"]
+        if source is not None and len(source) > SOURCE_LIMIT:
+            row = {**row, "source": f"{source[:SOURCE_LIMIT]}\n# … cut"}
+        room -= protocol.size(row) + 2
+        if room < 0:
+            break
+        kept.append(row)
+    cut = len(run["rows"]) - len(kept)
+    return {**run, "rows": sorted(kept, key=lambda one: int(one["step"])), "cut": cut}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recorded call. `kernels` became ready since the call before, `pending` did not yet."""
+
+    number: int
+    record: Any
+    kernels: tuple[dict[str, Any], ...] = ()
+    pending: int = 0
+
+
+class Recorder:
+    """Listens to the engine's trace while it is on."""
+
+    def __init__(self) -> None:
+        self._lock = fork_safety.lock()
+        self._runs: OrderedDict[str, Run] = OrderedDict()  # the last of each function
+        self._history: deque[Run] = deque(maxlen=KEPT)
+        self._number = 0
+        self._known: set[str] = set()  # kernels that were ready before the newest run
+        self._fed: OrderedDict[tuple[int, ...], list[tuple[Any, Any]]] = OrderedDict()
+        self._stops: list[Callable[[], None]] = []
+        self._overhears = False
+        self.first_bad = FirstBad()
+
+    @property
+    def on(self) -> bool:
+        return bool(self._stops)
+
+    def start(self) -> None:
+        """Begin to listen; the engine starts to record with the next run."""
+        from kbench.engine.runtime import profile as trace
+
+        if not self._stops:
+            self._new_kernels()
+            self._stops = [
+                trace.ran.subscribe(self._on_run),
+                trace.fed.subscribe(self._on_fed),
+                self.first_bad.listen(),
+            ]
+
+    def keep_feeds(self) -> None:
+        """Begin to keep what is fed, and no more: this costs nothing."""
+        from kbench.engine.runtime import profile as trace
+
+        if not self._stops:
+            self._stops = [trace.fed.subscribe(self._on_fed), self.first_bad.listen()]
+
+    def stop(self) -> None:
+        """Stop listening; what was recorded stays."""
+        for stop in self._stops:
+            stop()
+        self._stops = []
+
+    @contextlib.contextmanager
+    def overhearing(self) -> Iterator[None]:
+        """Keep nothing of what runs meanwhile, as it is not the user's."""
+        self._overhears = True
+        try:
+            yield
+        finally:
+            self._overhears = False
+
+    def adopt(self, other: Recorder) -> None:
+        """Take over what another one has kept, in place of what this one has."""
+        with other._lock:
+            number, history, runs = other._number, list(other._history), dict(other._runs)
+            fed = dict(other._fed)
+        self.first_bad = other.first_bad
+        with self._lock:
+            self._number = number
+            self._history = deque(history, maxlen=KEPT)
+            self._runs, self._fed = OrderedDict(runs), OrderedDict(fed)
+
+    def _on_run(self, record: Any) -> None:
+        if self._overhears:
+            return
+        name = str(record.function)
+        with self._lock:
+            self._number += 1
+            run = Run(self._number, record, *self._new_kernels())
+            self._history.append(run)
+            self._runs[name] = run
+            self._runs.move_to_end(name)
+            while len(self._runs) > KEPT:
+                self._runs.popitem(last=False)
+
+    def _new_kernels(self) -> tuple[tuple[dict[str, Any], ...], int]:
+        """Kernels that became ready since this was last asked, and how many are on their way."""
+        from kbench.engine.jit.service import service
+
+        ready = [job for job in service.ready() if job.name not in self._known]
+        self._known.update(job.name for job in ready)
+        told = ({"name": job.name, "seconds": job.seconds, "loaded": job.hit} for job in ready)
+        return tuple(told), service.pending()
+
+    def _on_fed(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Keep the values fed last to these inputs: the program's own arrays, not copies."""
+        size = sum(int(getattr(array, "nbytes", 0)) for _, array in pairs)
+        if size > FED_BYTES or self._overhears:
+            return
+        key = tuple(id(node) for node, _ in pairs)
+        with self._lock:
+            self._fed[key] = pairs
+            self._fed.move_to_end(key)
+            while len(self._fed) > KEPT:
+                self._fed.popitem(last=False)
+
+    def feeds(self, nodes: list[Any], needed: set[int]) -> tuple[dict[Any, Any], bool]:
+        """Values fed last to some of the nodes, and whether one call fed all that are needed."""
+        wanted = {id(one) for one in nodes}
+        with self._lock:
+            calls = list(reversed(self._fed.values()))
+        for pairs in calls:
+            if needed <= {id(node) for node, _ in pairs}:
+                return {node: array for node, array in pairs if id(node) in wanted}, True
+        found: dict[Any, Any] = {}
+        for pairs in calls:
+            for node, array in pairs:
+                if id(node) in wanted:
+                    found.setdefault(node, array)
+        return found, not needed
+
+    def functions(self) -> list[str]:
+        """Names with a record, the latest last."""
+        with self._lock:
+            return list(self._runs)
+
+    def runs(self) -> list[Run]:
+        """The last calls, of whatever function, the latest last."""
+        with self._lock:
+            return list(self._history)
+
+    def number_of(self, records: list[Any]) -> int:
+        """The number of the newest run that has one of these records, -1 where none is kept."""
+        with self._lock:
+            kept = (*self._history, *self._runs.values())
+            found = [one.number for one in kept if any(one.record is known for known in records)]
+        return max(found, default=-1)
+
+    def find(self, function: str | None, number: int | None = None) -> Run | None:
+        """The last call of a function, or of any; or the call of a number, while it is kept."""
+        with self._lock:
+            if number is not None:
+                kept = (*self._history, *self._runs.values())
+                return next((one for one in kept if one.number == number), None)
+            if function is not None:
+                return self._runs.get(function)
+            return self._history[-1] if self._history else None

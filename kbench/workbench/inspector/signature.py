@@ -1,0 +1,127 @@
+"""Signature and first words of documentation of the call around the cursor, evaluating nothing.
+
+Only names, and attributes of modules, classes and functions, are followed; an attribute of a
+user's object could be a property that runs code.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import io
+import re
+import tokenize
+import types
+from typing import Any
+
+from kbench.engine.inspect import describe
+
+_DOC_LINES = 6
+_TEXT_LIMIT = 4_000
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_OPERANDS = 6
+_FOLLOWED = (types.ModuleType, type, types.FunctionType)
+
+
+def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
+    """`text`, and `name`, `signature`, `doc`, `argument` (the index the cursor is at); or empty."""
+    before = code[: max(0, position)]
+    found = call_at(before)
+    nothing = {"text": "", "name": "", "signature": "", "doc": "", "argument": 0, "operands": []}
+    if found is None:
+        return nothing
+    name, argument = found
+    value = resolve(name, names)
+    if value is None or not (callable(value) or isinstance(value, types.ModuleType)):
+        return nothing
+    shown = _signature(value)
+    doc = _doc(value)
+    head = f"{name}{shown}"
+    operands = _operands(before, names)
+    lines = [describe.printable(head, _TEXT_LIMIT), *operands, *([doc] if doc else [])]
+    row = {"text": "\n".join(lines), "name": name, "signature": head, "doc": doc}
+    return {**row, "argument": argument, "operands": operands}
+
+
+def call_at(before: str) -> tuple[str, int] | None:
+    """The dotted name of the innermost open call and the argument's index; else the name there."""
+    open_calls: list[list[Any]] = []
+    for token in _tokens(before):
+        row, column = token.end
+        if token.string in ("(", "[", "{"):
+            lines = before.splitlines()[: token.start[0]]
+            lines[-1] = lines[-1][: token.start[1]]
+            name = _DOTTED.search("\n".join(lines)) if token.string == "(" else None
+            open_calls.append([re.sub(r"\s", "", name.group()) if name else "", 0])
+        elif token.string in (")", "]", "}") and open_calls:
+            open_calls.pop()
+        elif token.string == "," and open_calls:
+            open_calls[-1][1] += 1
+    for name, argument in reversed(open_calls):
+        if name:
+            return name, argument
+    match = _DOTTED.search(before)
+    return (re.sub(r"\s", "", match.group()), 0) if match else None
+
+
+def _operands(before: str, names: dict[str, Any]) -> list[str]:
+    """The spec of every tensor and array named on the line so far: `w: float32[784, 10]`."""
+    line = before.rpartition("\n")[2]
+    found = dict.fromkeys(_NAME.findall(line))
+    told = []
+    for name in list(found)[:_OPERANDS]:
+        value: Any = names.get(name)
+        if describe.is_tensor(value):
+            told.append(f"{name}: {value.spec}")
+        elif (held := describe.held_array(value)) is not None:
+            told.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")
+    return told
+
+
+def _tokens(code: str) -> list[tokenize.TokenInfo]:
+    """The tokens of unfinished code, up to where it ends or makes no sense."""
+    found: list[tokenize.TokenInfo] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.OP:
+                found.append(token)
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return found
+
+
+def resolve(dotted: str, names: dict[str, Any]) -> Any | None:
+    """What a dotted name stands for, None when following it could run user code."""
+    first, *rest = dotted.split(".")
+    value = names.get(first, getattr(builtins, first, None))
+    for attribute in rest:
+        if issubclass(type(value), _FOLLOWED):
+            value = inspect.getattr_static(value, attribute, None)
+        else:
+            value = inspect.getattr_static(type(value), attribute, None)
+            if not isinstance(value, (types.FunctionType, types.MethodDescriptorType)):
+                return None
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, property) or value is None:
+            return None
+    return value
+
+
+def _signature(value: Any) -> str:
+    if isinstance(value, types.ModuleType):
+        return ""
+    try:
+        return str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def _doc(value: Any) -> str:
+    """The first paragraph of the documentation."""
+    text = inspect.getattr_static(value, "__doc__", None)
+    if not isinstance(text, str):
+        return ""
+    paragraph = inspect.cleandoc(text).split("\n\n")[0].splitlines()[:_DOC_LINES]
+    return "\n".join(describe.printable(line, 200) for line in paragraph)

@@ -1,0 +1,167 @@
+"""How much memory a value takes with all that it holds, without running any code of the user's.
+
+Containers and objects are looked through as far as a budget goes: of long ones a sample is read and
+the rest estimated; where the budget ends, what was found is the least that it takes. What is held
+at two places of one value counts once; classes, modules and functions count nothing.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import types
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.engine.inspect import describe, sparse_summary
+
+EXACT, ABOUT, LEAST = "", "~", ">"
+LOOKED_AT = 1_000  # objects within one value
+WHOLE = 128  # items of a container that are all looked at
+SAMPLE = 32  # of a longer one
+FRAME_ROWS = 20_000  # of a table whose texts are all counted
+
+DICT_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_SHARED = (
+    type(None), bool, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType,
+    types.MethodType, types.CodeType, types.FrameType, types.GeneratorType, types.CoroutineType,
+)  # fmt: skip
+_PLAIN = (str, bytes, bytearray, int, float, complex, range)
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+_NATIVE = (types.GetSetDescriptorType, types.MemberDescriptorType)  # attributes written in C
+# Packages whose memory Python cannot see, but whose objects tell it at once, in `nbytes`.
+_TELLING = ("torch", "jaxlib", "jax", "tensorflow", "pyarrow", "xarray", "polars", "dask", "h5py")
+_COLLECTED = 1 << 14  # flag of classes whose objects the collector knows,
+_HEADER = 16  # and the bytes before each of these
+
+
+class _Part(NamedTuple):
+    """The bytes of an object itself, what it holds, and how many each of these stands for."""
+
+    own: int
+    held: Sequence[Any] = ()
+    each: float = 1.0
+    mark: str = EXACT
+
+
+def of(value: object) -> tuple[int, str]:
+    """Bytes, and how they are known: EXACT, ABOUT (estimated from a sample) or LEAST."""
+    seen: set[int] = set()
+    waiting: list[tuple[Any, float]] = [(value, 1.0)]
+    total, mark = 0.0, EXACT
+    while waiting:
+        one, weight = waiting.pop()
+        if id(one) in seen or issubclass(type(one), _SHARED):
+            continue
+        if len(seen) == LOOKED_AT:
+            return round(total), LEAST
+        seen.add(id(one))
+        part = _part(one)
+        total += weight * part.own
+        mark = part.mark or mark
+        waiting += [(child, weight * part.each) for child in part.held]
+    return round(total), mark
+
+
+def _part(one: Any) -> _Part:
+    kind = type(one)
+    if issubclass(kind, _PLAIN):
+        return _Part(_own(one))
+    for base in _CONTAINERS:
+        if issubclass(kind, base):
+            return _container(one, base)
+    if describe.is_tensor(one) or issubclass(kind, (np.ndarray, np.generic)):
+        return _array(one)
+    if is_frame(one):
+        return _frame(one)
+    told = _told(one)
+    if told is not None:
+        return _Part(_own(one) + told)
+    matrix = sparse_summary.held_matrix(one)
+    listed = None if matrix is None else sparse_summary.facts(matrix)["bytes"]
+    return _Part(_own(one), gc.get_referents(one)) if listed is None else _Part(listed)
+
+
+def is_frame(value: object) -> bool:
+    """True for a table, a column or an index of pandas; a class made of one may do anything."""
+    return _package(value) == "pandas" and _static(type(value), "memory_usage") is not None
+
+
+def _package(value: object) -> str:
+    """The package that defines a value's class."""
+    return str(type.__getattribute__(type(value), "__module__")).partition(".")[0]
+
+
+def _static(kind: type, name: str) -> Any:
+    """What a class or one of its bases defines under a name; None where it is nothing."""
+    for base in type.__getattribute__(kind, "__mro__"):
+        found = type.__getattribute__(base, "__dict__").get(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _told(one: Any) -> int | None:
+    """The `nbytes` of an object, where no code of the user's is needed to ask."""
+    found = _static(type(one), "nbytes")
+    if isinstance(found, _NATIVE):
+        found = found.__get__(one)
+    elif found is not None and _package(one) in _TELLING:
+        found = one.nbytes
+    return int(found) if isinstance(found, (int, np.integer)) else None
+
+
+def _own(one: Any) -> int:
+    """The bytes of an object without what it holds, by the first rule of its class that is in C."""
+    for base in type.__getattribute__(type(one), "__mro__"):
+        rule = type.__getattribute__(base, "__dict__").get("__sizeof__")
+        if type(rule) is types.MethodDescriptorType:
+            collected = type.__getattribute__(type(one), "__flags__") & _COLLECTED
+            return int(rule(one)) + (_HEADER if collected else 0)
+    return 0
+
+
+def _container(one: Any, base: Any) -> _Part:
+    """A container with what it holds, or a sample of that, read in one go: it may be changing."""
+    length = base.__len__(one)
+    step = 1 if length <= WHOLE else length // SAMPLE
+    if base is list or base is tuple:
+        held = list(base.__getitem__(one, slice(None, None, step)))
+    elif base is dict:
+        pairs = list(islice(dict.items(one), length if step == 1 else SAMPLE))
+        held = [part for pair in pairs for part in pair]
+        length *= 2
+    else:
+        held = list(islice(base.__iter__(one), length if step == 1 else SAMPLE))
+    if step == 1:
+        own = [] if type(one) is base else gc.get_referents(one)  # attributes of a class made of it
+        return _Part(_own(one), [*held, *own])
+    few = 2 * len(set(map(id, held))) < len(held)  # the same objects again and again
+    return _Part(_own(one), held, 1.0 if few else length / len(held), ABOUT)
+
+
+def _array(one: Any) -> _Part:
+    """A tensor's value, a number of NumPy's, an array with its entries where they are objects."""
+    held = describe.held_array(one)
+    if held is None:
+        matrix = sparse_summary.held_matrix(one)
+        return _Part(0 if matrix is None else int(sparse_summary.facts(matrix)["bytes"] or 0))
+    if held.dtype != object or not held.size:
+        return _Part(int(held.nbytes))
+    step = 1 if held.size <= WHOLE else held.size // SAMPLE
+    found = list(held.flat[::step])
+    return _Part(int(held.nbytes), found, held.size / len(found), EXACT if step == 1 else ABOUT)
+
+
+def _frame(one: Any) -> _Part:
+    """A table, a column or an index of pandas, as it says itself; of many texts a part is read."""
+    length = len(one)
+    if length <= FRAME_ROWS:
+        return _Part(int(np.sum(one.memory_usage(deep=True))))
+    part = one[:FRAME_ROWS]
+    texts = int(np.sum(part.memory_usage(deep=True))) - int(np.sum(part.memory_usage(deep=False)))
+    whole = int(np.sum(one.memory_usage(deep=False)))
+    return _Part(whole + round(texts * length / FRAME_ROWS), mark=ABOUT if texts else EXACT)

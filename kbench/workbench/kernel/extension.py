@@ -1,0 +1,153 @@
+"""What runs inside the kernel: loaded as an IPython extension before the first cell.
+
+It names K, shows models as one line and places as 'In [3]', reports KbenchErrors with their
+operands in the user's expression, and opens the inspector to any front end that asks for it by its
+comm target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+from collections.abc import Callable
+from typing import Any
+
+import kbench
+from kbench.engine.core import errors as engine_errors
+from kbench.engine.jit.service import prefetch
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import protocol, summary
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.output import kernel_prints
+
+ATTRIBUTE = "_kbench_channel"
+Publish = Callable[[dict[str, Any]], None]
+
+
+class Channel:
+    """The inspector of a kernel, and the comms through which front ends reach it."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._comms: dict[str, Any] = {}
+        self._listening: set[str] = set()  # those that want to be told changes
+        self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
+
+    def open(self, comm: Any, message: dict[str, Any]) -> None:
+        """A front end opens the target; its first request may come with that."""
+        self._comms[comm.comm_id] = comm
+        comm.on_msg(lambda received: self._serve(comm, received))
+        comm.on_close(lambda _closed: self._closed(comm.comm_id))
+        if message["content"].get("data"):
+            self._serve(comm, message)
+
+    def _serve(self, comm: Any, message: dict[str, Any]) -> None:
+        request = message["content"].get("data")
+        reply = self.inspector.handle(request)
+        self._send(comm, reply)
+        if reply.get("ok") and reply.get("verb") in ("hello", "push"):
+            self._note_wish(comm.comm_id, request)
+
+    def _note_wish(self, comm: str, request: dict[str, Any]) -> None:
+        """One front end that hides its panes must not silence the others."""
+        wanted = request.get("on", True) if request["verb"] == "push" else request.get("push")
+        (self._listening.add if wanted else self._listening.discard)(comm)
+        if self._listening and not wanted:
+            self.inspector.handle({"id": 0, "verb": "push", "on": True})
+
+    def _closed(self, comm: str) -> None:
+        """A front end has left; without any, nothing is watched or recorded any more."""
+        self._comms.pop(comm, None)
+        self._listening.discard(comm)
+        idle = [*(["push"] if not self._listening else []), *(["trace"] if not self._comms else [])]
+        for verb in idle:
+            self.inspector.handle({"id": 0, "verb": verb, "on": False})
+
+    def publish(self, data: dict[str, Any]) -> None:
+        """Tell the front ends: changes to those that want them, all else to every one."""
+        for ident, comm in list(self._comms.items()):
+            if data.get("push") != "changed" or ident in self._listening:
+                self._send(comm, data)
+
+    def _send(self, comm: Any, data: dict[str, Any]) -> None:
+        # Not comm.send: ipykernel 7 would then route the front end's next request to the thread
+        # that sent last, which for a push is the main one, and no longer to the subshell.
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is None or kernel.session is None:
+            comm.send(data)
+            return
+        content = {"comm_id": comm.comm_id, "data": data}
+        with contextlib.suppress(OSError, RuntimeError):  # the kernel is going down
+            kernel.session.send(
+                kernel.iopub_socket, "comm_msg", content, parent={}, ident=comm.topic
+            )
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Set the kernel up; a second time changes nothing."""
+    if getattr(shell, ATTRIBUTE, None) is not None:
+        return
+    channel = Channel(shell)
+    prepare(shell, channel.publish)
+    setattr(shell, ATTRIBUTE, channel)
+    # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
+    shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
+    shell.events.register("post_run_cell", lambda _result: channel.inspector.ended())
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+        shell.ask_exit = lambda: _tell_exit(shell)
+        kernel_prints.install(shell)
+    if kernel is not None and not faulthandler.is_enabled():
+        faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
+    prefetch()  # has the driver of kernels ready
+
+
+def _tell_exit(shell: Any) -> None:
+    """`exit()` tells the front end and no more: the shell's own way ends the kernel 0.1 s later."""
+    shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
+
+
+def prepare(shell: Any, publish: Publish) -> None:
+    """What every shell of kbench has: K, hidden from the list of names, places, error reports."""
+    if "K" not in shell.user_ns:
+        shell.user_ns["K"] = kbench
+        shell.user_ns_hidden["K"] = kbench
+    engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
+    shell.set_custom_exc((engine_errors.KbenchError,), _reporter(publish))
+    texts = shell.display_formatter.formatters["text/plain"]
+    texts.for_type_by_name("keras.engine.network", "Network", _show_model)
+
+
+def _show_model(value: Any, printer: Any, _cycle: bool) -> None:
+    """A Keras model as one line, in place of its address in memory."""
+    printer.text(summary.line(value))
+
+
+def place_name(shell: Any, file: str, line: int) -> str:
+    """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, else 'file.py:12'."""
+    names = getattr(shell.compile, "_filename_map", {})
+    if file not in names:
+        short = file.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{short}:{line}"
+    import linecache
+
+    label = f"In [{names[file]}]"
+    return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
+
+
+def _reporter(publish: Publish) -> Any:
+    """The shell's handler of KbenchErrors: send the detail, then show the user's frames."""
+
+    def report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+        try:
+            publish(protocol.push("error", explanation.detail(error)))
+        except Exception:  # the report of an error must not replace it
+            shell.log.debug("no detail of the error", exc_info=True)
+        offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
+        frames = explanation.user_frames(traceback) or traceback
+        lines = shell.InteractiveTB.structured_traceback(kind, error, frames, offset)
+        shell._showtraceback(kind, error, lines)
+        return lines
+
+    return report

@@ -1,0 +1,56 @@
+"""Work beside the user's program of which only what was asked for last counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.workbench.kernel.sandbox import Aside, Outcome
+
+
+class Newest:
+    """Runs one piece of work at a time on a thread; a newer one stops it and takes its place."""
+
+    def __init__(self, name: str) -> None:
+        self.aside = Aside()
+        self._name = name
+        self._lock = fork_safety.lock()
+        self._running: threading.Thread | None = None
+        self._number = 0
+
+    def begin(
+        self, work: Callable[[], Any], budget: float, done: Callable[[Outcome, int], None]
+    ) -> int:
+        """Begin work and give its number; `done` gets what came of it if none has followed it."""
+        with self._lock:
+            self._number += 1
+            number = self._number
+            if self._running is not None:
+                self.aside.halt()
+            self._running = threading.Thread(
+                target=self._work, args=(work, budget, done, number), name=self._name, daemon=True
+            )
+            self._running.start()
+        return number
+
+    def withdraw(self) -> None:
+        """Stop the work; nothing is told of it."""
+        with self._lock:
+            self._number += 1
+        self.aside.halt()
+
+    def _work(
+        self,
+        work: Callable[[], Any],
+        budget: float,
+        done: Callable[[Outcome, int], None],
+        number: int,
+    ) -> None:
+        outcome = self.aside.run(work, budget)
+        with self._lock:
+            if number != self._number:
+                return  # another has been asked for, or it was withdrawn
+            self._running = None
+        done(outcome, number)

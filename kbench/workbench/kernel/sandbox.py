@@ -1,0 +1,243 @@
+"""Runs a piece of code beside the user's program, within a time, and stops it when a cell begins.
+
+It runs on a thread of its own that only looks (`engine/runtime/read_only.py`). The state of numpy's
+and Python's random numbers is put back behind it. What does not stop, such as one long call of
+NumPy's, is left to its end; nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.engine.core import cancel, fork_safety
+from kbench.engine.graph import scope
+from kbench.engine.runtime import read_only
+
+GRACE = 0.03  # seconds that the engine's own way to stop gets before Python's
+PATIENCE = 0.25  # seconds after which what does not stop is left alone
+MOST_LEFT = 2  # threads left alone, above which nothing new is begun
+
+
+class Halted(BaseException):
+    """Raised in the thread that shall stop."""
+
+
+class _Unheard:
+    """While somebody is stopped: keeps quiet of a `Halted` that Python could not raise.
+
+    It may come as the collector calls finalizers, which swallow it with a report; it is sent again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safety.lock()
+        self._count = 0
+        self._before = self._own = sys.unraisablehook
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._before = sys.unraisablehook
+                self._own = sys.unraisablehook = _without_halted(self._before)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and sys.unraisablehook is self._own:
+                sys.unraisablehook = self._before
+
+
+def _without_halted(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def hook(report: Any) -> None:
+        if not issubclass(report.exc_type, Halted):
+            before(report)
+
+    return hook
+
+
+_unheard = _Unheard()
+
+
+@dataclass
+class Outcome:
+    """What became of it. `stopped`: '', 'time', 'cell' (one began), 'stuck' (others still run)."""
+
+    value: Any = None
+    error: BaseException | None = None
+    stopped: str = ""
+    seconds: float = 0.0
+    drew: bool = False  # from numpy's or Python's random numbers
+
+
+class _Randoms:
+    """The state of the random numbers that a program shares with whoever runs beside it."""
+
+    def __init__(self) -> None:
+        self._numpy, self._python = np.random.get_state(), random.getstate()
+
+    def restore(self) -> bool:
+        """Put it back; True when it was another."""
+        now: Any = np.random.get_state()
+        then: Any = self._numpy
+        same = now[0] == then[0] and now[2:] == then[2:] and np.array_equal(now[1], then[1])
+        if not same:
+            np.random.set_state(then)
+        if random.getstate() != self._python:
+            random.setstate(self._python)
+            return True
+        return not same
+
+
+class _Job:
+    """One thread, from its beginning to its end."""
+
+    def __init__(self, action: Callable[[], Any], randoms: _Randoms | None) -> None:
+        self.outcome = Outcome()
+        self.wake = threading.Event()  # it is done, or a cell has begun
+        self.lock = fork_safety.lock()
+        self.over = False
+        self.randoms = randoms
+        self._action = action
+        self.thread = threading.Thread(target=self._run, name="kbench-beside", daemon=True)
+
+    def _run(self) -> None:
+        outcome, began = self.outcome, time.perf_counter()
+        try:
+            try:
+                with read_only.looking(), scope.name_scope("watch"), np.errstate(all="ignore"):
+                    outcome.value = self._action()
+            except BaseException as error:  # SystemExit too: it must not end anything
+                outcome.error = error
+            finally:
+                outcome.seconds = time.perf_counter() - began
+                with self.lock:
+                    self.over = True
+        except Halted:  # it came as the action ended by itself
+            self.over = True
+        self.wake.set()
+
+    def ended(self, seconds: float) -> bool:
+        self.thread.join(seconds)
+        return not self.thread.is_alive()
+
+    def halt(self) -> bool:
+        """Stop the thread: the engine's way first, then Python's. False when it goes on."""
+        ident = self.thread.ident or 0
+        cancel.request(ident)
+        deadline = time.monotonic() + PATIENCE
+        if self.ended(GRACE):
+            return True
+        while time.monotonic() < deadline:
+            with self.lock:
+                if not self.over and not _imports(ident):
+                    kind = ctypes.py_object(Halted)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), kind)
+            if self.ended(GRACE):
+                return True
+        return False
+
+
+def _imports(ident: int) -> bool:
+    """Whether a thread is within an import, which would leave half a module when it is stopped."""
+    frame = sys._current_frames().get(ident)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Aside:
+    """One thing at a time beside the program. `hold` and `release` come with each cell.
+
+    Without `puts_back` the state of the random numbers is left alone, for what draws none.
+    """
+
+    def __init__(self, puts_back: bool = True) -> None:
+        self._puts_back = puts_back
+        self._lock = fork_safety.lock()
+        self._turn = fork_safety.lock()  # held by whoever runs something
+        self._job: _Job | None = None
+        self._held = False
+        self._left: list[threading.Thread] = []
+
+    @property
+    def held(self) -> bool:
+        """Whether a cell runs, so that nothing is begun."""
+        return self._held
+
+    def hold(self) -> None:
+        """A cell begins: what runs shall stop. Returns at once."""
+        with self._lock:
+            self._held = True
+            self._put_back()
+            if self._job is not None:
+                self._job.wake.set()
+
+    def release(self) -> None:
+        """The cell has ended."""
+        self._held = False
+
+    def halt(self) -> None:
+        """Stop what runs, as its user asks."""
+        with self._lock:
+            if self._job is not None:
+                self._job.wake.set()
+
+    def _put_back(self) -> bool:
+        """Undo draws, once, and never after a cell has begun: then they may be the cell's."""
+        job = self._job
+        if job is None or job.randoms is None:
+            return False
+        randoms, job.randoms = job.randoms, None
+        job.outcome.drew = randoms.restore()
+        return job.outcome.drew
+
+    def run(self, action: Callable[[], Any], seconds: float) -> Outcome:
+        """Run `action` for at most `seconds`; its result, or what stopped it."""
+        with self._turn:
+            self._left = [one for one in self._left if one.is_alive()]
+            if len(self._left) >= MOST_LEFT:
+                return Outcome(stopped="stuck")
+            with self._lock:
+                if self._held:
+                    return Outcome(stopped="cell")
+                job = self._job = _Job(action, _Randoms() if self._puts_back else None)
+            job.thread.start()
+            try:
+                job.wake.wait(seconds)
+            except BaseException:  # an interrupt of whoever waits
+                self._abandon(job)
+                raise
+            outcome = job.outcome
+            if not job.over:
+                stopped = "cell" if self._held else "time"
+                with _unheard:
+                    gone = job.halt()
+                if not gone:
+                    self._left.append(job.thread)
+                    outcome = Outcome(seconds=seconds, drew=outcome.drew)
+                if not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
+                    outcome.stopped = stopped
+            with self._lock:
+                self._put_back()
+                self._job = None
+            return outcome
+
+    def _abandon(self, job: _Job) -> None:
+        """Stop a job whose outcome nobody waits for any more."""
+        with _unheard:
+            if not job.halt():
+                self._left.append(job.thread)
+        with self._lock:
+            self._put_back()
+            self._job = None

@@ -1,0 +1,42 @@
+"""Where answers are judged: in the kernel that holds the learner's names, between cells.
+
+A front end that has the kernel in another process sends `call(...)` as a cell that is forgotten;
+the verdict comes back as what the kernel tells of kind KIND.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+KIND = "lesson"
+CLOSING = "%lesson off"
+_ATTRIBUTE = "_kbench_channel"  # of the shell; `kernel.ATTRIBUTE`, which the terminal cannot load
+
+
+def call(number: int, exercise: str, ticket: int) -> str:
+    """The cell that judges one exercise; it leaves no name and no value behind."""
+    module = f"__import__({__name__!r}, fromlist=['judge_here'])"
+    return f"{module}.judge_here(get_ipython(), {number}, {exercise!r}, {ticket});"
+
+
+def opening(number: int) -> str:
+    """The cell that gives the shell the magics that lessons use, and refuses blanks."""
+    return f"%load_ext kbench\n%lesson {number}"
+
+
+def judge_here(shell: Any, number: int, exercise: str, ticket: int) -> None:
+    """Judge an exercise on the shell's names and tell the front end, under its `ticket`."""
+    from kbench.workbench.inspector import protocol  # in the kernel only
+    from kbench.workbench.lessons.lesson_checks import judge
+    from kbench.workbench.lessons.lesson_files import LessonError, load
+
+    channel = getattr(shell, _ATTRIBUTE)
+    told = {"exercise": exercise, "ticket": ticket}
+    try:
+        with channel.inspector.recorder.overhearing():
+            verdict = judge(load(number).exercise(exercise), shell.user_ns)
+    except LessonError as error:
+        channel.publish(protocol.push(KIND, {**told, "problem": str(error)}))
+        return
+    told |= {"stage": verdict.stage, "message": verdict.message}
+    channel.publish(protocol.push(KIND, {**told, "passed": verdict.passed}))

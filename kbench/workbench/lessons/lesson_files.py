@@ -1,0 +1,234 @@
+"""Lessons: notebooks in `tutorials/`, read as steps, with a sidecar of checks, hints and solutions.
+
+A lesson is one notebook `NN-name.ipynb` and beside it `NN-name.toml`. The notebook is what a
+learner sees; what would spoil it (check, hints, solution of every exercise) lies in the sidecar.
+Both front ends walk the same `Lesson`; how far a learner came is `lesson_progress`' business, what
+a check may ask is `lesson_checks`'. This module knows no user interface and runs no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kbench.engine.core import paths as folders
+
+ROLES = ("explain", "setup", "demo", "predict", "exercise", "check")
+BLANK = "___"
+
+
+class LessonError(Exception):
+    """A lesson that cannot be found or read, or is written against the rules of this module."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check."""
+
+    passed: bool
+    stage: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """What belongs to one exercise and is not shown in the notebook."""
+
+    name: str
+    hints: tuple[str, ...]
+    solution: str
+    check: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cell of a lesson: prose to read, code to run, or an exercise to solve."""
+
+    name: str
+    role: str
+    text: str
+    of: str | None = None
+    may_fail: bool = False
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the text is Python to run, not prose to read."""
+        return self.role != "explain"
+
+    @property
+    def plain(self) -> str:
+        """The code without lines for IPython, for front ends that run Python alone."""
+        lines = self.text.splitlines()
+        return "\n".join(line for line in lines if not line.lstrip().startswith("%"))
+
+    @property
+    def is_exercise(self) -> bool:
+        """Whether the learner has to fill something in; a prediction counts."""
+        return self.role in ("exercise", "predict")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A whole lesson, in order."""
+
+    name: str
+    number: int
+    title: str
+    path: Path
+    digest: str
+    steps: tuple[Step, ...]
+    exercises: dict[str, Exercise]
+
+    @property
+    def key(self) -> str:
+        """What progress is filed under; a lesson whose checks changed starts anew.
+
+        The notebook does not count: learners write their answers into it, and Jupyter the outputs.
+        """
+        return f"{self.name}@{self.digest}"
+
+    def exercise(self, name: str) -> Exercise:
+        """The exercise called `name`, or a LessonError that lists those there are."""
+        if name not in self.exercises:
+            known = ", ".join(self.exercises)
+            raise LessonError(f"lesson {self.number} has no exercise {name!r}; it has: {known}")
+        return self.exercises[name]
+
+    def starter(self, name: str) -> str:
+        """The code with blanks that a learner finds for exercise `name`."""
+        self.exercise(name)
+        return next(step.text for step in self.steps if step.is_exercise and step.name == name)
+
+
+def folder() -> Path:
+    """Where the lessons lie: inside an installed package, or beside the package in a clone."""
+    package = Path(__file__).resolve().parents[2]
+    for place in (package / "tutorials", package.parent / "tutorials"):
+        if any(place.glob("[0-9][0-9]-*.ipynb")):
+            return place
+    raise LessonError(f"no lessons beside {package.name}; reinstall kbench to get them back")
+
+
+def catalogue() -> list[Lesson]:
+    """Every lesson, in order of its number."""
+    return [read(path) for path in sorted(folder().glob("[0-9][0-9]-*.ipynb"))]
+
+
+def shelf() -> dict[int, Lesson | LessonError]:
+    """Every lesson by its number; in place of one that cannot be read, the reason."""
+    found: dict[int, Lesson | LessonError] = {}
+    for number, path in _numbered().items():
+        try:
+            found[number] = read(path)
+        except LessonError as error:
+            found[number] = error
+    return found
+
+
+def load(number: int) -> Lesson:
+    """Lesson `number`, or a LessonError that lists those there are."""
+    paths = _numbered()
+    if number in paths:
+        return read(paths[number])
+    known = ", ".join(str(one) for one in paths)
+    raise LessonError(f"there is no lesson {number!r}; there are: {known}")
+
+
+def _numbered() -> dict[int, Path]:
+    """The notebooks by their numbers, in order."""
+    return {int(path.stem[:2]): path for path in sorted(folder().glob("[0-9][0-9]-*.ipynb"))}
+
+
+def read(path: Path) -> Lesson:
+    """Read the notebook at `path` and its sidecar; LessonError names the file and what is wrong."""
+    sidecar = path.with_suffix(".toml")
+    try:
+        stamp = path.stat().st_mtime_ns, sidecar.stat().st_mtime_ns
+    except OSError as error:
+        raise LessonError(f"{error.filename}: {error.strerror}") from error
+    return _read(path, sidecar, stamp)
+
+
+@cache
+def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
+    """`read`, remembered for as long as neither file changes (`stamp`)."""
+    try:
+        notebook_text, sidecar_text = _text(path), _text(sidecar)
+        cells = _ours(json.loads(notebook_text)["cells"])
+        table = tomllib.loads(sidecar_text).get("exercise", {})
+        exercises = {name: _exercise(name, entry) for name, entry in table.items()}
+        steps = tuple(_step(cell, index) for index, cell in enumerate(cells))
+    except UnicodeDecodeError as error:
+        raise LessonError(f"{path.name} or its sidecar is not UTF-8 ({error})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LessonError(f"{path.name} or its sidecar is broken: {error!r}") from error
+    lesson = Lesson(
+        name=path.stem,
+        number=int(path.stem[:2]),
+        title=_title(steps, path),
+        path=path,
+        digest=hashlib.sha256(sidecar_text.encode()).hexdigest()[:12],
+        steps=steps,
+        exercises=exercises,
+    )
+    _agree(lesson)
+    return lesson
+
+
+def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lesson's own cells, each once: a learner adds cells to the notebook, and copies some.
+
+    What tells how to use a notebook, and says so by `only`, is no step.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for index, cell in enumerate(cells):
+        facts = cell["metadata"].get("kbench")
+        if facts is not None and facts.get("only") != "notebook":
+            found.setdefault(facts.get("id", f"step-{index}"), cell)
+    return list(found.values())
+
+
+def _text(path: Path) -> str:
+    """A file's text; a lesson is UTF-8 wherever it is read."""
+    return folders.read_text(path)
+
+
+def _exercise(name: str, entry: dict[str, Any]) -> Exercise:
+    """One table of the sidecar."""
+    hints, solution, check = entry["hints"], entry["solution"].strip(), entry["check"].strip()
+    return Exercise(name, tuple(hint.strip() for hint in hints), solution, check)
+
+
+def _step(cell: dict[str, Any], index: int) -> Step:
+    """One cell of the notebook; markdown is prose, code says its role in its metadata."""
+    source = cell["source"]
+    text = source if isinstance(source, str) else "".join(source)
+    facts = cell["metadata"].get("kbench", {})
+    role = "explain" if cell["cell_type"] == "markdown" else facts["role"]
+    if role not in ROLES:
+        raise ValueError(f"cell {index} has the role {role!r}; roles are {', '.join(ROLES)}")
+    may_fail = "raises-exception" in cell["metadata"].get("tags", [])
+    return Step(facts.get("id", f"step-{index}"), role, text, facts.get("of"), may_fail)
+
+
+def _title(steps: tuple[Step, ...], path: Path) -> str:
+    """The heading of the first cell, without its number."""
+    first = steps[0].text.splitlines()[0] if steps and steps[0].text else ""
+    if not first.startswith("# "):
+        raise LessonError(f"{path.name} does not begin with a heading")
+    return first.removeprefix("# ").lstrip("0123456789. ")
+
+
+def _agree(lesson: Lesson) -> None:
+    """The notebook and its sidecar speak of the same exercises."""
+    shown = [step.name for step in lesson.steps if step.is_exercise]
+    if sorted(shown) != sorted(lesson.exercises):
+        raise LessonError(
+            f"{lesson.path.name} shows the exercises {shown}, "
+            f"its sidecar holds {list(lesson.exercises)}; an unchanged copy has them all"
+        )

@@ -1,0 +1,74 @@
+"""Which elements of a value are NaN or infinite: how many, and where the first of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbench.engine.core import cancel
+from kbench.engine.core.csr import is_csr
+from kbench.engine.inspect import describe
+
+Array = NDArray[Any]
+Data = dict[str, Any]
+BLOCK = 1 << 20  # elements looked at in one piece
+
+
+@dataclass(frozen=True)
+class Bad:
+    """How many elements are no numbers, and where the first of them is."""
+
+    nan: int
+    inf: int
+    index: tuple[int, ...]
+    value: float
+
+    def told(self) -> Data:
+        """As plain values."""
+        return {
+            "nan": self.nan,
+            "inf": self.inf,
+            "index": list(self.index),
+            "value": describe.number(self.value),
+        }
+
+
+def bad_of(value: Any) -> Bad | None:
+    """What of a value is NaN or infinite; None when all of it is finite."""
+    if isinstance(value, tuple):
+        return next((found for one in value if (found := bad_of(one)) is not None), None)
+    array = value.data if is_csr(value) else value
+    if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind != "f":
+        return None
+    nan, infinite, first = 0, 0, -1
+    for start, block in _blocks(np.asarray(array)):
+        finite = np.isfinite(block)
+        if not finite.all():
+            nans = int(np.isnan(block).sum())
+            nan, infinite = nan + nans, infinite + int((~finite).sum()) - nans
+            first = start + int(np.argmin(finite)) if first < 0 else first
+    if first < 0:
+        return None
+    index = tuple(int(one) for one in np.unravel_index(first, array.shape)) if array.ndim else ()
+    if is_csr(value):
+        coo = value.tocoo()
+        index = (int(coo.row[first]), int(coo.col[first]))
+    return Bad(nan, infinite, index, float(np.asarray(array)[np.unravel_index(first, array.shape)]))
+
+
+def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
+    """The elements in order, in pieces that need little memory."""
+    if array.size <= BLOCK or array.ndim < 2 or array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, BLOCK):
+            cancel.check()
+            yield start, flat[start : start + BLOCK]
+        return
+    each = array[0].size
+    for row, part in enumerate(array):  # a view that has no flat form
+        for start, block in _blocks(part):
+            yield row * each + start, block

@@ -1,0 +1,330 @@
+"""The inspector's verb about NaN and infinities: what made them in a tensor, function or model."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kbench.engine.inspect import describe
+from kbench.workbench.analysis import gradients, keras_models
+from kbench.workbench.inspector import callers, namespace, protocol, summary
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.kernel.latest_task import Newest
+from kbench.workbench.kernel.sandbox import Outcome
+from kbench.workbench.nan import nan_trace, nan_words
+from kbench.workbench.nan.first_bad_call import Story, first_of
+from kbench.workbench.watches import expressions
+
+BUDGET = 2.0  # seconds of a trace that nobody has asked for by a key
+FORCED_BUDGET = 300.0
+Data = dict[str, Any]
+
+
+class NanVerbs:
+    """Serves the names of one view; what was found is pushed as "nan"."""
+
+    def __init__(
+        self,
+        view: namespace.View,
+        recorder: Recorder,
+        publish: Callable[[Data], None] | None,
+    ) -> None:
+        self._jobs = Newest("kbench-nan")
+        self.aside = self._jobs.aside
+        self._view = view
+        self._recorder = recorder
+        self._publish = publish
+
+    def serve_nan(
+        self,
+        name: str = "",
+        code: str = "",
+        function: str = "",
+        quiet: bool = False,
+        stop: bool = False,
+    ) -> Data:
+        """Have the origin of a NaN or infinity looked for; what is found is told later.
+
+        `name` is a name of the view, or an expression that only reads; `code` a cell, whose last
+        value is meant, or else the last run of all; `function` the last recorded run of that name.
+        `quiet` allows a short time only. `state`: tracing, held (a cell runs), none (nothing can be
+        traced), stopped.
+        """
+        if stop:
+            self._jobs.withdraw()
+            return {"state": "stopped", "name": name}
+        wanted = name or function or self._target(code)
+        if not wanted:
+            return {"state": "none", "name": ""}
+        if self.aside.held:
+            return {"state": "held", "name": wanted}
+        trace = self._trace_run if function else self._trace
+        number = self._jobs.begin(
+            lambda: trace(wanted, self._view.snapshot()),
+            BUDGET if quiet else FORCED_BUDGET,
+            partial(self._tell, wanted, quiet),
+        )
+        return {"state": "tracing", "name": wanted, "job": number}
+
+    def _target(self, code: str) -> str:
+        """What a cell shows, or where it calls something else, such as print, what ran last."""
+        wanted = target_of(code)
+        names = self._view.snapshot()
+        if wanted and (not wanted.isidentifier() or callers.runs(names.get(wanted))):
+            return wanted
+        if "(" not in code:
+            return wanted
+        run = self._recorder.find(None)
+        return callers.found(self._view.values(), run and run.record)[0] or wanted
+
+    def _tell(self, name: str, quiet: bool, outcome: Outcome, number: int) -> None:
+        if self._publish is not None:
+            found = {**_told(outcome), "name": name, "job": number, "quiet": quiet}
+            told = [describe.printable(one, 300) for one in nan_words.lines(found)]
+            found |= {"verdict": told[0], "lines": told}
+            self._publish(protocol.push("nan", found))
+
+    def _trace(self, name: str, names: dict[str, Any]) -> Data:
+        try:
+            value = self._view.get(name)
+        except ProtocolError:
+            value = evaluated(name, names)
+        return traced(value, self._recorder, names)
+
+    def _trace_run(self, name: str, names: dict[str, Any]) -> Data:
+        """Trace what a recorded run was a run of, if the user can still reach it."""
+        run = self._recorder.find(name)
+        _, function = callers.found(self._view.values(), run and run.record)
+        if function is not None:
+            return traced(function, self._recorder, names)
+        shown = describe.printable(name)
+        raise ProtocolError("name", f"what ran as {shown} has no name any more; t on a variable")
+
+    def close(self) -> None:
+        """Look no more."""
+        self.aside.halt()
+
+
+def _told(outcome: Outcome) -> Data:
+    if outcome.stopped == "cell":
+        return {"state": "stopped", "error": "a cell began to run; ask again when it has ended"}
+    if outcome.stopped:
+        return {"state": "slow", "error": f"not found within {outcome.seconds:.0f} s"}
+    if isinstance(outcome.error, ProtocolError):
+        return {"state": "error", "error": outcome.error.reason}
+    if outcome.error is not None:
+        return {"state": "error", "error": gradients.error_words(outcome.error)}
+    found: Data = outcome.value
+    return found
+
+
+def evaluated(text: str, names: Mapping[str, Any]) -> Any:
+    """The value of an expression that only reads; ProtocolError says why it is none."""
+    try:
+        return eval(expressions.compiled(text, names), dict(names))
+    except expressions.Refused as error:
+        raise ProtocolError("name", f"{describe.printable(text)}: {error}") from None
+
+
+# ------------------------------------------------------------------ what is meant
+
+
+def target_of(code: str) -> str:
+    """The expression whose value a cell shows last, as far as it can be traced; '' if it cannot.
+
+    >>> target_of("y = K.log(x)\\nK.eval(y)[0]"), target_of("f([data])"), target_of("1 + 1")
+    ('y', 'f', '')
+    """
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    last = body[-1] if body else None
+    if not isinstance(last, (ast.Expr, ast.Assign)):
+        return ""
+    node: ast.expr = last.value
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if not isinstance(node, ast.Call):
+        return node.id if isinstance(node, ast.Name) else ""
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id if len(node.args) <= 1 and not node.keywords else ""
+    if not isinstance(called, ast.Attribute):
+        return ""
+    if called.attr == "eval" and node.args:
+        return ast.unparse(node.args[0])
+    if called.attr in ("eval", "fit", "train_on_batch", "test_on_batch", "predict", "evaluate"):
+        return ast.unparse(called.value)
+    return ""
+
+
+def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
+    """The engine's function to run again for a value; whether it was made here for that.
+
+    Raises:
+        ProtocolError: the value is nothing that was computed by kbench.
+    """
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.traverse import walk
+
+    if keras_models.is_model(value):
+        made = callers.functions_of(value)
+        ran = [one for one in made if _fed(one.inputs, recorder)[0] is not None]
+        if not ran:
+            raise ProtocolError("feeds", "the model has run no batch since the session began")
+        return ran[0], False
+    if describe.is_function(value):
+        return value, False
+    if not describe.is_tensor(value):
+        words = "a tensor, a K.function or a Keras model is needed"
+        raise ProtocolError("name", f"{words}, this is {summary.type_name(value)}")
+    nodes: list[Any] = walk([value])
+    open_ = [one for one in nodes if one.kind == "placeholder"]
+    known, _ = recorder.feeds(open_, {id(one) for one in open_ if one.default is None})
+    fed = [one for one in open_ if one in known]
+    return Function(fed, [value], name="trace"), True
+
+
+def _fed(inputs: list[Any], recorder: Recorder) -> tuple[list[Any] | None, bool]:
+    """The arrays fed last to these inputs, None where one is missing; whether by one call."""
+    found, together = recorder.feeds(inputs, {id(one) for one in inputs})
+    if any(one not in found for one in inputs):
+        return None, together
+    return [found[one] for one in inputs], together
+
+
+def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> Data:
+    """What made the first NaN or infinity in a tensor, a function's or a model's last call.
+
+    Runs in a thread that only looks.
+
+    Raises:
+        ProtocolError: nothing of the kind, or what it needs was never fed. KbenchError: of the run.
+    """
+    function, own = function_of(value, recorder)
+    arrays, together = _fed(function.inputs, recorder)
+    if arrays is None:
+        what = "it" if own else "the function"
+        raise ProtocolError("feeds", f"{what} was not called yet with values of kbench's knowing")
+    found, story = _found(function, arrays, recorder)
+    inputs = function.inputs
+    if story is not None:
+        function, (inputs, arrays), together = story.function, story.fed, True
+    data = dict(found.data)
+    called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
+    if data.get("source") and id(found.origin) in called:
+        data["name_of"] = called[id(found.origin)]
+    data["fed"] = [
+        f"{called.get(id(node), describe.printable(node.name.partition(':')[0]))} "
+        f"{describe.spec_text(array.shape, array.dtype.name)}"
+        for node, array in zip(inputs, arrays, strict=True)
+    ][:6]
+    told = [] if story is None else [story.words(names)]
+    data["notes"] = told + _notes(function, data, found.random, together, story is not None)
+    return data
+
+
+def _found(
+    function: Any, arrays: list[Any], recorder: Recorder
+) -> tuple[nan_trace.Found, _Told | None]:
+    """What a run finds: of the first bad call where it is known, else of the last one.
+
+    A call that has stored what it made finds its own variables bad: these were good before.
+    """
+    first = recorder.first_bad
+    told = _earlier(first.of(function)) if function.updates else None
+    if told is not None:
+        return told.found, told
+    found = nan_trace.sweep(function, arrays)
+    if found.data.get("source") == "variable":
+        for story in first.behind(found.origin):
+            told = _earlier(story)
+            if told is not None:
+                told = _nearer(function, told)
+                return told.found, told
+    return found, None
+
+
+def _nearer(function: Any, told: _Told) -> _Told:
+    """What is asked about, on that call's values, where it is bad there and needs no others."""
+    fed = dict(zip(told.function.inputs, told.arrays, strict=True))
+    if any(one not in fed for one in function.inputs):
+        return told
+    arrays = [fed[one] for one in function.inputs]
+    found = nan_trace.sweep(function, arrays, told.held)
+    if found.data["state"] != "found" or found.data.get("source"):
+        return told
+    return replace(told, found=found, fed=(function.inputs, arrays))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What an earlier call was found to have made, and of which function it was a call."""
+
+    function: Any
+    arrays: list[Any]
+    held: dict[Any, Any]  # values of variables
+    found: nan_trace.Found
+    whole: bool
+    fed: tuple[list[Any], list[Any]]  # to what was run again for this
+
+    def words(self, names: Mapping[str, Any]) -> str:
+        """Which call that was."""
+        name = next((key for key, one in names.items() if one is self.function), "")
+        of = describe.printable(name or self.function.name)
+        call = f"this is the first call of {of} that made some"
+        if self.whole:
+            return f"{call}, with the variables as they were before it"
+        return f"{call}, with the variables as they were some calls before"
+
+
+def _earlier(story: Story | None) -> _Told | None:
+    """The first bad one of the calls that are known, explained; None where none is bad now."""
+    if story is None:
+        return None
+    ran = first_of(story)
+    whole = story.whole and ran is not None
+    if ran is None:  # other random numbers, or values that are not known
+        if not story.ended:
+            return None
+        ran = (story.calls[-1][0], story.values, len(story.calls) - 1)
+    arrays, values, _ = ran
+    held = dict(zip(story.variables, values, strict=True))
+    found = nan_trace.sweep(story.function, arrays, held)
+    if found.data["state"] != "found" or found.data.get("source") == "variable":
+        return None
+    fed = (story.function.inputs, list(arrays))
+    return _Told(story.function, fed[1], held, found, whole, fed)
+
+
+def _notes(
+    function: Any, data: Data, random: str, together: bool, earlier: bool = False
+) -> list[str]:
+    """What may make this run differ from the one that was seen; `earlier`: on its own variables."""
+    notes = []
+    if random == "new" or (random and earlier):
+        notes.append("random numbers of that call are not known any more; this may differ from it")
+    elif random:
+        notes.append("random nodes drew again what they drew last")
+    if not together and len(function.inputs) > 1:
+        notes.append("the values were fed by several calls")
+    if function._before is not None:
+        notes.append("updates that control dependencies ask for were not run")
+    if data.get("source") == "variable" and function.updates:
+        if data.get("mended") is None:
+            notes.append(
+                "with 0 in place of what is not finite nothing of it comes about, so the updates "
+                "of earlier calls have grown too large, as with too large a learning rate"
+            )
+        notes.append(
+            "the call has stored new values since, and those before it are gone: give the "
+            "variables finite values, call it once more and trace again"
+        )
+    elif function.updates and data["state"] == "found" and not earlier:
+        notes.append("variables are as the call has left them")
+    return notes

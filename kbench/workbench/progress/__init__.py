@@ -1,0 +1,1 @@
+"""How far a running cell has come. Main entries: `progress.progress`, `pace`, `loops`."""

@@ -1,0 +1,116 @@
+"""The pace of a running cell: calls per second, how far its loops are, and what time is left.
+
+A thread looks twice a second while a cell runs; the program itself only counts its calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kbench.engine.runtime import profile as trace
+from kbench.workbench.inspector import protocol
+from kbench.workbench.progress import loops
+from kbench.workbench.session.async_safe_event import Wake
+
+INTERVAL = 0.5  # seconds between two looks
+_WINDOW = 20  # looks over which a rate is taken
+_ENOUGH = 3  # looks before time left is told
+_log = logging.getLogger("kbench")
+Data = dict[str, Any]
+
+
+class Estimate:
+    """Rates from looks at growing counts; pure, so that it can be tested without waiting."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
+        self._parts: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._shape: tuple[str, int] | None = None
+
+    def look(self, now: float, calls: int, name: str, found: list[loops.Loop]) -> Data:
+        """What is known at this moment, after `calls` calls of functions in this cell."""
+        self._calls.append((now, calls))
+        outer = (found[0].name, found[0].total) if found else None
+        part = loops.fraction(found)
+        if outer != self._shape or (self._parts and part < self._parts[-1][1]):
+            self._parts.clear()  # another loop, or an inner one that began again
+        self._shape = outer
+        if found:
+            self._parts.append((now, part))
+        return {
+            "calls": calls,
+            "name": name,
+            "rate": _slope(self._calls),
+            "loops": [[one.name, one.done, one.total] for one in found],
+            "left": self._left(part),
+        }
+
+    def _left(self, part: float) -> float | None:
+        slope = _slope(self._parts) if len(self._parts) >= _ENOUGH else None
+        return None if not slope else max(1.0 - part, 0.0) / slope
+
+
+def _slope(looks: deque[tuple[float, Any]]) -> float | None:
+    if len(looks) < 2 or looks[-1][0] <= looks[0][0]:
+        return None
+    (since, before), (now, after) = looks[0], looks[-1]
+    return float((after - before) / (now - since))
+
+
+class Pace:
+    """Publishes the pace of the running cell while there is something to tell."""
+
+    def __init__(self, publish: Callable[[Data], None] | None) -> None:
+        self._publish = publish
+        self._wake = Wake()
+        self._busy = False
+        self._closed = False
+        self._runner = 0
+        self._cell = 0
+        self._first = 0
+        self._thread: threading.Thread | None = None
+
+    def began(self) -> None:
+        """A cell begins, on this thread."""
+        if self._publish is None:
+            return
+        self._runner, self._first = threading.get_ident(), trace.calls.count
+        self._cell += 1
+        self._busy = True
+        self._wake.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name="kbench-pace", daemon=True)
+            self._thread.start()
+
+    def ended(self) -> None:
+        """The cell has ended."""
+        self._busy = False
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._closed = True
+        self._wake.set()
+
+    def _loop(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            cell, estimate = self._cell, Estimate()
+            time.sleep(INTERVAL)
+            while self._busy and self._cell == cell and not self._closed:
+                try:
+                    self._look(estimate)
+                except Exception:  # the next look may do better
+                    _log.exception("the pace of a loop could not be told")
+                time.sleep(INTERVAL)
+
+    def _look(self, estimate: Estimate) -> None:
+        found = loops.running(self._runner)
+        calls = trace.calls.count - self._first
+        data = estimate.look(time.monotonic(), calls, trace.calls.name, found)
+        if self._publish is not None and (found or calls > 1):
+            self._publish(protocol.push("pace", data))

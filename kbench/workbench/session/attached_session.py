@@ -1,0 +1,206 @@
+"""AttachedSession: a session in a kernel that somebody else has started and goes on using.
+
+Cells of its other clients are shown as they run; ours wait while theirs do. The kernel is never
+restarted or ended from here, and what was opened in it is closed when the session ends.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.output import stream as output
+from kbench.workbench.session import events
+from kbench.workbench.session.kernel_session import KernelSession
+from kbench.workbench.session.running_kernels import ExistingKernel, Kernel, is_local
+from kbench.workbench.session.session_interface import Cell
+
+OTHER = "another client"
+LEAVING = ("exit", "quit", "exit()", "quit()", "%exit", "%quit")
+BEFORE = "# a cell that ran already when this session attached"
+NOT_THERE = (
+    "kbench is not installed in this kernel's Python: cells run, but the panes stay empty; "
+    "pip install kbench there and attach again"
+)
+INPUTS, INPUT_LIMIT = 1_000, 20_000  # of what the kernel has run before: how many, how long
+
+
+class AttachedSession(KernelSession):
+    """A session in an existing kernel."""
+
+    def __init__(self, kernel: Kernel, journal: Journal | None = None) -> None:
+        super().__init__(journal)
+        self.attached = kernel.name
+        self._kernel = kernel
+        self._busy: set[str] = set()  # requests of other clients that run
+        self._theirs: dict[str, tuple[Cell, float]] = {}  # their cells, by request
+        self._errors: dict[str, dict[str, Any]] = {}
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the kernel, once it has told, if it runs on this machine."""
+        return super().pid if is_local(self._kernel.connection) else None
+
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        """As ever, but a bare `exit` only leaves: it would end the kernel for its owner, too."""
+        if code.strip() not in LEAVING:
+            return super().execute(code, replay_of, unseen)
+        cell = self._new_cell(code)
+        cell.status = "withdrawn"
+        self._mailbox.post(lambda: self._emit(events.ExitAsked()))
+        return cell.ident
+
+    def restart(self, replay: bool = True) -> None:
+        """Does nothing: the kernel is restarted where it was started."""
+
+    def interrupt_others(self) -> None:
+        """Interrupt the kernel although the cell that runs is another client's."""
+        self._mailbox.post(self._interrupt_others_now)
+
+    # ------------------------------------------------------------------ the session's thread
+
+    def _launch(self) -> None:
+        self._began = time.monotonic()
+        process = ExistingKernel(self._kernel, lambda: self._mailbox.post(self._returned_now))
+        self._process = process
+        process.start(lambda one, code: self._mailbox.post(lambda: self._ended(one, code)))
+
+    def _connect(self) -> None:
+        from kbench.workbench.session.connection import Link
+
+        self._link = Link(self._kernel.connection, self, self._record, self._on_others)
+
+    def _returned_now(self) -> None:
+        """Somebody has restarted the kernel: its namespace is empty, its address the same."""
+        for cell in self._all():
+            if cell.status not in ("queued", "lost", "withdrawn"):
+                cell.status = "past"
+        self._began = time.monotonic()
+        self._settled.clear()
+        self._emit(events.Restarted(0))
+        self._connect()
+
+    def _close_now(self) -> None:
+        self._withdraw_now()
+        if self._process is not None:
+            self._process.end(0.0)
+        if self._link is not None:
+            self._link.leave()
+        self._disconnect()
+        self._settled.set()
+        self._closing = True
+        self.journal.end()
+
+    def _disconnect(self) -> None:
+        super()._disconnect()
+        for message in list(self._theirs):
+            self._their_end(message, "lost")
+        self._busy.clear()
+        self._errors.clear()
+
+    def _pump(self) -> None:
+        if not self._busy:
+            super()._pump()
+
+    def _signal_interrupt(self) -> None:
+        self._ask_now("cancel", {}, Future())
+        if self._link is not None:
+            self._link.interrupt()
+
+    def _interrupt_others_now(self) -> None:
+        if self._busy:
+            self._signal_interrupt()
+
+    # ------------------------------------------------------------------ what the link tells
+
+    def on_ready(self, hello: dict[str, Any], problem: str) -> None:
+        if self._process is not None:
+            self._process.pid = hello.get("pid")
+        if "No module named 'kbench'" in problem:
+            problem = NOT_THERE
+        super().on_ready(hello, problem)
+        told: Future[dict[str, Any]] = Future()
+        told.add_done_callback(self._on_history)
+        content = {
+            "hist_access_type": "range",
+            "session": 0,
+            "start": 1,
+            "raw": True,
+            "output": False,
+        }
+        self._ask_shell("history_request", content, told, beside=True)
+
+    def _on_history(self, told: Future[dict[str, Any]]) -> None:
+        if told.exception() is not None:
+            return
+        rows = told.result().get("history") or []
+        kept = [row for row in rows if len(row) == 3 and len(str(row[2])) <= INPUT_LIMIT]
+        inputs = [str(row[2]) for row in kept[-INPUTS:]]
+        count = int(rows[-1][1]) if rows else 0
+        self._emit(events.Attached(self.attached, inputs, count))
+
+    def on_output(self, message: str, kind: str, content: dict[str, Any]) -> None:
+        if kind == "error":  # what the inspector knows of it comes behind it
+            self._errors[message] = content
+        else:
+            super().on_output(message, kind, content)
+
+    def on_idle(self, message: str) -> None:
+        self._show_error(message)
+        super().on_idle(message)
+
+    def _show_error(self, message: str) -> None:
+        error = self._errors.pop(message, None)
+        if error is not None:
+            super().on_output(message, "error", error)
+
+    # ------------------------------------------------------------------ other clients
+
+    def _on_others(self, message: str, kind: str, content: dict[str, Any]) -> None:
+        """What the kernel says about cells that are not ours."""
+        if kind == "shutdown_reply":
+            if isinstance(self._process, ExistingKernel):
+                self._process.said_goodbye()
+        elif kind == "status":
+            state = content.get("execution_state")
+            if state == "busy":
+                self._busy.add(message)
+            elif state == "idle":
+                self._their_end(message)
+        elif kind == "execute_input":
+            self._their_cell(message, str(content.get("code", "")), content.get("execution_count"))
+        elif message in self._theirs:
+            self.on_output(message, kind, content)
+        elif message not in self._busy and kind in ("stream", "execute_result", "display_data"):
+            self._their_cell(message, BEFORE, None)
+            self.on_output(message, kind, content)
+
+    def _their_cell(self, message: str, code: str, count: Any) -> None:
+        cell = self._new_cell(output.cut(code))
+        cell.origin, cell.status = OTHER, "running"
+        cell.count = count if type(count) is int else None
+        self._busy.add(message)
+        self._theirs[message] = cell, time.monotonic()
+        self._cell_of[message] = cell.ident
+        self._emit(events.Busy())
+        self._emit(events.CellStarted(cell.ident, cell.code, None, OTHER))
+
+    def _their_end(self, message: str, status: str = "") -> None:
+        self._busy.discard(message)
+        error = self._errors.get(message)
+        self._show_error(message)
+        cell, began = self._theirs.pop(message, (None, 0.0))
+        self._cell_of.pop(message, None)
+        if cell is not None:
+            self._output.close(cell.ident)
+            stopped = error is not None and error.get("ename") == "KeyboardInterrupt"
+            failed = "interrupted" if stopped else "error"
+            cell.status = status or ("ok" if error is None else failed)
+            cell.seconds = time.monotonic() - began
+            ok = cell.status == "ok"
+            done = events.CellDone(cell.ident, cell.count, ok, cell.seconds, cell.status)
+            self._emit(done)
+            self._emit(events.Idle(cell.seconds))
+        self._pump()

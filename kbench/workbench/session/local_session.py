@@ -1,0 +1,268 @@
+"""LocalSession: cells run in this process and in the caller's thread, behind the same interface.
+
+For scripts, plain line mode and unit tests. It cannot survive what kills its process, and a cell
+that runs holds up its caller; in return it starts in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import io
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from kbench.engine.core import cancel, fork_safety
+from kbench.engine.core import errors as engine_errors
+from kbench.workbench.errors import explanation
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.inspector import protocol
+from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.output import stream as output
+from kbench.workbench.output.stream import Output
+from kbench.workbench.session import events
+from kbench.workbench.session.session_interface import (
+    Completion,
+    Reply,
+    Session,
+    completion,
+    failed_reply,
+)
+
+
+class LocalSession(Session):
+    """A session whose `execute` returns when the cell has run."""
+
+    def __init__(
+        self, journal: Journal | None = None, namespace: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(journal)
+        self._given = namespace
+        self._lock = fork_safety.lock()
+        self._output = Output(self._emit, self.journal.folder)
+        self._shell: Any = None
+        self._inspector: Inspector | None = None
+        self._runner: int | None = None
+        self._running = 0
+        self._detail: dict[str, Any] = {}
+        self._answers: list[str] = []
+        self._stdout, self._stderr = sys.stdout, sys.stderr
+
+    def start(self) -> None:
+        began = time.monotonic()
+        with self._lock:
+            self._release()
+            self._shell = _make_shell(self, self._given)
+            namespace = self._shell.user_ns
+            hidden = self._shell.user_ns_hidden
+            self._inspector = Inspector(namespace, publish=self.publish, hidden=hidden)
+            hello = self._inspector.handle({"id": 0, "verb": "hello", "push": True})
+        self._emit(events.Started(hello.get("data", {}), time.monotonic() - began))
+
+    def ready(self, timeout: float | None = None) -> bool:
+        return self._shell is not None
+
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        cell = self._new_cell(code, replay_of, unseen)
+        with self._lock:
+            self._run(cell.ident)
+        return cell.ident
+
+    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+        future: Future[Reply] = Future()
+        if self._inspector is None:
+            future.set_result(failed_reply(verb, "inspector", "the session has not started"))
+        else:
+            pages = [self._inspector.handle({**arguments, "id": 1, "verb": verb})]
+            while (start := protocol.following(pages[-1])) is not None:
+                request = {**arguments, "id": 1, "verb": verb, "start": start}
+                pages.append(self._inspector.handle(request))
+            future.set_result(protocol.joined(pages))
+        return future
+
+    def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
+        from IPython.core.completer import provisionalcompleter
+
+        with provisionalcompleter(), self._lock:
+            found = list(self._shell.Completer.completions(code, position))
+        if not found:
+            return Completion([], position, position, [])
+        pairs = [(str(one.text), str(one.type or "")) for one in found]
+        return completion(code, pairs, found[0].start, found[0].end)
+
+    def answer(self, text: str) -> None:
+        """Give the next `input` of a cell its line, before the cell is executed."""
+        self._answers.append(text)
+
+    def interrupt(self) -> None:
+        if self._runner is None:
+            return
+        cancel.request()
+        if self._runner == threading.main_thread().ident:
+            _thread.interrupt_main()
+
+    def restart(self, replay: bool = True) -> None:
+        with self._lock:
+            again = self.replayable()
+            for one in again:
+                one.status = "past"
+            self._given = None
+            self.start()
+            copies = [self._new_cell(*one.again) for one in again] if replay else []
+            self._emit(events.Restarted(len(copies)))
+            for copy in copies:
+                self._run(copy.ident)
+
+    def shutdown(self) -> None:
+        with self._lock:
+            self._release()
+            self.journal.end()
+
+    def _release(self) -> None:
+        """Give up the shell and its inspector."""
+        if self._inspector is not None:
+            self._inspector.close()
+        if self._shell is not None:
+            type(self._shell).clear_instance()
+            engine_errors.set_place_namer(None)
+        self._shell = self._inspector = None
+
+    # ------------------------------------------------------------------ running
+
+    def _run(self, ident: int) -> None:
+        cell = self.cells[ident]
+        shell, inspector = self._shell, self._inspector
+        assert shell is not None and inspector is not None, "start the session first"
+        cell.status, self._running = "running", ident
+        self._emit(events.CellStarted(ident, cell.code, cell.replay_of))
+        began = time.monotonic()
+        self._runner = threading.get_ident()
+        self._stdout, self._stderr = sys.stdout, sys.stderr
+        inspector.began()
+        try:
+            with self._redirected(ident):
+                result = shell.run_cell(cell.code, store_history=not cell.unseen)
+            error = result.error_before_exec or result.error_in_exec
+        except KeyboardInterrupt as raised:
+            error = raised
+        finally:
+            self._runner = None
+        inspector.ended()
+        cell.status = "ok" if error is None else "error"
+        if isinstance(error, KeyboardInterrupt):
+            cell.status = "interrupted"
+        cell.count, cell.seconds = shell.execution_count - 1, time.monotonic() - began
+        self._output.close(ident)
+        done = events.CellDone(ident, cell.count, error is None, cell.seconds, cell.status)
+        self._emit(done)
+
+    @contextlib.contextmanager
+    def _redirected(self, ident: int) -> Iterator[None]:
+        out, err = _Writer(self._output, ident, "stdout"), _Writer(self._output, ident, "stderr")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+
+    def show(self, data: dict[str, Any], count: int | None) -> None:
+        """A value or display of the running cell; called by the shell."""
+        self._output.flush()
+        self._emit(output.result(self._running, data, count))
+
+    def fail(self, error: BaseException, traceback: list[str]) -> None:
+        """An exception of the running cell; called by the shell."""
+        self._output.flush()
+        name, value = type(error).__name__, explanation.safe_text(error)
+        detail, self._detail = self._detail, {}
+        self._emit(output.error(self._running, name, value, traceback, detail))
+
+    def next_answer(self, prompt: str = "") -> str:
+        """What a cell's `input` gets."""
+        if not self._answers:
+            raise EOFError("no input in this session")
+        return self._answers.pop(0)
+
+    def _emit(self, event: Any) -> None:
+        """As for every session, but what a handler prints is not taken for the cell's output."""
+        with contextlib.redirect_stdout(self._stdout), contextlib.redirect_stderr(self._stderr):
+            super()._emit(event)
+
+    @property
+    def inspector(self) -> Inspector | None:
+        """What answers questions about the names, once the session has started."""
+        return self._inspector
+
+    def publish(self, message: dict[str, Any]) -> None:
+        """What the inspector and the shell say unasked."""
+        data = message["data"]
+        if message["push"] == "error":
+            self._detail = data
+        elif message["push"] == "changed":
+            self._emit(events.Changed.of(data))
+        else:
+            self._emit(events.Told(message["push"], data))
+
+
+class _Writer(io.TextIOBase):
+    """Standard output of a cell."""
+
+    encoding = "utf-8"
+
+    def __init__(self, output: Output, cell: int, name: str) -> None:
+        self._to = output
+        self._cell = cell
+        self._name = name
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._to.add(self._cell, self._name, text)
+        return len(text)
+
+
+def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
+    """An IPython shell that hands results, displays and errors to the session."""
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from kbench.workbench.kernel.extension import ATTRIBUTE, prepare
+
+    class Hook(DisplayHook):
+        def start_displayhook(self) -> None: ...
+        def write_output_prompt(self) -> None: ...
+        def finish_displayhook(self) -> None: ...
+
+        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+            session.show(format_dict, self.prompt_count)
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data: Any, *args: Any, **kwargs: Any) -> None:
+            session.show(data, None)
+
+    class Shell(InteractiveShell):
+        displayhook_class = Hook
+        display_pub_class = Publisher
+
+        def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+            session.fail(evalue, list(stb))
+
+        def enable_gui(self, gui: Any = None) -> None: ...
+
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "nocolor"
+    settings.IPCompleter.use_jedi = False
+    # As the process's one shell, `display` and `get_ipython` reach it; where there is one already
+    # (a session inside IPython), that one keeps this place.
+    build = Shell if InteractiveShell.initialized() else Shell.instance
+    shell: Any = build(user_ns=namespace, config=settings)
+    prepare(shell, session.publish)
+    setattr(shell, ATTRIBUTE, session)  # as a kernel's shell has its channel
+    shell.user_ns.setdefault("input", session.next_answer)
+    shell.user_ns_hidden["input"] = session.next_answer
+    return shell

@@ -1,0 +1,261 @@
+"""The session interface that front ends program against, and the state that every kind shares.
+
+A session runs cells in order, one at a time, tells what happens through `events`, and keeps a
+journal of it. The two kinds are KernelSession (a process of its own) and LocalSession.
+"""
+
+from __future__ import annotations
+
+import abc
+import codeop
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.engine.core.signal import Signal
+from kbench.workbench.history.journal import Journal
+from kbench.workbench.history.output_store import KEPT_TEXT, Keeper
+from kbench.workbench.session import events
+
+Reply = dict[str, Any]
+
+
+UNSEEN = "unseen"  # not shown and not counted, but run again after a restart and exported
+FORGOTTEN = "forgotten"  # in no record at all
+
+
+@dataclass
+class Cell:
+    """One piece of code and what became of it: queued, running, ok, error, interrupted, lost."""
+
+    ident: int
+    code: str
+    status: str = "queued"
+    count: int | None = None
+    seconds: float = 0.0
+    replay_of: int | None = None
+    origin: str = ""  # empty for what was typed here
+    unseen: str = ""  # UNSEEN or FORGOTTEN: run by the front end for its own ends
+    outputs: list[Any] = field(default_factory=list)
+    kept: int = 0  # characters of printed text, those included that were too many
+    rich: int = 0  # characters of everything else in `outputs`
+
+    @property
+    def again(self) -> tuple[str, int, str]:
+        """What a cell is made of that runs this one again."""
+        return self.code, self.ident, self.unseen
+
+    @property
+    def held(self) -> int:
+        """Characters in memory."""
+        return min(self.kept, KEPT_TEXT) + self.rich
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Texts that may replace `start` to `end` of the code; `kinds` says what each is, or ''."""
+
+    matches: list[str]
+    start: int
+    end: int
+    kinds: list[str]
+
+
+class Session(abc.ABC):
+    """Runs cells and answers questions about their names. Every method is thread-safe.
+
+    `execute` and `request` return at once; `ask`, `complete` and `inspect_object` wait for the
+    answer up to a timeout, so a user interface calls them from a worker thread.
+    """
+
+    attached = ""  # the name of the kernel when it is not the session's own
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.events = Signal("session.events")
+        self.journal = journal or Journal.create()
+        self.cells: dict[int, Cell] = {}
+        self._keeper = Keeper(self.journal)
+        self._numbers = itertools.count(1)
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Begin; returns at once. `Started` is emitted when cells can run."""
+
+    @abc.abstractmethod
+    def ready(self, timeout: float | None = None) -> bool:
+        """Wait until `Started`; False when it did not come in time."""
+
+    @abc.abstractmethod
+    def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
+        """Queue a cell and return its number; it runs after those queued before it.
+
+        `replay_of` is the cell whose place it takes in what is exported and run again later.
+        An `unseen` cell, UNSEEN or FORGOTTEN, takes no number of the history.
+        """
+
+    @abc.abstractmethod
+    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+        """Ask the inspector; the future's reply is as protocol.py describes and never an error."""
+
+    @abc.abstractmethod
+    def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
+        """What could stand at `position`; nothing when the kernel does not answer in time."""
+
+    @abc.abstractmethod
+    def answer(self, text: str) -> None:
+        """The line that a cell's `input` waits for."""
+
+    @abc.abstractmethod
+    def interrupt(self) -> None:
+        """Stop the running cell: the engine's cancel flag and a KeyboardInterrupt."""
+
+    @abc.abstractmethod
+    def restart(self, replay: bool = True) -> None:
+        """Begin anew with an empty namespace; `replay` runs the finished cells again."""
+
+    @abc.abstractmethod
+    def shutdown(self) -> None:
+        """End; waits until it is done."""
+
+    def ask(self, verb: str, timeout: float = 5.0, **arguments: Any) -> Reply:
+        """Ask the inspector and wait; a reply with ok False when no answer comes in time."""
+        try:
+            return self.request(verb, **arguments).result(timeout)
+        except TimeoutError:
+            return failed_reply(verb, "timeout", f"no answer within {timeout:g} s")
+
+    def inspect_object(self, code: str, position: int) -> str:
+        """Signature and first words of documentation of the call around `position`."""
+        reply = self.ask("help", timeout=1.0, code=code, position=position)
+        return str(reply["data"]["text"]) if reply.get("ok") else ""
+
+    def is_complete(self, code: str) -> tuple[str, str]:
+        """Whether Enter should run `code`: 'complete', 'incomplete' or 'invalid', and an indent.
+
+        Decided here, so that it costs no round trip and works while the kernel starts.
+        """
+        return completeness(code)
+
+    def queued(self) -> list[Cell]:
+        """Cells that wait for their turn."""
+        return [one for one in self._all() if one.status == "queued"]
+
+    def running(self) -> Cell | None:
+        """The cell that runs now."""
+        return next((one for one in self._all() if one.status == "running"), None)
+
+    def replayable(self) -> list[Cell]:
+        """Cells that a restart runs again: those that ended by themselves, in order."""
+        ended = (one for one in self._all() if one.status in ("ok", "error"))
+        return [one for one in ended if one.unseen != FORGOTTEN]
+
+    def adopt(self, cells: list[Cell]) -> list[Cell]:
+        """Take over what an earlier session typed and showed, under numbers of this session.
+
+        Here they count as past, so that a restart does not run them; returned is how they ended.
+        """
+        taken = renumbered(cells, self._numbers)
+        for cell in taken:
+            ran = cell.status in ("ok", "error", "interrupted")
+            own = dataclasses.replace(cell, status="past") if ran else cell
+            self._keeper.adopt(own)
+            self.cells[cell.ident] = own
+        return taken
+
+    def _all(self) -> list[Cell]:
+        """The cells at this moment, while other threads may add to them."""
+        return list(self.cells.values())
+
+    def _new_cell(self, code: str, replay_of: int | None = None, unseen: str = "") -> Cell:
+        cell = Cell(next(self._numbers), code, replay_of=replay_of, unseen=unseen)
+        self.cells[cell.ident] = cell
+        return cell
+
+    def _emit(self, event: Any) -> None:
+        cell = self.cells.get(getattr(event, "cell", None) or 0)
+        if cell is None or cell.unseen != FORGOTTEN:
+            self.journal.record(event)
+            self._keep(event)
+        elif isinstance(event, events.CellDone):
+            del self.cells[cell.ident]
+        self.events.emit(event)
+
+    def _keep(self, event: Any) -> None:
+        """Remember what a cell showed, for a notebook made of the session."""
+        cell = self.cells.get(getattr(event, "cell", None) or 0)
+        if cell is not None:
+            self._keeper.take(self.cells.values(), cell, event)
+
+
+def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
+    """Copies of cells under other numbers; what they say of one another stays true."""
+    new = {one.ident: next(numbers) for one in cells}
+    copies = []
+    for one in cells:
+        outputs = [dataclasses.replace(event, cell=new[one.ident]) for event in one.outputs]
+        of = new.get(one.replay_of) if one.replay_of is not None else None
+        copy = dataclasses.replace(one, ident=new[one.ident], outputs=outputs, replay_of=of)
+        copies.append(copy)
+    return copies
+
+
+def completion(code: str, found: list[tuple[str, str]], start: int, end: int) -> Completion:
+    """A completion from (text, kind) pairs: no leading dots, and magics only where one began."""
+    typed = code[start:end]
+    if typed.startswith(".") and all(text.startswith(".") for text, _ in found):
+        found = [(text[1:], kind) for text, kind in found]
+        start += 1
+    if not typed.startswith("%"):
+        found = [one for one in found if not one[0].startswith("%")]
+    return Completion([text for text, _ in found], start, end, [kind for _, kind in found])
+
+
+def jupyter_completion(code: str, position: int, found: dict[str, Any]) -> Completion:
+    """A completion from the content of Jupyter's complete_reply."""
+    matches = [str(one) for one in found.get("matches", [])]
+    typed = found.get("metadata", {}).get("_jupyter_types_experimental", [])
+    kinds = [str(one.get("type", "")) for one in typed if isinstance(one, dict)]
+    kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
+    start, end = found.get("cursor_start", position), found.get("cursor_end", position)
+    return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))
+
+
+def settle(future: Future[Reply], reply: Reply) -> None:
+    """Give the answer, unless whoever asked has given up, be it at this moment."""
+    if future.set_running_or_notify_cancel():
+        future.set_result(reply)
+
+
+def failed_reply(verb: str, kind: str, reason: str) -> Reply:
+    """The reply to a request that never reached an inspector."""
+    return {"verb": verb, "ok": False, "error": {"kind": kind, "reason": reason}}
+
+
+def completeness(code: str) -> tuple[str, str]:
+    """'complete', 'incomplete' or 'invalid' and the indent of the next line.
+
+    A block ends with a blank line, as at Python's own prompt. Lines of the shell's own syntax
+    (%magic, !command, name?) are complete; a %%cell ends with a blank line.
+    """
+    lines = code.split("\n")
+    first, last = lines[0].strip(), lines[-1]
+    if first.startswith("%%"):
+        return ("complete", "") if len(lines) > 1 and not last.strip() else ("incomplete", "")
+    if first.startswith(("%", "!", "?")) or first.endswith("?"):
+        return "complete", ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = codeop.compile_command(code, "<prompt>", "exec")
+    except (SyntaxError, ValueError, OverflowError):
+        return "invalid", ""
+    block = len(lines) > 1 and last[:1] in (" ", "\t") and bool(last.strip())
+    if compiled is not None and not block and not code.endswith("\\"):
+        return "complete", ""
+    indent = last[: len(last) - len(last.lstrip())]
+    opens = last.split("#")[0].rstrip().endswith(":")
+    return "incomplete", indent + "    " if opens else indent

@@ -1,0 +1,111 @@
+"""The sockets to one kernel: signed messages out, messages in. Used by the session thread only."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, cast
+
+import zmq
+from jupyter_client.connect import ConnectionFileMixin, KernelConnectionInfo
+
+from kbench.workbench.output.rate_limit import SMALL, Intake
+
+Message = dict[str, Any]
+CHANNELS = ("iopub", "shell", "control", "stdin")
+_BATCH = 100
+_LARGE = 1_000_000  # bytes of a message after which other threads come first
+_BREATH = 0.02  # seconds
+
+
+class Wire:
+    """The four channels of a kernel whose connection information is given.
+
+    `intake`: the kernel does not bound what its cells print, so some of that is not read.
+    """
+
+    def __init__(self, connection: dict[str, Any], intake: Intake | None = None) -> None:
+        self._intake = intake
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._context.setsockopt(zmq.RCVHWM, 0)  # a slow front end must not lose output
+        self._file = ConnectionFileMixin(context=self._context)
+        self._file.load_connection_info(cast(KernelConnectionInfo, dict(connection)))
+        self._session = self._file.session
+        identity = self._session.bsession
+        self.sockets: dict[str, zmq.Socket[bytes]] = {
+            "shell": self._file.connect_shell(identity=identity),
+            "iopub": self._file.connect_iopub(),
+            "control": self._file.connect_control(identity=identity),
+            "stdin": self._file.connect_stdin(identity=identity),
+        }
+
+    def send(
+        self, channel: str, kind: str, content: dict[str, Any], subshell: str | None = None
+    ) -> str:
+        """Send a message and return its id; `subshell` names the subshell that answers it."""
+        message = self._session.msg(kind, content)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self._session.send(self.sockets[channel], message)
+        return str(message["header"]["msg_id"])
+
+    def receive(self, channel: str) -> list[Message]:
+        """The messages that wait on a channel, at most a batch of them."""
+        found: list[Message] = []
+        for _ in range(_BATCH):
+            try:
+                # Copied by zmq, what is small is had faster; what may be huge is not copied.
+                frames = self.sockets[channel].recv_multipart(
+                    zmq.NOBLOCK, copy=self._intake is None
+                )
+            except zmq.Again:
+                break
+            with contextlib.suppress(ValueError, IndexError, TypeError):  # not signed by our key
+                found.append(self._read(frames))
+            if sum(map(len, frames)) > _LARGE:  # decoding has kept the front end waiting
+                time.sleep(_BREATH)
+                break
+        return found
+
+    def _read(self, frames: list[Any]) -> Message:
+        """One message, checked and decoded."""
+        session, whole = self._session, self._intake is None
+        _, parts = session.feed_identities(frames, copy=whole)
+        if self._intake is not None and len(parts) > 4 and len(parts[4]) > SMALL:
+            *first, content = parts[:5]
+            head = [bytes(one.bytes) for one in first]
+            if session.unpack(head[1]).get("msg_type") == "stream":
+                kept = self._intake.cut(content.buffer)
+                if kept is not None:
+                    message: Message = session.deserialize([*head, content.buffer], content=False)
+                    return {**message, "content": kept}
+        read: Message = session.deserialize(parts, copy=whole)
+        return read
+
+    def is_others(self, message: Message) -> bool:
+        """True for what a kernel says about a cell of another client, or about its own end."""
+        if message["header"]["msg_type"] == "shutdown_reply":
+            return True
+        asked = message["parent_header"]
+        if asked.get("msg_type") != "execute_request":
+            return False
+        return bool(asked.get("session") != self._session.session)
+
+    def close(self, linger: int = 0) -> None:
+        """Close every socket; what cannot be sent within `linger` milliseconds is dropped."""
+        self._context.destroy(linger=linger)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a message on any channel, at most so long."""
+        poller = zmq.Poller()
+        for socket in self.sockets.values():
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(int(seconds * 1000))
+
+    def poll(self, also: int, patience: float | None) -> None:
+        """Wait for a message, for the file descriptor `also`, or for `patience` seconds."""
+        poller = zmq.Poller()
+        poller.register(also, zmq.POLLIN)
+        for socket in self.sockets.values():
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(None if patience is None else int(patience * 1000) + 1)

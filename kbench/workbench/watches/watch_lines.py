@@ -1,0 +1,84 @@
+"""Watches of a prompt without panes: a numbered list, and lines of text about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kbench.workbench.inspector import protocol
+from kbench.workbench.watches import watches
+from kbench.workbench.watches.watches import Row, Watches
+
+KIND = "watching"  # of what the front end is told
+_ATTRIBUTE = "_kbench_channel"  # of a shell; `kernel.ATTRIBUTE`, which a notebook need not load
+
+
+def channel(shell: Any) -> Any:
+    """What leads from a shell to the panes of a terminal, None where there are none."""
+    return getattr(shell, _ATTRIBUTE, None)
+
+
+def tell(shell: Any, expression: str, watched: bool) -> None:
+    """Have the panes watch an expression, or no longer; without panes nothing happens."""
+    panes = channel(shell)
+    if panes is not None:
+        panes.publish(protocol.push(KIND, {"expression": expression, "watched": watched}))
+
+
+class WatchLines:
+    """Expressions that are evaluated when their lines are asked for."""
+
+    def __init__(self, names: Callable[[], Mapping[str, Any]]) -> None:
+        self.expressions: list[str] = []
+        self._watches = Watches(names)
+        self._told: dict[str, str] = {}
+
+    def add(self, expression: str) -> str:
+        """Watch one more; its line. ValueError when there are too many."""
+        if expression not in self.expressions:
+            if len(self.expressions) >= watches.MOST:
+                raise ValueError(f"there are {watches.MOST} watches, which is the most")
+            self.expressions.append(expression)
+        return self.lines(force=expression)[self.expressions.index(expression)]
+
+    def remove(self, number: int) -> str:
+        """Take watch `number`, counted from 1, off the list; ValueError when there is none."""
+        if not 1 <= number <= len(self.expressions):
+            raise ValueError(f"there is no watch {number}; there are {len(self.expressions)}")
+        return self.expressions.pop(number - 1)
+
+    def rows(self, force: str = "") -> list[Row]:
+        """All, evaluated anew; the one to `force` with more time."""
+        self._watches.ended()
+        found = self._watches.evaluate_now(self.expressions, [force] if force else [])
+        self._told = {row["expression"]: words(row) for row in found}
+        return found
+
+    def lines(self, force: str = "") -> list[str]:
+        """`1  K.mean(w)  0.31 -> 0.29`, one for each."""
+        return self.texts(self.rows(force))
+
+    @staticmethod
+    def texts(rows: list[Row]) -> list[str]:
+        """Rows as numbered lines."""
+        return [f"{number}  {line(row)}" for number, row in enumerate(rows, 1)]
+
+    def news(self) -> list[str]:
+        """Lines of those that are no longer what they were when they were last told."""
+        told = self._told
+        return [line(row) for row in self.rows() if told.get(row["expression"]) != words(row)]
+
+
+def words(row: Row) -> str:
+    """The value, or why there is none."""
+    if row["state"] in ("error", "refused"):
+        return f"refused: {row['text']}" if row["state"] == "refused" else str(row["text"])
+    if row["state"] == "slow":
+        return f"{row['note']}; %watch {row['expression']} evaluates it"
+    return f"{row['text']}  ({row['note']})" if row["note"] else str(row["text"])
+
+
+def line(row: Row) -> str:
+    """The expression, and its value behind the one that it had before."""
+    before = f"{row['before']} -> " if row["changed"] and row["before"] else ""
+    return f"{row['expression']}  {before}{words(row)}"

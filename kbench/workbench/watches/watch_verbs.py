@@ -1,0 +1,53 @@
+"""The inspector's verb about watched expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbench.workbench.inspector import namespace, protocol
+from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.watches import expressions
+from kbench.workbench.watches.watches import MOST, Watches
+
+Data = dict[str, Any]
+
+
+class WatchVerbs:
+    """Serves the names of one view; values found later are pushed as "watch"."""
+
+    def __init__(
+        self,
+        view: namespace.View,
+        publish: Callable[[Data], None] | None,
+        aside: Aside,
+        recorder: Recorder,
+    ) -> None:
+        def tell(rows: list[Data]) -> None:
+            if publish is not None:
+                publish(protocol.push("watch", {"rows": rows}))
+
+        def fed(nodes: list[Any]) -> dict[Any, Any]:
+            return recorder.feeds(nodes, {id(one) for one in nodes})[0]
+
+        self.watches = Watches(view.snapshot, tell, aside, fed)
+
+    def serve_watch(self, expressions: list[Any], force: list[Any] | None = None) -> Data:
+        """What is known of some expressions; those that are old are evaluated and told later.
+
+        `force` names those to evaluate in any case, and with more time.
+        """
+        wanted, forced = _texts("expressions", expressions), _texts("force", force or [])
+        if len(wanted) > MOST:
+            raise ProtocolError("argument", f"watch: there may be {MOST} expressions at most")
+        return {"rows": self.watches.ask(wanted, forced), "held": self.watches.aside.held}
+
+
+def _texts(argument: str, given: list[Any]) -> list[str]:
+    longest = expressions.LONGEST
+    if not all(type(one) is str and len(one) <= longest for one in given):
+        words = f"watch: {argument} must hold texts of at most {longest} characters"
+        raise ProtocolError("argument", words)
+    return given

@@ -1,0 +1,347 @@
+"""Watched expressions: evaluated beside the program when something has changed, old value kept.
+
+Whoever shows them asks with `ask` after each change; what is known comes back at once, and what is
+evaluated is told later. Nothing is evaluated while a cell runs, nor without being asked. One that
+takes longer than its time is tried less and less often, and at once when it is asked for by name.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from kbench.engine.core import fork_safety
+from kbench.engine.core.errors import FeedError, KbenchError
+from kbench.engine.inspect import describe, sparse_summary
+from kbench.engine.runtime import config
+from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import summary
+from kbench.workbench.kernel.sandbox import Aside, Outcome
+from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.watches import expressions
+
+BUDGET = 0.05  # seconds that one gets by itself
+FORCED_BUDGET = 30.0  # and when its user asks for it
+MOST = 50  # watches
+TELL_AFTER = 0.1  # seconds of evaluation after which what is there is told
+TEXT = 200  # characters of a value
+_KEPT = 4 * MOST  # watches whose last value is remembered
+_MOST_SKIPPED = 64  # changes that a slow one sits out at most
+_ITEMS = 6
+Row = dict[str, Any]
+Stamp = tuple[int, int, int]
+Fed = Callable[[list[Any]], Mapping[Any, Any]]
+
+
+@dataclass
+class Watch:
+    """One expression, and what is known of it.
+
+    `state`: new, value, spec (a symbol that needs feeds), error, refused or slow.
+    """
+
+    expression: str
+    state: str = "new"
+    text: str = ""
+    before: str = ""  # the value that it had until it changed last
+    note: str = ""
+    seconds: float = 0.0
+    count: int = 0  # of what was found so far, to tell old news from new
+    stamp: Stamp | None = None  # of what it was evaluated on
+    seen: Stamp | None = None  # of what it was considered on: a slow one sits changes out
+    changed: bool = False  # by the last evaluation
+    misses: int = 0
+    skip: int = 0  # changes yet to sit out
+    banned: bool = False  # it drew random numbers, as only its evaluation could show
+
+    def row(self, now: Stamp) -> Row:
+        """What a front end is told."""
+        keys = ("expression", "state", "text", "before", "note", "seconds", "changed", "count")
+        row = {key: getattr(self, key) for key in keys}
+        return {**row, "current": self.stamp == now}
+
+    def take(self, state: str, text: str, note: str = "") -> None:
+        """What an evaluation has found."""
+        comparable = self.state == state and state in ("value", "spec")
+        self.changed = comparable and text != self.text
+        if self.changed:
+            self.before = self.text
+        self.state, self.text, self.note = state, text, note
+
+
+class Watches:
+    """The watches on one namespace. `tell` gets rows, from a thread of this class.
+
+    `fed` gives for placeholders the values that the program has fed to them last.
+    """
+
+    def __init__(
+        self,
+        names: Callable[[], Mapping[str, Any]],
+        tell: Callable[[list[Row]], None] | None = None,
+        aside: Aside | None = None,
+        fed: Fed = lambda _: {},
+    ) -> None:
+        self._names = names
+        self._fed = fed
+        self._tell = tell
+        self.aside = aside or Aside()
+        self._lock = fork_safety.lock()
+        self._known: OrderedDict[str, Watch] = OrderedDict()
+        self._wanted: list[str] = []
+        self._forced: list[str] = []
+        self._turn = self._stores = 0
+        self._wake = Wake()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    # ------------------------------------------------------------------ what the host calls
+
+    def stored(self) -> None:
+        """A variable was stored to."""
+        self._stores += 1
+
+    def ended(self) -> None:
+        """A cell has ended: any name may be another."""
+        self._turn += 1
+
+    def close(self) -> None:
+        """Evaluate no more."""
+        self._closed = True
+        self._wake.set()
+        self.aside.halt()
+
+    @property
+    def stamp(self) -> Stamp:
+        """Another one after each change of a variable, a setting or the namespace."""
+        return self._turn, self._stores, config.epoch()
+
+    # ------------------------------------------------------------------ asking
+
+    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[Row]:
+        """What is known of these; those that are old are evaluated soon, and told then."""
+        with self._lock:
+            self._wanted = list(dict.fromkeys(wanted))[:MOST]
+            self._forced += [one for one in force or () if one in self._wanted]
+            watches = [self._watch(one) for one in self._wanted]
+            rows = [one.row(self.stamp) for one in watches]
+        if self._tell is not None and watches:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._loop, name="kbench-watches", daemon=True
+                )
+                self._thread.start()
+            self._wake.set()
+        return rows
+
+    def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[Row]:
+        """As `ask`, but waits until all are evaluated: for prompts, which show them as lines."""
+        with self._lock:
+            watches = [self._watch(one) for one in list(dict.fromkeys(wanted))[:MOST]]
+        for one in watches:
+            self._update(one, one.expression in (force or ()))
+        return [one.row(self.stamp) for one in watches]
+
+    def _watch(self, expression: str) -> Watch:
+        found = self._known.setdefault(expression, Watch(expression))
+        self._known.move_to_end(expression)
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return found
+
+    # ------------------------------------------------------------------ evaluating
+
+    def _loop(self) -> None:
+        while True:
+            self._wake.wait()
+            if self._closed:
+                return
+            self._round()
+
+    def _round(self) -> None:
+        """Evaluate what is due, the slow ones last, and tell what was found now and then."""
+        with self._lock:
+            forced, self._forced = set(self._forced), []
+            watches = [self._watch(one) for one in self._wanted]
+        watches.sort(key=lambda one: (one.expression in forced, one.misses))
+        told = time.monotonic()
+        found: list[Watch] = []
+        for one in watches:
+            if self._closed or self.aside.held:
+                break
+            if self._update(one, one.expression in forced):
+                found.append(one)
+            if found and (one.misses or time.monotonic() - told >= TELL_AFTER):
+                self._say(found)
+                found, told = [], time.monotonic()
+        self._say(found)
+
+    def _say(self, found: list[Watch]) -> None:
+        if found and self._tell is not None and not self._closed:
+            self._tell([one.row(self.stamp) for one in found])
+
+    def _update(self, watch: Watch, forced: bool) -> bool:
+        """Evaluate one if it is due; whether its row is another than before."""
+        stamp = self.stamp
+        if watch.banned or (not forced and watch.seen == stamp):
+            return False
+        if not forced and watch.skip:
+            watch.skip -= 1
+            watch.seen, watch.changed = stamp, False
+            watch.count += 1
+            return True
+        names = dict(self._names())
+        try:
+            code = expressions.compiled(watch.expression, names)
+        except expressions.Refused as error:
+            with self._lock:
+                watch.take("refused", str(error))
+                watch.stamp = watch.seen = stamp
+                watch.count += 1
+            return True
+        budget = FORCED_BUDGET if forced else BUDGET
+        outcome = self.aside.run(lambda: _worded(code, names, self._fed), budget)  # noqa: S307
+        if outcome.stopped == "cell":
+            return False
+        with self._lock:  # whoever asks meanwhile gets the old value with its old count
+            watch.seen = stamp
+            if not outcome.stopped:
+                watch.stamp = stamp
+            self._take(watch, outcome, budget)
+            watch.count += 1
+        return True
+
+    def _take(self, watch: Watch, outcome: Outcome, budget: float) -> None:
+        watch.seconds = outcome.seconds
+        if outcome.drew:
+            reason = "it drew random numbers, which your program would then miss"
+            watch.take("refused", reason)
+            watch.banned = True
+        elif outcome.stopped:
+            watch.misses += 1
+            watch.skip = min(2**watch.misses - 1, _MOST_SKIPPED)
+            words = f"slow, over {describe_seconds(budget)}"
+            if outcome.stopped == "stuck":
+                words = "waiting: two others are within calls that do not stop"
+            watch.state, watch.note, watch.changed = "slow", words, False
+        elif outcome.error is not None:
+            watch.misses = 0
+            watch.take("error", _error_words(outcome.error))
+        else:
+            slow = outcome.seconds > BUDGET
+            watch.misses = watch.misses + 1 if slow else 0
+            watch.skip = _MOST_SKIPPED if slow else 0
+            state, text, note = outcome.value
+            took = f"took {describe_seconds(outcome.seconds)}" if slow else ""
+            watch.take(state, text, note or took)
+
+
+def describe_seconds(seconds: float) -> str:
+    """`50 ms`, `1.2 s`."""
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _error_words(error: BaseException) -> str:
+    if isinstance(error, KbenchError):
+        words = f"{type(error).__name__}: {error.reason}"
+    else:
+        words = f"{summary.type_name(error)}: {explanation.safe_text(error)}"
+    return describe.printable(words.replace("\n", " "), TEXT)
+
+
+# ------------------------------------------------------------------ values as words
+
+
+def _worded(code: CodeType, names: dict[str, Any], fed: Fed) -> tuple[str, str, str]:
+    """State, text and note of a value; a symbol's is computed, on what was fed last."""
+    value = eval(code, dict(names))
+    if not describe.is_tensor(value):
+        return "value", value_text(value), ""
+    if value.kind == "placeholder" and value.default is None:
+        known = fed([value])
+        if value in known:
+            return "value", value_text(known[value]), "as fed last"
+        return "spec", str(value.spec), "a placeholder, which is fed"
+    try:
+        found = value.get_value() if describe.is_variable(value) else value.eval()
+    except FeedError as error:
+        open_ = _open(value)
+        known = fed(open_)
+        if open_ and all(one in known for one in open_):
+            return "value", value_text(value.eval(feed_dict=known)), "as fed last"
+        needs = _needs(open_, names)
+        return "spec", str(value.spec), needs or describe.printable(error.reason, TEXT)
+    return "value", value_text(found), ""
+
+
+def _open(value: Any) -> list[Any]:
+    """The placeholders that a symbol waits for."""
+    from kbench.engine.graph.traverse import walk
+
+    nodes: list[Any] = [one for one in walk([value]) if one.kind == "placeholder"]
+    return [one for one in nodes if one.default is None]
+
+
+def _needs(nodes: list[Any], names: dict[str, Any]) -> str:
+    """The placeholders by their names in the program where they have one."""
+    called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
+    open_ = [called.get(id(one), one.name.partition(":")[0]) for one in nodes]
+    more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
+    return describe.printable(f"needs {', '.join(open_[:3])}{more}", TEXT) if open_ else ""
+
+
+def value_text(value: Any, depth: int = 0) -> str:
+    """A value in one line: numbers and short lists as they are, an array by its range.
+
+    No method of a user's object is called.
+    """
+    kind = type(value)
+    if kind in (str, bytes):
+        return describe.printable(repr(value[:TEXT]), 60)
+    if kind in (bool, int, float, type(None), complex):
+        return describe.number(value) if kind in (int, float) else str(value)
+    held = describe.held_array(value)
+    if held is not None:
+        return _array_text(held)
+    matrix = sparse_summary.held_matrix(value)
+    if matrix is None and kind in (list, tuple, dict, set, frozenset, range):
+        return _collection_text(value, depth)
+    return describe.printable(summary.line(value, ascii=True), TEXT)
+
+
+def _array_text(held: Any) -> str:
+    row = describe.array(held)
+    if "refused" in row:
+        return f"{describe.spec_text(row['shape'], row['dtype'])} {row['refused']}"
+    if held.ndim == 0:
+        return describe.number(held.item())
+    spec = describe.spec_text(row["shape"], row["dtype"])
+    if held.size == 0:
+        return f"{spec} empty"
+    if held.size <= _ITEMS and held.ndim == 1:
+        return f"[{', '.join(describe.number(one) for one in held.tolist())}]"
+    flags = summary.flags_text(row)
+    if not row["finite"]:
+        words = "no finite value"
+    elif row["min"] == row["max"]:
+        words = f"all {describe.number(row['min'])}"
+    else:
+        mark = "~" if row["sampled"] else ""
+        low, high = describe.number(row["min"]), describe.number(row["max"])
+        words = f"{mark}mean {describe.number(row['mean'])} [{low} .. {high}]"
+    return "  ".join(one for one in (spec, words, flags) if one)
+
+
+def _collection_text(value: Any, depth: int) -> str:
+    name, count = type(value).__name__, len(value)
+    if depth or type(value) not in (list, tuple) or count > _ITEMS:
+        return f"{name} of {count}"
+    inner = ", ".join(value_text(one, depth + 1) for one in value)
+    open_, close = "[]" if type(value) is list else "()"
+    text = f"{open_}{inner}{close}"
+    return text if len(text) <= TEXT else f"{name} of {count}"
