@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from programs.draw import FEEDS, Program, values_of
+from programs.draw import FEEDS, Program, feeds, values_of
 from programs.interpreted import Interpreter, interpreted
 from programs.run import CALLS, Arrays, Built, build, mode, replay, stepwise
 
@@ -23,31 +23,45 @@ OTHERS = 4.0
 """Times the limits of the first feed that hold for the others, whose steps nobody ran singly."""
 
 
+JITTER = 4.0
+"""Units in the last place by which inputs are moved to see where results jump."""
+TRIALS = 16
+"""How often they are moved."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """What a program gives wrong: which result of which call, on which tier, by how much."""
 
     what: str
-    error: float
+    result: int
+    apart: np.ndarray = field(repr=False)
     allowed: float
+    call: int = 0
 
     def __str__(self) -> str:
-        return f"{self.what}: off by {self.error:.3g}, where {self.allowed:.3g} is rounding"
+        error = self.apart.max(initial=0.0)
+        return f"{self.what}: off by {error:.3g}, where {self.allowed:.3g} is rounding"
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, "float64")
 
 
-def _apart(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference; infinite where one has a shape or a NaN that the other has not."""
+def _differences(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """How far apart elements are; infinite where one has a shape or a NaN the other has not."""
     if found.shape != wanted.shape:
-        return np.inf
+        return np.array(np.inf)
     found, wanted = _plain(found), _plain(wanted)
     same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
     with np.errstate(all="ignore"):
         apart = np.where(same, 0.0, np.abs(found - wanted))
-    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+    return np.asarray(np.nan_to_num(apart, nan=np.inf))
+
+
+def _apart(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest of the differences."""
+    return float(_differences(found, wanted).max(initial=0.0))
 
 
 def _larger(found: np.ndarray, first: np.ndarray) -> float:
@@ -62,15 +76,46 @@ class Judge:
     def __init__(self, interpreter: Interpreter | None) -> None:
         self.interpreter = interpreter
         self.unfit = 0
-        """Programs of which the steps alone round too much to say anything."""
+        """Programs that say little: their steps alone round too much, or a value is at an edge."""
 
     def fault(self, program: Program, values: Arrays | None = None) -> Fault | None:
         """The first thing that is wrong; None when all is right.
 
         `values` are those of the program in float64 for its first feed, where they are known.
         """
-        small = self.interpreter is not None
         count = CALLS if program.seed % 4 == 0 else FEEDS
+        fault = self._fault(program, values, count)
+        if fault is not None and self._jumps(program, fault):
+            self.unfit += 1
+            return None
+        return fault
+
+    def _jumps(self, program: Program, fault: Fault) -> bool:
+        """Whether the right result is as far off, wherever it is wrong, for inputs that are moved
+        by a few roundings: a value is so near to an edge, as that of `maximum`, that any side of
+        it is right.
+        """
+        random = np.random.default_rng(program.seed)
+        unit = JITTER * float(np.finfo(program.dtype).eps)
+        plain = replace(program, dtype="float64")
+        every = [feeds(plain, number) for number in range(FEEDS)]
+        with mode("off", self.interpreter is not None):
+            shapes = [one.shape for one in values_of(plain, "float64")]
+            built = build(plain, shapes)
+            first = replay(built, fault.call + 1, every)[fault.call][fault.result]
+            moved = np.zeros(first.shape)
+            for _ in range(TRIALS):
+                near = [
+                    [one * (1 + unit * random.uniform(-1, 1, one.shape)) for one in feed]
+                    for feed in every
+                ]
+                other = replay(built, fault.call + 1, near)[fault.call][fault.result]
+                moved = np.maximum(moved, _differences(other, first))
+        wrong = fault.apart > fault.allowed
+        return wrong.shape == moved.shape and bool((2 * moved >= fault.apart)[wrong].all())
+
+    def _fault(self, program: Program, values: Arrays | None, count: int) -> Fault | None:
+        small = self.interpreter is not None
         with mode("off", small):
             values = values_of(program, "float64") if values is None else values
             shapes = [one.shape for one in values]
@@ -104,7 +149,7 @@ class Judge:
                 own = [limit + error for limit, error in zip(own, errors[number], strict=True)]
             fault = self._compare(one, other, own, f"call {number} of kernels and NumPy")
             if fault is not None:
-                return fault
+                return replace(fault, call=number)
         return None
 
     def _errors(
@@ -134,9 +179,9 @@ class Judge:
         self, found: Arrays, wanted: Arrays, limits: list[float], tiers: str
     ) -> Fault | None:
         for number, (one, other, limit) in enumerate(zip(found, wanted, limits, strict=True)):
-            error = _apart(one, other)
-            if error > limit:
-                return Fault(f"{tiers}, result {number}", error, limit)
+            apart = _differences(one, other)
+            if apart.max(initial=0.0) > limit:
+                return Fault(f"{tiers}, result {number}", number, apart, limit)
         return None
 
     def _limits(self, program: Program, exact: Arrays, plain: Arrays) -> list[float]:

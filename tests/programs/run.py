@@ -189,10 +189,12 @@ def _spread(array: np.ndarray) -> np.ndarray:
     return wide[..., ::2]
 
 
-def replay(built: Built, count: int) -> list[Arrays]:
-    """What `count` calls give: feeds take turns, variables are set now and then."""
+def replay(built: Built, count: int, every: list[Arrays] | None = None) -> list[Arrays]:
+    """What `count` calls give: feeds, `every` or the program's own, take turns, and variables are
+    set now and then."""
     program = built.program
-    every = [feeds(program, number) for number in range(FEEDS)]
+    if every is None:
+        every = [feeds(program, number) for number in range(FEEDS)]
     holes = [n for n in range(len(program.leaves)) if n not in built.variables]
     built.set(every[0])
     found = []

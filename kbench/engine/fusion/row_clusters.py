@@ -171,6 +171,8 @@ class Search:
             return False
         if not cluster.along:
             return False
+        if item.op is PUT and (level != "full" or cluster.key[1] != len(item.shape) - 1):
+            return False  # its columns are not those of the rows
         for slot in item.inputs:
             if self.home.get(slot) != cluster.number:
                 continue
