@@ -6,9 +6,12 @@ import ast
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from kbench.engine.core.fork_safety import cached_property
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -291,3 +294,48 @@ def _makes_locks(path: Path) -> bool:
                 if ast.unparse(node.func).startswith(("threading.", "multiprocessing.")):
                     return True
     return False
+
+
+def test_a_cached_property_waits_for_no_other_object() -> None:
+    """That of functools does in Python 3.11: for ever, in a child whose parent held its lock."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, waits: bool) -> None:
+            self.waits = waits
+
+        @cached_property
+        def value(self) -> int:
+            if self.waits:
+                inside.set()
+                assert leave.wait(30)
+            return 7
+
+    thread = threading.Thread(target=lambda: Slow(True).value, daemon=True)
+    thread.start()
+    assert inside.wait(30)
+    found: list[int] = []
+    other = threading.Thread(target=lambda: found.append(Slow(False).value), daemon=True)
+    other.start()
+    other.join(10)
+    leave.set()
+    thread.join(30)
+    assert found == [7]
+
+
+def test_cached_properties_come_from_there() -> None:
+    for folder in FOLDERS:
+        for path in (ROOT / "kbench" / folder).rglob("*.py"):
+            if path.stem != "fork_safety":
+                assert "functools import cached_property" not in path.read_text("utf-8"), path
+                assert "functools.cached_property" not in path.read_text("utf-8"), path
+
+
+def test_locks_are_made_in_one_place() -> None:
+    found = {
+        str(path.relative_to(ROOT / "kbench"))
+        for folder in FOLDERS
+        for path in (ROOT / "kbench" / folder).rglob("*.py")
+        if _makes_locks(path)
+    }
+    assert found == OWN

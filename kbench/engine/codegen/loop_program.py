@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+
+from kbench.engine.core.fork_safety import cached_property
 
 FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 

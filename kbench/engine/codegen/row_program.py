@@ -13,9 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from kbench.engine.codegen.loop_program import DTYPES, Input
+from kbench.engine.core.fork_safety import cached_property
 
 ALONG = ("sum", "prod", "max", "min", "pick")
 DOWN = ("sum", "mean", "var")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from kbench.engine.codegen.typed_expr import translate
 from kbench.engine.codegen.writer import imported
+from kbench.engine.core.fork_safety import cached_property
 
 KINDS = ("fixed", "moving", "state", "next")
 """Where an access lies: the same place in each step, one further on, that of two which holds a

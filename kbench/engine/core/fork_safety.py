@@ -9,6 +9,7 @@ products of a BLAS with threads of its own, and imports.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -16,7 +17,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds for which a fork waits for those who store; a listener of theirs may wait for it."""
@@ -38,6 +41,16 @@ def lock(*, single: bool = False, awaited: bool = False) -> Any:
     if awaited:
         _awaited.append(made)
     return made
+
+
+class cached_property(functools.cached_property[T]):
+    """That of functools, without the lock that Python 3.11's has: one for all objects of a class,
+    which a fork may leave locked. Two threads may compute a value at once, and one of them is kept.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        vars(self)["lock"] = contextlib.nullcontext()
 
 
 def was_lost(one: Any) -> bool:

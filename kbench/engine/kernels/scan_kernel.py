@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kbench.engine.codegen.scan_program import Recurrence, source
+from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
 from kbench.engine.core import cancel
+from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.graph import expr as scalars
 
