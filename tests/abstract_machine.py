@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.codegen.typed_expr import translate
+from kbench.engine.core import syntax
 
 PRIME = 2**61 - 1
 SCRATCH = 4096
@@ -271,7 +272,7 @@ def compiled(
     text: str, machine: Machine, more: dict[str, Any] | None = None
 ) -> Callable[[Sequence[int], int, int], None]:
     """The kernel as Python over this machine's memory; `more` are names that it has besides."""
-    tree = ast.parse(text)
+    tree = syntax.parse_module(text)
     own = machine.names() | (more or {})
     for node in [one for one in tree.body if isinstance(one, ast.ImportFrom)]:
         for alias in node.names:

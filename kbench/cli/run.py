@@ -26,6 +26,7 @@ import kbench_launcher
 from kbench.cli import json_document
 from kbench.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from kbench.cli.json_document import Outcome, is_few, is_ours
+from kbench.engine.core import syntax
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNNERS = (_PACKAGE, os.path.abspath(kbench_launcher.__file__), runpy.__file__, "<frozen ")
@@ -106,7 +107,7 @@ def _public(names: dict[str, Any]) -> dict[str, Any]:
 
 def compile_source(source: str | bytes, filename: str) -> tuple[CodeType, CodeType | None]:
     """The program, and apart from it its last expression, compiled under the same `__future__`."""
-    tree = ast.parse(source, filename)
+    tree = syntax.parse_module(source, filename)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     program = compile(tree, filename, "exec", dont_inherit=True)
     if not isinstance(last, ast.Expr):

@@ -20,6 +20,7 @@ import numpy as np
 
 from kbench.engine.codegen import loop_kernel, row_kernel
 from kbench.engine.compiler import decompose_softmax
+from kbench.engine.core import syntax
 from kbench.engine.execute.steps import library_step
 from kbench.engine.fusion import elementwise
 from kbench.engine.graph import expr
@@ -178,7 +179,7 @@ def _scratch(bits: int, held: list[Any]) -> Callable[[], int]:
 
 def python_form(text: str, failures: list[str]) -> Kernel:
     """A generated source as a Python function of a parameter block and a range of items."""
-    tree = ast.parse(text)
+    tree = syntax.parse_module(text)
     tree.body = [one for one in tree.body if not isinstance(one, ast.ImportFrom | ast.Import)]
     held: list[Any] = []
     scope = NAMES | {f"scratch_{bits}": _scratch(bits, held) for bits in (8, 16, 32, 64)}

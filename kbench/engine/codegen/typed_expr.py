@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kbench.engine.core import syntax
 from kbench.engine.graph import expr as scalars
 
 EXACT_POWERS = {1: "{0}", 2: "square({0})", 3: "cube({0})"}
@@ -39,7 +40,7 @@ def translate(expr: str, types: Mapping[str, str], result: str) -> Translation:
     writer = _Writer({name: computed(dtype) for name, dtype in types.items()})
     value = writer.write(scalars.parse(expr, list(types)))
     source = writer.convert(value, computed(result))
-    tidy = ast.unparse(ast.parse(source, mode="eval"))
+    tidy = ast.unparse(syntax.parse_expression(source))
     return Translation(tidy, writer.used, writer.angles)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kbench.engine.core import syntax
 from kbench.engine.core.special import erf
 
 BLOCK = 32_768
@@ -150,7 +151,7 @@ COMPARE: dict[type[ast.AST], tuple[str, np.ufunc]] = {
 def parse(expr: str, names: Sequence[str]) -> ast.expr:
     """The expression's tree; ValueError for anything outside the vocabulary."""
     try:
-        tree = ast.parse(expr.strip(), mode="eval").body
+        tree = syntax.parse_expression(expr.strip()).body
     except SyntaxError as error:
         raise ValueError(f"not an expression: {expr!r}") from error
     _check(tree, frozenset(names), expr)

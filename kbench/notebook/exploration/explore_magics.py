@@ -12,6 +12,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
+from kbench.engine.core import syntax
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 
@@ -32,7 +33,7 @@ class ExploreMagics(Magics):
 
         text = line.strip()
         try:
-            tree = ast.parse(text or "None", mode="eval").body
+            tree = syntax.parse_expression(text or "None").body
         except (SyntaxError, ValueError):
             raise UsageError(_EXPLORE) from None
         values: list[Any] = []
@@ -79,7 +80,7 @@ class ExploreMagics(Magics):
         named = word in kinds and bool(rest.strip())
         text = rest if named else line
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            tree = syntax.parse_expression(text.strip()).body
         except (SyntaxError, ValueError):
             raise UsageError(_PLOT.format(", ".join(kinds))) from None
         value = self._value(tree)

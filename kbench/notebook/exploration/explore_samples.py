@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.api.samples import BINARY, SAMPLES, UNARY
+from kbench.engine.core import syntax
 
 _SYMBOLS = ("x", "s", "v", "i", "b")
 _LETTERS = "abcdefgh"
@@ -197,7 +198,7 @@ def known(name: str) -> Sample:
     from kbench import backend
 
     text, inputs = _OWN.get(name, (SAMPLES.get(name, f"K.{name}()"), {}))
-    call = ast.parse(text, mode="eval").body
+    call = syntax.parse_expression(text).body
     assert isinstance(call, ast.Call)
     maker = _Inputs(dict(inputs))
     parameters = inspect.signature(getattr(backend, name)).parameters

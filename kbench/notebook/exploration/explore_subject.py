@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.core import syntax
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph import scope
 from kbench.engine.inspect import describe
@@ -326,7 +327,7 @@ def _add(made: Subject, sample: samples.Sample, text: str) -> None:
 
 
 def _names(text: str) -> set[str]:
-    return {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)}
+    return {one.id for one in ast.walk(syntax.parse_module(text)) if isinstance(one, ast.Name)}
 
 
 def _first_shape(made: Subject) -> Shape | None:

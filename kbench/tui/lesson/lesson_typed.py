@@ -6,10 +6,10 @@ text could not run with it, or behind what the lesson gave; the text without it 
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 
+from kbench.engine.core import syntax
 from kbench.tui.lesson.lesson_words import COMMANDS
 from kbench.workbench.lessons.lesson_files import BLANK
 
@@ -124,7 +124,7 @@ def retyped(text: str, starter: str) -> str | None:
 def _runs(text: str) -> bool:
     """Whether Python takes the text as it is."""
     try:
-        ast.parse(text)
+        syntax.parse_module(text)
     except (SyntaxError, ValueError):
         return False
     return True

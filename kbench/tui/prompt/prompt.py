@@ -14,6 +14,7 @@ from textual.style import Style
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Selection, TextAreaTheme
 
+from kbench.engine.core import syntax
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_typed import Entered, command_in, retyped
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
@@ -80,7 +81,7 @@ def _awaits(code: str) -> bool:
 def _opens_block(code: str) -> bool:
     """True when the last statement is a block that may go on."""
     try:
-        body = ast.parse(code).body
+        body = syntax.parse_module(code).body
     except (SyntaxError, ValueError):
         return False
     return bool(body) and hasattr(body[-1], "body") and body[-1].end_lineno == code.count("\n") + 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.engine.runtime import profile as trace
@@ -78,7 +79,7 @@ def _value(text: str) -> Any:
 def problem(expression: str) -> str:
     """What is wrong with an expression, '' if nothing."""
     try:
-        ast.parse(expression.strip(), mode="eval")
+        syntax.parse_expression(expression.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"one expression is needed: {getattr(error, 'msg', None) or error}"
     return ""
@@ -106,7 +107,7 @@ def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
         NotUnderstood: it is no Python, or has no value.
     """
     try:
-        tree = ast.parse(cell)
+        tree = syntax.parse_module(cell)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotUnderstood(f"not Python: {getattr(error, 'msg', None) or error}") from None
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):

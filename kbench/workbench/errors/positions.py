@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
 from kbench.workbench.analysis import keras_models
 
@@ -122,7 +123,7 @@ def _where(step: TracebackType) -> Where | None:
 def tree(source: str) -> ast.AST | None:
     """The syntax tree of a source, None when it is not Python."""
     try:
-        return ast.parse(source)
+        return syntax.parse_module(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

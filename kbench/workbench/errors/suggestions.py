@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from math import prod
 
+from kbench.engine.core import syntax
 from kbench.engine.core.errors import FeedError, KbenchError, Operand
 from kbench.engine.core.spec import Shape, broadcast_dim
 
@@ -58,7 +59,7 @@ def _named(found: str, operands: tuple[Operand, ...], texts: Mapping[int, str | 
 def _is_operand(text: str) -> bool:
     """True for what can take the place of a name without brackets around it."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = syntax.parse_expression(text).body
     except (SyntaxError, ValueError):
         return False
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))

@@ -15,6 +15,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kbench.engine.core import syntax
 from kbench.workbench.lessons.lesson_files import BLANK, Lesson, Step
 
 _NOTEBOOK_ONLY = re.compile(r"%(load_ext\s+kbench|lesson\s+\d+)\s*$")
@@ -154,7 +155,7 @@ def left_out(starter: str, answer: str) -> dict[str, str]:
     An answer may be typed as one line of several; later steps count on all names of the starter.
     """
     try:
-        body = ast.parse(starter).body
+        body = syntax.parse_module(starter).body
     except (SyntaxError, ValueError):
         return {}
     there = made(answer)
@@ -169,7 +170,7 @@ def left_out(starter: str, answer: str) -> dict[str, str]:
 def made(code: str) -> list[str]:
     """Names that code makes at its top level, in order."""
     try:
-        body = ast.parse(code).body
+        body = syntax.parse_module(code).body
     except (SyntaxError, ValueError):
         return []
     names: list[str] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import gradients, keras_models
 from kbench.workbench.inspector import callers, namespace, protocol, summary
@@ -140,7 +141,7 @@ def target_of(code: str) -> str:
     ('y', 'f', '')
     """
     try:
-        body = ast.parse(code).body
+        body = syntax.parse_module(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     last = body[-1] if body else None

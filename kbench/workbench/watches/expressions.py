@@ -13,6 +13,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 
 FILE = "<watch>"  # in which the code of an expression seems to be
@@ -60,7 +61,7 @@ def compiled(text: str, names: Mapping[str, Any]) -> types.CodeType:
     if len(text) > LONGEST:
         raise Refused(f"an expression of at most {LONGEST} characters is needed")
     try:
-        tree = ast.parse(text, FILE, "eval")
+        tree = syntax.parse_expression(text, FILE)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(_syntax(text, error)) from None
     for node in ast.walk(tree):
@@ -75,7 +76,7 @@ def compiled(text: str, names: Mapping[str, Any]) -> types.CodeType:
 
 def _syntax(text: str, error: BaseException) -> str:
     try:
-        ast.parse(text)
+        syntax.parse_module(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         words = error.msg if isinstance(error, SyntaxError) else str(error)
         return f"not Python: {words or type(error).__name__}"
