@@ -43,9 +43,9 @@ def counts() -> Counts:
 
 def data_with(tests: Counts) -> str:
     """The text of `kbench/api/api.json` with these counts, one line for each function."""
-    from kbench.api import reference as api
+    from kbench.api import reference
 
-    known = api.data()
+    known = reference.data()
     functions = ",\n  ".join(json.dumps(row) for row in known["functions"])
     lines = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in tests.items())
     families = json.dumps(known["families"])
@@ -59,14 +59,14 @@ def main() -> None:
     """Write both files."""
     sys.path.insert(0, str(FOLDER))
     from kbench import backend
-    from kbench.api import reference as api
+    from kbench.api import reference
 
     public = set(backend.__all__)
     tests = {name: one for name, one in counts().items() if name in public}
-    api.DATA.write_text(data_with(tests), encoding="utf-8")
-    api.entries.cache_clear()
-    PAGE.write_text(api.markdown(), encoding="utf-8")
-    print(f"{PAGE}: {api.summary()}")
+    reference.DATA.write_text(data_with(tests), encoding="utf-8")
+    reference.entries.cache_clear()
+    PAGE.write_text(reference.markdown(), encoding="utf-8")
+    print(f"{PAGE}: {reference.summary()}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kbench import backend as K
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 
 Cell = Callable[..., Any]
 
@@ -31,7 +31,7 @@ def both(
     monkeypatch.setenv("KBENCH_JIT", "off")
     plain = K.function(feeds, results)(values)
     monkeypatch.setenv("KBENCH_JIT", "wait")
-    with trace.record() as runs:
+    with profile.record() as runs:
         compiled = K.function(feeds, results)(values)
     forms = [step.form for run in runs for step in run.steps if step.label == "loop"]
     return plain, compiled, forms

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from kbench.cli import main as cli
+from kbench.cli import main
 from kbench.version import __version__
 
 ESCAPE = "\x1b"
@@ -40,7 +40,7 @@ ESCAPE = "\x1b"
     ],
 )
 def test_command_line_is_cut_after_the_target(arguments, head, rest):
-    assert cli.split(arguments) == (head, rest)
+    assert main.split(arguments) == (head, rest)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_command_line_is_cut_after_the_target(arguments, head, rest):
 )
 def test_wrong_usage_says_what_is_wrong_and_gives_2(arguments, message, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
+        main.main(arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -82,11 +82,11 @@ def test_version_and_help_go_to_standard_output(run_kbench):
     )
     help_text = run_kbench("--help")
     assert help_text.returncode == 0 and help_text.stderr == ""
-    for word in ("-c CODE", "--plain", "--json", "--screenshot", *cli.COMMANDS, "130"):
+    for word in ("-c CODE", "--plain", "--json", "--screenshot", *main.COMMANDS, "130"):
         assert word in help_text.stdout
 
 
-@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+@pytest.mark.parametrize("name", sorted(main.COMMANDS))
 def test_every_command_has_help(name, run_kbench):
     done = run_kbench(name, "--help")
     assert done.returncode == 0 and f"kbench {name}" in done.stdout

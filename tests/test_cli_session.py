@@ -15,7 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from kbench.cli import main as cli
+from kbench.cli import main
 from kbench.workbench.history import session_archive
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_=>])")
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
     ],
 )
 def test_the_command_line_is_cut_behind_the_kernel(arguments, head, rest):
-    assert cli.split(arguments) == (head, rest)
+    assert main.split(arguments) == (head, rest)
 
 
 WRONG = [
@@ -51,7 +51,7 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "words"), WRONG)
 def test_wrong_usage_gives_2(arguments, words, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
+        main.main(arguments)
     assert stop.value.code == 2 and words in capsys.readouterr().err
 
 

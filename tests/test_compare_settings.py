@@ -11,8 +11,7 @@ import pytest
 
 import kbench
 import kbench as K
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.engine.runtime.overrides import temporarily
 from kbench.notebook.html import comparing
 from kbench.workbench.analysis import compare
@@ -196,14 +195,14 @@ def test_placeholders_take_what_was_fed_last() -> None:
     recorder = Recorder()
     recorder.keep_feeds()
     find = compare.feeds(recorder)
-    trace.keepers.append(find)
+    profile.keepers.append(find)
     try:
         x = K.placeholder((2,), name="x")
         K.function([x], [x])([[3.0, 4.0]])
         found = kbench.compare(lambda K: K.sum(x), repeats=0)
         assert [float(one.value) for one in found.results] == [7.0, 7.0]
     finally:
-        trace.keepers.remove(find)
+        profile.keepers.remove(find)
         recorder.stop()
 
 

@@ -13,8 +13,7 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.jit.service import service, stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv import direct as conv_run
-from kbench.engine.kernels.conv import direct_source
+from kbench.engine.kernels.conv import direct, direct_source
 from kbench.engine.kernels.conv.launch import Tiles
 from kbench.engine.kernels.conv.variants import Memory, perform
 from kbench.engine.kernels.depthwise import api as depthwise
@@ -186,7 +185,7 @@ def test_tiles_of_other_machines(lanes, most):
     assert host is not None
     wide, narrow = int(job.module.wide.address), int(job.module.narrow.address)
     tiles = Tiles("float32", lanes, most, wide, narrow, host.pack, host.gather, host.reduce)
-    ways = {way: getattr(conv_run, way) for way in WAYS}
+    ways = {way: getattr(direct, way) for way in WAYS}
 
     def run(way, out, first, second, strides, pads, dilation):
         def three(array, kernel):
@@ -356,13 +355,13 @@ def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
     arrays = operands((9, 30), (3, 3), (7, 28), 2, 5, 64, dtype)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(conv_run, "PAST_BYTES", size)
-        conv_run._planned.cache_clear()
+        monkeypatch.setattr(direct, "PAST_BYTES", size)
+        direct._planned.cache_clear()
         out = pool.take(arrays[2].shape, dtype)
         out.fill(7)
         conv.find_forward(dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
         results.append(out)
-    conv_run._planned.cache_clear()
+    direct._planned.cache_clear()
     np.testing.assert_array_equal(*results)
 
 

@@ -10,13 +10,12 @@ import coverage_page
 import pytest
 
 from kbench import backend as K
-from kbench.api import legacy
-from kbench.api import reference as api
+from kbench.api import legacy, reference
 from kbench.api.samples import GIVES, SAMPLES
 from kbench.engine.graph.op import REGISTRY
 
-KNOWN = api.data()["functions"]
-ENTRIES = {one.name: one for one in api.entries()}
+KNOWN = reference.data()["functions"]
+ENTRIES = {one.name: one for one in reference.entries()}
 FRESH = "run: python tests/coverage_page.py"
 
 
@@ -59,9 +58,9 @@ def test_signatures_are_the_known_ones(row: dict[str, Any]) -> None:
 def test_every_public_function_and_every_op_is_in_the_table() -> None:
     functions = {name for name in K.__all__ if inspect.isfunction(getattr(K, name))}
     assert functions <= set(ENTRIES)
-    families = [family for family, _ in api.families()]
+    families = [family for family, _ in reference.families()]
     assert {one.family for one in ENTRIES.values()} == set(families)
-    listed = {row[0] for row in api.operations()}
+    listed = {row[0] for row in reference.operations()}
     assert listed == {name for name, op in REGISTRY.items() if op.kind != "source"}
 
 
@@ -102,28 +101,28 @@ def test_what_is_known_of_some(
 
 
 def test_the_table_does_not_depend_on_settings() -> None:
-    before = api.markdown()
+    before = reference.markdown()
     K.set_floatx("float64")
     K.set_image_data_format("channels_first")
-    api.entries.cache_clear()
+    reference.entries.cache_clear()
     try:
-        assert api.markdown() == before
+        assert reference.markdown() == before
         assert K.floatx() == "float64"
     finally:
-        api.entries.cache_clear()
+        reference.entries.cache_clear()
 
 
 # ------------------------------------------------------------------ fresh
 
 
 def test_the_numbers_of_tests_are_fresh() -> None:
-    known = api.data()["tests"]
+    known = reference.data()["tests"]
     counted = {name: one for name, one in coverage_page.counts().items() if name in set(K.__all__)}
     assert known == counted, FRESH
 
 
 def test_the_page_is_fresh() -> None:
-    assert coverage_page.PAGE.read_text("utf-8") == api.markdown(), FRESH
+    assert coverage_page.PAGE.read_text("utf-8") == reference.markdown(), FRESH
 
 
 # ------------------------------------------------------------------ shown
@@ -131,7 +130,7 @@ def test_the_page_is_fresh() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_text_fits(width: int) -> None:
-    lines = api.text(width).splitlines()
+    lines = reference.text(width).splitlines()
     assert max(map(len, lines)) <= width
     assert "Convolution" in lines and "  softmax(x, axis=-1)" in lines
 
@@ -139,7 +138,7 @@ def test_text_fits(width: int) -> None:
 def test_doctor_prints_the_table(run_python: Any) -> None:
     done = run_python("-m", "kbench_launcher", "doctor", "--api", env={"COLUMNS": "80"})
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == api.text(80) + "\n"
+    assert done.stdout == reference.text(80) + "\n"
     done = run_python("-m", "kbench_launcher", "doctor", "--api", "--json")
     rows = json.loads(done.stdout)
     assert [row["name"] for row in rows] == list(ENTRIES)

@@ -18,7 +18,7 @@ from cases import CASES
 from test_wrong_calls import CANNOT_BE_WRONG
 
 import kbench as K
-from kbench.cli import main as cli
+from kbench.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
@@ -76,9 +76,9 @@ def test_files_that_are_named_exist(page):
 def test_commands_that_are_named_exist():
     text = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
     named = set(re.findall(r"`kbench ([a-z]+)\b", text))
-    assert named and named <= set(cli.COMMANDS)
+    assert named and named <= set(main.COMMANDS)
     options = set(re.findall(r"`kbench (--[a-z-]+)", text))
-    help_text = cli.make_parser().format_help()
+    help_text = main.make_parser().format_help()
     assert options and all(option in help_text for option in options)
 
 

@@ -21,8 +21,7 @@ from kbench import backend as K
 from kbench import engines
 from kbench.cli import exit_codes
 from kbench.engine.core.errors import EngineError
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 
 ENGINE = '''
 """A backend of three functions and a few more."""
@@ -288,7 +287,7 @@ def test_load_gives_engines_by_name(modules: Path) -> None:
 
 
 def forms(call: Any) -> set[str]:
-    with trace.record() as runs:
+    with profile.record() as runs:
         call()
     return {step.form for run in runs for step in run.steps}
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from test_tiers import UNITS, agree, on_tier, quickly, size_of
 
 from kbench import backend as K
-from kbench.engine.runtime import profile as trace
-from kbench.engine.runtime import threads
+from kbench.engine.runtime import profile, threads
 
 
 def run(form: Form, arrays: Sequence[np.ndarray], tier: str = "compiled") -> Any:
@@ -43,7 +42,7 @@ def test_odd_sizes_in_float64(form: Form) -> None:
 
 def check_kernels(form: Form, dtype: str) -> None:
     """The form's values, and that a kernel made them."""
-    with trace.record() as runs:
+    with profile.record() as runs:
         check(form, form.arrays(dtype))
     plain, compiled = ({step.form for step in one.steps} for one in runs)
     assert compiled - plain - {"view"}, f"no kernel ran: {compiled}"
@@ -164,7 +163,7 @@ def test_updates_together(
     wanted = optimized(special)
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
-    with trace.record() as runs:
+    with profile.record() as runs:
         got = optimized(special)
     assert {step.form for one in runs for step in one.steps} - {"numpy", "view"}
     agree(wanted, got, UNITS, size_of(wanted))

@@ -15,8 +15,7 @@ import pytest
 from kbench import backend as K
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import FeedError
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 
 
 def value(x: Any) -> Any:
@@ -508,13 +507,13 @@ def test_records_tell_what_ran() -> None:
 
 
 def test_recording_is_off_when_nobody_listens() -> None:
-    assert not trace.wanted()
+    assert not profile.wanted()
     seen: list[Any] = []
-    forget = trace.ran.subscribe(seen.append)
+    forget = profile.ran.subscribe(seen.append)
     try:
-        assert trace.wanted()
+        assert profile.wanted()
         K.eval(K.variable(1.0) * 2)
     finally:
         forget()
-    assert not trace.wanted()
+    assert not profile.wanted()
     assert [run.function for run in seen] == ["eval"]

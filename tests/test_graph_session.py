@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from kbench import backend as K
-from kbench.engine.graph import variables as module
+from kbench.engine.graph import variables
 from kbench.engine.runtime import config
 
 
@@ -247,7 +247,7 @@ def test_an_error_in_the_middle_stores_nothing() -> None:
     assert (K.get_value(a), K.get_value(b)) == (2.0, 1.0)
 
 
-class Interrupted(module.Variable):
+class Interrupted(variables.Variable):
     """A variable whose storing is interrupted, once."""
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -9,10 +9,10 @@ import kbench as K
 from kbench.engine.compiler.loop_dce import trim_loops
 from kbench.engine.compiler.loop_fission import hoist_loops
 from kbench.engine.control_flow.loop_op import LOOP
-from kbench.engine.execute import plan as planning
+from kbench.engine.execute import plan
 from kbench.engine.graph.traverse import walk
 
-WITHOUT = tuple(one for one in planning.PASSES if one is not hoist_loops)
+WITHOUT = tuple(one for one in plan.PASSES if one is not hoist_loops)
 
 
 def weights(*shape):
@@ -95,7 +95,7 @@ def test_the_same_values_and_gradients(step, states, inside, known, masked, back
     found = K.function([x, mask], roots)(values)
     if known and not masked:
         assert products_inside(roots, {id(x)}) == inside
-    monkeypatch.setattr(planning, "PASSES", WITHOUT)
+    monkeypatch.setattr(plan, "PASSES", WITHOUT)
     expected = K.function([x, mask], roots)(values)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)

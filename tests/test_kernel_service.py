@@ -24,7 +24,7 @@ __all__ = ["compiled_at_once"]
 from kbench.engine.codegen.loop_kernel import request
 from kbench.engine.codegen.loop_program import Input, Program, Statement
 from kbench.engine.jit import compiler_process
-from kbench.engine.jit import service as background
+from kbench.engine.jit import service as jit_service
 from kbench.engine.jit.service import stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.reduce import softmax
@@ -277,7 +277,7 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
             return super().compile(name, text, folder)
 
     monkeypatch.setattr(compiler_process, "Process", Mortal)
-    service = background.Service()
+    service = jit_service.Service()
     job = service.submit("mortal", lambda: softmax.source("softmax", "float32"))
     service.stop()
     assert job.state == state
@@ -360,7 +360,7 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     """Whoever has stood back may come forward only where the system allows it."""
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("KBENCH_JIT", "auto")
-    monkeypatch.setattr(background, "GRACE", 0.0)
+    monkeypatch.setattr(jit_service, "GRACE", 0.0)
     urgencies = []
 
     class Stubborn(compiler_process.Process):
@@ -372,7 +372,7 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
             return self.urgent
 
     monkeypatch.setattr(compiler_process, "Process", Stubborn)
-    service = background.Service()
+    service = jit_service.Service()
     service._crew = 1
     job = service.submit("stubborn", lambda: softmax.source("softmax", "float32"))
     while not any(one.by for one in service._jobs.values()):

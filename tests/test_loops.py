@@ -14,7 +14,7 @@ from kbench import backend as K
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core import cancel
 from kbench.engine.graph.traverse import walk
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 
 UNITS = 2
 
@@ -278,7 +278,7 @@ def test_a_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_is_one_step_of_a_record() -> None:
     last = K.rnn(lambda e, s: (e + s[0], [e + s[0]]), K.ones((1, 9, 1)), [K.zeros((1, 1))])[0]
-    with trace.record() as runs:
+    with profile.record() as runs:
         K.function([], [last])([])
     steps = [step for run in runs for step in run.steps]
     assert [step.form for step in steps if step.label == "loop"] == ["loop"]

@@ -11,7 +11,7 @@ import pytest
 import kbench as K
 from kbench.engine.intrinsics import philox
 from kbench.engine.kernels.random import fill as philox_fill
-from kbench.engine.kernels.random import normal as gaussian
+from kbench.engine.kernels.random import normal
 
 Draw = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def test_the_pair_of_normal_numbers_is_accurate(dtype: str, bits: int) -> None:
     v[:10] = 0, 0.25, 0.5, 0.75, 1 - 2.0**-bits, 0.125, 0.375, 0.625, 0.875, 2.0**-bits
     radius = np.sqrt(-2 * np.log(1 - u.astype(np.longdouble)))
     angle = 8 * np.arctan(np.longdouble(1)) * v
-    numbers = gaussian.function("pair", dtype)(u.astype(dtype), v.astype(dtype))
+    numbers = normal.function("pair", dtype)(u.astype(dtype), v.astype(dtype))
     for got, wanted in zip(numbers, (np.cos(angle), np.sin(angle)), strict=True):
         assert got.dtype == dtype
         error = np.abs(got - radius * wanted)
@@ -55,7 +55,7 @@ def test_the_inverse_of_the_distribution_is_accurate(dtype: str, bits: int) -> N
 
     u = np.random.default_rng(1).integers(0, 2**bits, 200_000) * 2.0**-bits
     u[:5] = 0, 1 - 2.0**-bits, 0.5, 2.0**-bits, 0.25
-    got = gaussian.function("within", dtype)(u.astype(dtype))
+    got = normal.function("within", dtype)(u.astype(dtype))
     assert got.dtype == dtype
     assert got[2] == 0
     assert np.abs(got).max() <= 2

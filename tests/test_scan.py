@@ -15,8 +15,7 @@ from scan_cells import CELLS, Cell, both, graph, lstm, random, same, weight
 from kbench import backend as K
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Recurrence, source
 from kbench.engine.kernels import scan_kernel
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 
 
 @pytest.fixture(autouse=True)
@@ -317,7 +316,7 @@ def test_time_is_cut_between_two_looks_at_the_cancel_flag(
 def test_the_plan_shows_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     feeds, results, values = graph("simple", (4, 5, 3, 6))
-    with trace.record() as runs:
+    with profile.record() as runs:
         K.function(feeds, results[:1])(values)
     (step,) = [one for one in runs[0].steps if one.label == "loop"]
     assert step.form == "scan" and step.source is not None

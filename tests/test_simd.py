@@ -236,11 +236,11 @@ def test_special_values(name, given, wanted, dtype):
     ],
 )
 def test_which_machines_use_vectors_of_512_bits(monkeypatch, features, chosen, wanted):
-    from kbench.engine.jit import numba_backend as compiling
+    from kbench.engine.jit import numba_backend
 
-    config = compiling.numba.core.config
+    config = numba_backend.numba.core.config
     monkeypatch.setattr(config, "CPU_NAME", chosen)
     monkeypatch.setattr(config, "CPU_FEATURES", None)
-    monkeypatch.setattr(compiling.numba.core.codegen, "get_host_cpu_features", lambda: features)
-    compiling.use_whole_vectors()
+    monkeypatch.setattr(numba_backend.numba.core.codegen, "get_host_cpu_features", lambda: features)
+    numba_backend.use_whole_vectors()
     assert wanted == config.CPU_FEATURES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine.graph import variables as module
+from kbench.engine.graph import variables
 
 # ------------------------------------------------------------------ making them
 
@@ -223,7 +223,7 @@ def test_empty_batches_flatten(shape: Any, static: Any, wanted: Any) -> None:
 def test_versions_and_events() -> None:
     v = K.variable([1.0, 2.0])
     seen: list[Any] = []
-    forget = module.changed.subscribe(seen.append)
+    forget = variables.changed.subscribe(seen.append)
     try:
         v.set_value([3, 4])
         K.eval(v.assign_add([1, 1]))

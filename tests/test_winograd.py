@@ -9,7 +9,7 @@ from test_conv_kernels import expected, inputs_of, operands, run_found
 
 from kbench import backend as K
 from kbench.engine.jit.service import stats
-from kbench.engine.kernels import chosen_variant as forms
+from kbench.engine.kernels import chosen_variant
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
@@ -291,6 +291,6 @@ def test_what_others_have_noted_counts_for_no_step(monkeypatch):
     x = K.placeholder((2, 8, 8, 4))
     step = K.function([x], [K.pool2d(x, (2, 2))])
     arrays = [np.ones((2, 8, 8, 4), "float32")]
-    forms.note("winograd")
+    chosen_variant.note("winograd")
     step(arrays)
     assert [one.form() for one in step.bound(arrays).chosen] == ["library"]

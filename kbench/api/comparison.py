@@ -20,8 +20,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph.tensor import serials
 from kbench.engine.inspect import describe
 from kbench.engine.jit.service import service
-from kbench.engine.runtime import config, read_only
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile, read_only
 from kbench.engine.runtime.overrides import temporarily
 
 Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
@@ -212,7 +211,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
         result.times.append(clock() - begun)
     if own:  # built anew, so that seeded random numbers are the first ones on either engine
         call, labels, rebuild, _ = build(backend, fn, arrays)
-        with trace.record() as runs:
+        with profile.record() as runs:
             values = call()
         result.forms = _forms(runs)
     flat = [one.toarray() if hasattr(one, "tocoo") else np.asarray(one) for one in values]
@@ -229,7 +228,7 @@ def _settle(call: Callable[[], Any]) -> None:
         call()
 
 
-def _forms(runs: Sequence[trace.RunRecord]) -> tuple[str, ...]:
+def _forms(runs: Sequence[profile.RunRecord]) -> tuple[str, ...]:
     """What the steps ran as."""
     forms = {step.form for run in runs for step in run.steps}
     return tuple(sorted(forms - {"view", "not taken"}))
@@ -286,7 +285,7 @@ def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
     """Values for placeholders of the program's own, as they were fed last."""
     own = {id(one) for one in tensors.values()}
     nodes = [one for one in flat if describe.is_tensor(one)]
-    found = trace.keepers[-1](nodes) if trace.keepers and nodes else {}
+    found = profile.keepers[-1](nodes) if profile.keepers and nodes else {}
     return {node: array for node, array in found.items() if id(node) not in own}
 
 

@@ -18,8 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.cli.exit_codes import OK, load_engine, terminal_refusal
-from kbench.cli.exit_codes import USAGE as PROBLEMS
+from kbench.cli.exit_codes import OK, USAGE, load_engine, terminal_refusal
 from kbench.version import __version__
 
 Facts = dict[str, Any]
@@ -78,7 +77,7 @@ def _versions() -> Facts:
 
 
 def _settings() -> Facts:
-    import kbench.engines as engines
+    from kbench import engines
     from kbench.engine.core import paths
     from kbench.engine.runtime import config, keras_json
 
@@ -114,13 +113,12 @@ def _threads() -> Facts:
 
 
 def _cache() -> Facts:
-    from kbench.engine.jit import disk_cache
-    from kbench.engine.jit import service as background
+    from kbench.engine.jit import disk_cache, service
 
     folder = disk_cache.folder()
     files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else []
     sources = [one for one in files if one.suffix == ".py"]
-    stats = background.service.stats()
+    stats = service.service.stats()
     found: Facts = {
         "folder": str(folder),
         "kernels": len(sources),
@@ -207,10 +205,10 @@ def text(found: Facts) -> str:
 def _api(as_json: bool) -> int:
     """`kbench doctor --api`: the reference table, which `docs/api.md` is, too."""
     load_engine()
-    from kbench.api import reference as api
+    from kbench.api import reference
 
-    width = max(40, min(api.WIDTH, shutil.get_terminal_size((api.WIDTH, 24)).columns))
-    print(json.dumps(api.as_dicts(), indent=1) if as_json else api.text(width))
+    width = max(40, min(reference.WIDTH, shutil.get_terminal_size((reference.WIDTH, 24)).columns))
+    print(json.dumps(reference.as_dicts(), indent=1) if as_json else reference.text(width))
     return OK
 
 
@@ -228,4 +226,4 @@ def main(arguments: list[str]) -> int:
         return _api(options.json)
     found = report(options.fast)
     print(json.dumps(found, indent=1, default=str) if options.json else text(found))
-    return PROBLEMS if found["problems"] else OK
+    return USAGE if found["problems"] else OK

@@ -185,17 +185,17 @@ def _load() -> None:
 
 
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
-    from kbench.cli import run as cli_run
+    from kbench.cli import run
 
     _load()
-    style = cli_run.Style(as_json=options.json, full_traceback=options.full_traceback)
+    style = run.Style(as_json=options.json, full_traceback=options.full_traceback)
     if options.code is not None:
-        return cli_run.run_code(options.code, arguments, style)
+        return run.run_code(options.code, arguments, style)
     if options.module is not None:
-        return cli_run.run_module(options.module, arguments, style)
+        return run.run_module(options.module, arguments, style)
     if options.target == "-" or options.target is None:
-        return cli_run.run_stdin(arguments, style, named=options.target == "-")
-    return cli_run.run_script(options.target, arguments, style)
+        return run.run_stdin(arguments, style, named=options.target == "-")
+    return run.run_script(options.target, arguments, style)
 
 
 def _screenshot(options: argparse.Namespace) -> int:

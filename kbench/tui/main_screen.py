@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout
 from kbench.tui.dialogs import diagnostics, overlays
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_screen import LessonScreen
@@ -50,7 +50,7 @@ from kbench.tui.session.session_controller import Conductor
 from kbench.tui.session.unsent_input import Drafts
 from kbench.tui.text.table import Table
 from kbench.tui.transcript.transcript import Transcript
-from kbench.tui.value import commands as value_commands
+from kbench.tui.value import commands
 from kbench.tui.value.value import ValuePane
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class MainScreen(LessonScreen):
         await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
         await self.mount_all([GradientTable(), GraphView(), PlanTable(), SettingsPane()])
         await self.mount_all([CompletionList(), Banner("banner")])
-        self.on_title_changed(TitleChanged("settings", geometry.TITLES["settings"]))
+        self.on_title_changed(TitleChanged("settings", layout.TITLES["settings"]))
         self.query_one(VariablesTable).update_rows([], [])
         self.query_one(PlanTable).show(None)
         self.query_one(WatchTable).show(self.watching.expressions)
@@ -281,7 +281,7 @@ class MainScreen(LessonScreen):
         if event.what == "watch":
             self.watching.add_cell(self.query_one(ValuePane))
             return
-        value_commands.act(self, event.what)
+        commands.act(self, event.what)
 
     def on_transcript_explain(self, event: Transcript.Explain) -> None:
         """e on a cell."""

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
 from kbench.tui.messages import HintChanged, ShowPane, TitleChanged
 from kbench.tui.prompt.prompt import Prompt
@@ -31,8 +31,8 @@ INNER = {
     "lesson": ("lesson-text",),
 }  # fmt: skip
 SESSION = ("prompt", "transcript")
-TYPED_ON = ("transcript", geometry.LESSON)  # where no letter is a command
-PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *geometry.FOCUS_ORDER)
+TYPED_ON = ("transcript", pane_layout.LESSON)  # where no letter is a command
+PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *pane_layout.FOCUS_ORDER)
 
 
 class PaneScreen(Screen[None]):
@@ -40,8 +40,8 @@ class PaneScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.choices = geometry.Choices()
-        self.layout_now: geometry.Layout | None = None
+        self.choices = pane_layout.Choices()
+        self.layout_now: pane_layout.Layout | None = None
         self.notes: dict[str, str] = {}  # what stands beside the tabs, by pane
         self._dragging = ""  # the border that the mouse holds
 
@@ -92,7 +92,7 @@ class PaneScreen(Screen[None]):
         if not width or not height:
             return
         prompt = self.query_one(Prompt)
-        layout = geometry.arrange(width, height, self.choices, prompt.lines_needed)
+        layout = pane_layout.arrange(width, height, self.choices, prompt.lines_needed)
         self.layout_now = layout
         for name in PLACED:
             widget = self._widget(name)
@@ -141,8 +141,8 @@ class PaneScreen(Screen[None]):
         tabs = self._widget("tabs")
         if tabs is None or self.layout_now is None or not tabs.display:
             return
-        numbers = {pane: at for at, pane in enumerate(geometry.SIDE_PANES, 1)}
-        names = {**geometry.TITLES, "variables": "Vars"}
+        numbers = {pane: at for at, pane in enumerate(pane_layout.SIDE_PANES, 1)}
+        names = {**pane_layout.TITLES, "variables": "Vars"}
         active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
         # A frame has the whole title already.
         note = "" if self.layout_now.bordered else self.notes.get(active, "")
@@ -169,7 +169,7 @@ class PaneScreen(Screen[None]):
         """Take hold of a border between panes."""
         layout = self.layout_now
         at = (event.screen_x, event.screen_y)
-        self._dragging = "" if layout is None else geometry.border_at(layout, *at)
+        self._dragging = "" if layout is None else pane_layout.border_at(layout, *at)
         if self._dragging:
             self.capture_mouse()
 
@@ -178,7 +178,7 @@ class PaneScreen(Screen[None]):
         layout = self.layout_now
         if self._dragging and layout is not None:
             at = event.screen_x, event.screen_y
-            share = geometry.share_at(self._dragging, layout, self.choices, *at)
+            share = pane_layout.share_at(self._dragging, layout, self.choices, *at)
             self.choices.move(self._dragging, share)
             self.relayout()
 
@@ -237,7 +237,7 @@ class PaneScreen(Screen[None]):
             self.choices.side = True
             self.choices.zoom = pane if self.choices.zoom else ""
             self.choices.tab = pane
-            if pane in geometry.STACK:
+            if pane in pane_layout.STACK:
                 self.choices.stack = pane
             self.relayout()
         if not self.shows(pane) and self.choices.zoom:
@@ -258,7 +258,7 @@ class PaneScreen(Screen[None]):
         """The pane that has the focus, 'prompt' if none has."""
         node: object = self.focused
         while isinstance(node, Widget):
-            if node.id in geometry.FOCUS_ORDER:
+            if node.id in pane_layout.FOCUS_ORDER:
                 return node.id
             node = node.parent
         return "prompt"
@@ -279,7 +279,7 @@ class PaneScreen(Screen[None]):
     def action_next_pane(self, step: int) -> None:
         """Round all panes, those behind a tab included."""
         kind = self.layout_now.kind if self.layout_now else "tiny"
-        order = tuple(one for one in geometry.FOCUS_ORDER if self.choices.has(one))
+        order = tuple(one for one in pane_layout.FOCUS_ORDER if self.choices.has(one))
         if kind == "tiny" or not self.choices.side:
             order = tuple(one for one in order if one in SESSION or self.shows(one))
         now = self.focused_pane()
@@ -304,14 +304,14 @@ class PaneScreen(Screen[None]):
     def action_resize(self, step: int) -> None:
         """Move the border of the session; remembered per layout."""
         kind = self.layout_now.kind if self.layout_now else ""
-        if kind in geometry.SHARES:
+        if kind in pane_layout.SHARES:
             self.choices.move(kind, self.choices.share(kind) + step)
             self.relayout()
 
     def action_raise(self, step: int) -> None:
         """Move the border below or above the focused pane."""
         pane = self.focused_pane()
-        border = geometry.border_of(self.layout_now, pane) if self.layout_now else ""
+        border = pane_layout.border_of(self.layout_now, pane) if self.layout_now else ""
         if border:
             step = -step if border == "three watch" else step  # measured from below
             self.choices.move(border, self.choices.share(border) + step)

@@ -167,9 +167,9 @@ class _Timing:
 
     def start(self) -> None:
         """Stand before all who listen to runs."""
-        from kbench.engine.runtime import profile as trace
+        from kbench.engine.runtime import profile
 
-        self.stop = trace.ran.subscribe(self.fix)
+        self.stop = profile.ran.subscribe(self.fix)
 
     def fix(self, record: RunRecord) -> None:
         """Replace what was measured, before anybody else sees the record."""

@@ -16,7 +16,7 @@ from waiting import wait_for
 import kbench
 import kbench.notebook
 from kbench import backend as K
-from kbench.api import reference as api
+from kbench.api import reference
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph import variables
 from kbench.engine.runtime import config
@@ -281,8 +281,8 @@ def test_opening_calls_nothing_but_what_is_explored() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] True"
-    assert api.names() == {
-        family: [one.name for one in members] for family, members in api.families()
+    assert reference.names() == {
+        family: [one.name for one in members] for family, members in reference.families()
     }
 
 

@@ -19,8 +19,7 @@ from kbench import plots
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.signal import Signal
 from kbench.engine.graph import variables
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook import (
     CompareView,
     GradPanel,
@@ -63,9 +62,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
     stop()
     inspector_hub.closed(holder)
     assert not inspector_hub._hubs
-    for one in (trace.ran, trace.fed, variables.changed, config.changed):
+    for one in (profile.ran, profile.fed, variables.changed, config.changed):
         assert not one, f"{one.name} is listened to"
-    assert isinstance(trace.ran, Signal)
+    assert isinstance(profile.ran, Signal)
 
 
 MAKERS: dict[str, Callable[[Any], Any]] = {

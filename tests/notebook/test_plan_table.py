@@ -13,7 +13,7 @@ from waiting import wait_for
 from kbench import backend as K
 from kbench.engine.core.errors import Place
 from kbench.engine.inspect import roofline
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import RunRecord, StepRecord
 from kbench.notebook import PlanTable
 from kbench.notebook.base import recording
@@ -55,7 +55,7 @@ def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
     part._view_count = 1
     assert part.live.running
     part.close()
-    assert not trace.ran
+    assert not profile.ran
 
 
 def test_each_step_beside_what_the_machine_can_do(
@@ -65,7 +65,7 @@ def test_each_step_beside_what_the_machine_can_do(
     monkeypatch.setattr(roofline, "measure", lambda *, again: LIMITS)
     part = PlanTable(namespace=names)
     part._repr_mimebundle_()
-    trace.publish(RunRecord("train", 0.01, 3 << 20, [STEP]))
+    profile.publish(RunRecord("train", 0.01, 3 << 20, [STEP]))
     settled("'measure' finds", part)
     assert '<th scope="col">of limit</th>' in part.html and "flop<" not in part.html
     monkeypatch.setattr(roofline, "known", lambda: LIMITS)
@@ -76,7 +76,7 @@ def test_each_step_beside_what_the_machine_can_do(
     part.measure_button.click()
     settled("the machine is measured while none does", part)
     part.hub.inspector.ended()
-    trace.publish(RunRecord("other", 0.01, 3 << 20, [STEP]))
+    profile.publish(RunRecord("other", 0.01, 3 << 20, [STEP]))
     settled("other", part)
     assert "measured while" not in text_of(part.html)
     part.close()
@@ -93,8 +93,8 @@ def test_of_many_quick_calls_some_are_recorded(
     some = Recording(kept)
     for _ in range(KEPT + 5):
         names["train"]([names["data"]])
-    assert [one.number for one in kept.runs()] == list(range(1, KEPT + 1)) and not trace.ran
-    assert trace.fed  # what is fed is kept all the same
+    assert [one.number for one in kept.runs()] == list(range(1, KEPT + 1)) and not profile.ran
+    assert profile.fed  # what is fed is kept all the same
     some.refill()  # as a cell does when it begins
     names["train"]([names["data"]])
     assert kept.runs()[-1].number == KEPT + 1
@@ -104,9 +104,9 @@ def test_of_many_quick_calls_some_are_recorded(
     assert kept.runs()[-1].number == 3 * KEPT + 1
     leave()
     some.end()
-    assert not trace.ran and not trace.fed
+    assert not profile.ran and not profile.fed
     some.refill()
-    assert not trace.ran
+    assert not profile.ran
 
 
 def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.Monkey
     some = Recording(Recorder())
     for _ in range(KEPT):
         names["train"]([names["data"]])
-    wait_for(lambda: trace.ran)
+    wait_for(lambda: profile.ran)
     some.end()
 
 
@@ -126,4 +126,4 @@ def test_a_widget_knows_what_the_session_has_recorded(names: Names) -> None:
     part._repr_mimebundle_()
     settled("train", part)
     part.close()
-    assert recording.earlier() is None and not trace.ran and not trace.fed
+    assert recording.earlier() is None and not profile.ran and not profile.fed

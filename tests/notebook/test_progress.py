@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from run_book import run_book
 
 from kbench.engine.core.errors import ArgumentError
-from kbench.notebook.ipython import progress_bar as bars
+from kbench.notebook.ipython import progress_bar
 from kbench.workbench.progress.progress import progress
 
 
@@ -53,7 +53,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[A
     InteractiveShell.clear_instance()
     shell, screen = InteractiveShell.instance(colors="nocolor"), Screen()
     shell.history_manager.enabled = False
-    remove = bars.install(shell, screen)
+    remove = progress_bar.install(shell, screen)
     shell.user_ns.update(screen=screen, wait_for=wait_for, progress=progress)
     yield shell, screen
     remove()
@@ -109,7 +109,7 @@ def test_installing_again_changes_nothing_and_removing_restores(
 ) -> None:
     shell, _ = running
     callbacks = {name: list(found) for name, found in shell.events.callbacks.items()}
-    bars.install(shell)()
+    progress_bar.install(shell)()
     assert {name: list(found) for name, found in shell.events.callbacks.items()} == callbacks
 
 
@@ -119,7 +119,9 @@ def test_keras_own_bar_is_not_doubled(verbose: int, own: bool) -> None:
         "def fit_loop(verbose):\n    ask()\n", "/keras/engine/training_arrays.py", "exec"
     )
     found: list[bool] = []
-    space: dict[str, Any] = {"ask": lambda: found.append(bars.own_bar(threading.get_ident()))}
+    space: dict[str, Any] = {
+        "ask": lambda: found.append(progress_bar.own_bar(threading.get_ident()))
+    }
     exec(code, space)
     space["fit_loop"](verbose)
     assert found == [own]
@@ -135,8 +137,8 @@ def test_where_another_bar_was_seen_there_is_none_for_the_rest_of_the_cell(
         looks.append(not looks)
         return looks[-1]
 
-    monkeypatch.setattr(bars, "own_bar", seen)
-    shell.user_ns.update(looked=lambda: getattr(shell, bars._BARS)._foreign)
+    monkeypatch.setattr(progress_bar, "own_bar", seen)
+    shell.user_ns.update(looked=lambda: getattr(shell, progress_bar._BARS)._foreign)
     shell.run_cell("for n in progress(range(2)):\n    wait_for(looked)").raise_error()
     assert screen.shown == [] and looks[0]
     shell.run_cell(LOOP).raise_error()
@@ -144,10 +146,10 @@ def test_where_another_bar_was_seen_there_is_none_for_the_rest_of_the_cell(
 
 
 def test_neither_is_that_of_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not bars.own_bar(threading.get_ident())
+    assert not progress_bar.own_bar(threading.get_ident())
     tqdm = types.SimpleNamespace(tqdm=types.SimpleNamespace(_instances={object()}))
     monkeypatch.setitem(sys.modules, "tqdm.std", tqdm)
-    assert bars.own_bar(threading.get_ident())
+    assert progress_bar.own_bar(threading.get_ident())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_neither_is_that_of_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_words(data: dict[str, Any], text: str) -> None:
-    bundle = bars.drawn(data)
+    bundle = progress_bar.drawn(data)
     assert bundle["text/plain"] == text
     assert "<b>" not in bundle["text/html"] and "\u202e" not in bundle["text/html"]
     assert ("<progress" in bundle["text/html"]) == bool(data["loops"])
@@ -171,8 +173,8 @@ def test_words(data: dict[str, Any], text: str) -> None:
 
 def test_what_cannot_be_looped_over_is_refused() -> None:
     with pytest.raises(ArgumentError, match="iterable must be one"):
-        bars.progress(3)  # type: ignore[type-var]
-    assert list(bars.progress([1, 2])) == [1, 2]
+        progress_bar.progress(3)  # type: ignore[type-var]
+    assert list(progress_bar.progress([1, 2])) == [1, 2]
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ from shells import opened, run
 
 from kbench.engine.core import errors
 from kbench.engine.graph import variables
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook.ipython import progress_bar
 
 
@@ -29,7 +28,7 @@ def state(shell: Any) -> dict[str, Any]:
     shell.find_line_magic("load_ext")  # IPython brings its own magics when they are needed
     bundles = shell.display_formatter.mimebundle_formatter
     usual = {"_", "__", "___", "_i", "_ii", "_iii", "_ih", "_oh", "_dh"}
-    signals = (trace.ran, trace.fed, config.changed, variables.changed)
+    signals = (profile.ran, profile.fed, config.changed, variables.changed)
     found: dict[str, Any] = {
         "magics": {kind: dict(known) for kind, known in shell.magics_manager.magics.items()},
         "registry": dict(shell.magics_manager.registry),
@@ -55,7 +54,7 @@ def state(shell: Any) -> dict[str, Any]:
         "attributes": set(vars(shell)),
         "matchers": list(shell.Completer.custom_matchers),
         "signals": [bool(one) for one in signals],
-        "keepers": list(trace.keepers),
+        "keepers": list(profile.keepers),
         "places": str(errors.Place("/a/b.py", 3)),
         "settings": config.snapshot(),
     }  # fmt: skip

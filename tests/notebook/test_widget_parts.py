@@ -14,8 +14,7 @@ from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine.graph import variables
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook import CompareView, GradPanel, GraphView, PlanTable, WatchList, explorer
 from kbench.notebook.base import inspector_hub, redraw
 
@@ -66,8 +65,8 @@ def test_hidden_widgets_send_and_evaluate_nothing(kind: str, names: Names) -> No
     time.sleep(3 * redraw.INTERVAL)
     assert sent == []
     part.close()
-    assert not variables.changed and not config.changed and not trace.ran and not trace.fed
-    assert not inspector_hub._hubs and not trace.keepers
+    assert not variables.changed and not config.changed and not profile.ran and not profile.fed
+    assert not inspector_hub._hubs and not profile.keepers
 
 
 @pytest.mark.parametrize("kind", MAKERS)

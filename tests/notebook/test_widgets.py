@@ -17,8 +17,7 @@ from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine.graph import variables
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer
 from kbench.notebook.base import redraw
 from kbench.notebook.base.dropdown import Dropdown
@@ -304,7 +303,7 @@ def test_only_the_open_tab_works() -> None:
     whole.selected_index = len(whole._parts)
     assert not any(one.live.running for one in whole._parts) and not whole.view.live.running
     whole.close()
-    assert not variables.changed and not config.changed and not trace.keepers
+    assert not variables.changed and not config.changed and not profile.keepers
 
 
 def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
-from kbench.cli import exit_codes
-from kbench.cli import main as cli
+from kbench.cli import exit_codes, main
 from kbench.engine.core.errors import ShapeError
-from kbench.tui import layout as geometry
+from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
 from kbench.tui.prompt import prompt
 from kbench.tui.session import ui_state
@@ -196,15 +195,15 @@ async def test_borders_between_the_panes_are_dragged(
             (x, y)
             for x in range(3, size[0], 7)
             for y in range(1, size[1] - 1)
-            if geometry.border_at(layout, x, y) == border
-        ] or [(x, 20) for x in range(size[0]) if geometry.border_at(layout, x, 20) == border]
+            if pane_layout.border_at(layout, x, y) == border
+        ] or [(x, 20) for x in range(size[0]) if pane_layout.border_at(layout, x, 20) == border]
         x, y = places[0]
         to = (x - 6, y) if border == "three left" else (x, y - 4)
         await pilot.mouse_down(offset=(x, y))
         await pilot.hover(offset=to)
         await pilot.mouse_up(offset=to)
         await settle(pilot)
-        assert geometry.border_at(app.screen.layout_now, *to) == border
+        assert pane_layout.border_at(app.screen.layout_now, *to) == border
         app.remember()
         assert border in ui_state.load(tmp_path)[0].shares
 
@@ -263,8 +262,8 @@ async def test_themes_have_short_names(name: str) -> None:
 def test_an_unknown_theme_on_the_command_line_gives_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "terminal_refusal", lambda: None)
-    assert cli.main(["--theme", "nonsense"]) == 2
+    monkeypatch.setattr(main, "terminal_refusal", lambda: None)
+    assert main.main(["--theme", "nonsense"]) == 2
     assert "there is no theme 'nonsense'; there are dark, light" in capsys.readouterr().err
 
 

@@ -12,11 +12,11 @@ from fake_session import FakeSession
 from test_tui_watch import session_with, until
 
 import kbench as K
-from kbench.tui import layout as geometry
+from kbench.tui import layout
 from kbench.workbench.analysis import gradients
 from kbench.workbench.inspector import gradient_verbs
 
-GRADIENT = f"alt+{geometry.SIDE_PANES.index('gradient') + 1}"
+GRADIENT = f"alt+{layout.SIDE_PANES.index('gradient') + 1}"
 
 
 @pytest.fixture(autouse=True)

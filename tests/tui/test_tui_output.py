@@ -8,8 +8,7 @@ from textual.geometry import Region
 
 from kbench.tui.session.status import pace_words
 from kbench.tui.text.glyphs import ASCII
-from kbench.tui.transcript import cells as blocks
-from kbench.tui.transcript import transcript
+from kbench.tui.transcript import cells, transcript
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart, StreamPart
 from kbench.workbench.output import terminal_lines
 
@@ -19,30 +18,30 @@ BEYOND = " ... (2,500,000 more characters)"
 @pytest.mark.parametrize("pieces", [1, 3, 251])
 def test_of_a_long_line_the_beginning_is_kept(pieces: int) -> None:
     part = StreamPart("stdout")
-    text = "y" * (blocks.LONGEST + 2_500_000)
+    text = "y" * (cells.LONGEST + 2_500_000)
     step = -(-len(text) // pieces)
     for at in range(0, len(text), step):
         part.append(text[at : at + step])
-        assert len(part._open) <= blocks.LONGEST
-    assert "".join(row.plain for row in part.rows(80)) == "y" * blocks.LONGEST + BEYOND
+        assert len(part._open) <= cells.LONGEST
+    assert "".join(row.plain for row in part.rows(80)) == "y" * cells.LONGEST + BEYOND
     part.append("z\nnext")
     words = BEYOND.replace("500,000", "500,001")
     shown = "".join(row.plain for row in part.rows(80))
-    assert shown == "y" * blocks.LONGEST + words + "next"
+    assert shown == "y" * cells.LONGEST + words + "next"
 
 
 def test_a_long_line_that_is_redrawn_begins_again() -> None:
     part = StreamPart("stdout")
-    part.append("y" * (blocks.LONGEST + 5))
+    part.append("y" * (cells.LONGEST + 5))
     part.append("more\rab")
-    assert part.plain().startswith("aby") and len(part.plain()) == blocks.LONGEST
+    assert part.plain().startswith("aby") and len(part.plain()) == cells.LONGEST
     part.append("\n")
     assert len(part._done) == 1 and not part._beyond
 
 
 def test_lines_end_where_they_did_with_both_characters() -> None:
     part = StreamPart("stdout")
-    part.append("y" * (blocks.LONGEST + 5))
+    part.append("y" * (cells.LONGEST + 5))
     part.append("y\r\nnext\r\n")
     assert [line.plain[-5:] for line in part._done] == ["ters)", "next"]
 

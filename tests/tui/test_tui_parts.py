@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from textual.color import Color
 from textual.content import Content
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes import rows
 from kbench.tui.session import ui_state
@@ -24,10 +24,10 @@ from kbench.tui.value.grid import HEAT_STEP
 from kbench.tui.value.slices import Target, parse, text_of
 
 CHOICES = st.builds(
-    geometry.Choices,
+    pane_layout.Choices,
     side=st.booleans(),
-    tab=st.sampled_from(geometry.SIDE_PANES),
-    zoom=st.sampled_from(("", *geometry.FOCUS_ORDER)),
+    tab=st.sampled_from(pane_layout.SIDE_PANES),
+    zoom=st.sampled_from(("", *pane_layout.FOCUS_ORDER)),
     banner=st.integers(0, 3),
     lesson=st.booleans(),
     folded=st.booleans(),
@@ -37,16 +37,16 @@ CHOICES = st.builds(
 @settings(deadline=None, max_examples=300)
 @given(st.integers(1, 300), st.integers(1, 100), CHOICES, st.integers(1, 200))
 def test_panes_tile_the_screen(
-    width: int, height: int, choices: geometry.Choices, lines: int
+    width: int, height: int, choices: pane_layout.Choices, lines: int
 ) -> None:
-    layout = geometry.arrange(width, height, choices, lines)
+    layout = pane_layout.arrange(width, height, choices, lines)
     for name, region in layout.regions.items():
         assert 0 <= region.x and region.right <= width, name
         assert 0 <= region.y and region.bottom <= height, name
     for (one, first), (other, second) in combinations(layout.regions.items(), 2):
         assert first.intersection(second).area == 0, (one, other)
-    assert layout.regions.get("prompt", geometry.Region(0, 0, 1, 1)).area > 0
-    assert "prompt" in layout.regions or choices.zoom in geometry.SIDE_PANES
+    assert layout.regions.get("prompt", pane_layout.Region(0, 0, 1, 1)).area > 0
+    assert "prompt" in layout.regions or choices.zoom in pane_layout.SIDE_PANES
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_panes_tile_the_screen(
     ],
 )
 def test_breakpoints(size: tuple[int, int], kind: str) -> None:
-    assert geometry.arrange(*size, geometry.Choices(), 1).kind == kind
+    assert pane_layout.arrange(*size, pane_layout.Choices(), 1).kind == kind
 
 
 def test_a_dragged_border_stands_where_it_was_dropped() -> None:
@@ -80,12 +80,12 @@ def test_a_dragged_border_stands_where_it_was_dropped() -> None:
         ("three lesson", (200, 50), 100, 25),
     ):
         lesson = border.endswith("lesson")
-        choices = geometry.Choices(lesson=lesson, tab="lesson" if lesson else "variables")
-        layout = geometry.arrange(*size, choices, 1)
-        choices.move(border, geometry.share_at(border, layout, choices, x, y))
-        moved = geometry.arrange(*size, choices, 1)
+        choices = pane_layout.Choices(lesson=lesson, tab="lesson" if lesson else "variables")
+        layout = pane_layout.arrange(*size, choices, 1)
+        choices.move(border, pane_layout.share_at(border, layout, choices, x, y))
+        moved = pane_layout.arrange(*size, choices, 1)
         near = [
-            geometry.border_at(moved, x + right, y + down)
+            pane_layout.border_at(moved, x + right, y + down)
             for right in (-1, 0, 1)
             for down in (-1, 0, 1)
         ]
@@ -107,8 +107,8 @@ def test_a_dragged_border_stands_where_it_was_dropped() -> None:
     ],
 )
 def test_the_border_that_a_pane_moves(size: tuple[int, int], pane: str, border: str) -> None:
-    layout = geometry.arrange(*size, geometry.Choices(), 1)
-    assert geometry.border_of(layout, pane) == border
+    layout = pane_layout.arrange(*size, pane_layout.Choices(), 1)
+    assert pane_layout.border_of(layout, pane) == border
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_the_border_that_a_pane_moves(size: tuple[int, int], pane: str, border: 
 def test_the_border_that_a_pane_moves_beside_a_lesson(
     size: tuple[int, int], pane: str, border: str
 ) -> None:
-    layout = geometry.arrange(*size, geometry.Choices(lesson=True, tab="lesson"), 1)
-    assert geometry.border_of(layout, pane) == border
+    layout = pane_layout.arrange(*size, pane_layout.Choices(lesson=True, tab="lesson"), 1)
+    assert pane_layout.border_of(layout, pane) == border
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ from fake_session import FakeSession
 import kbench as K
 from kbench.engine.core.errors import Place
 from kbench.engine.inspect import roofline
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.plan import PlanTable, share_bar
@@ -51,11 +51,11 @@ def with_runs(**names: Any) -> FakeSession:
     session.names.update(K=K, **names)
 
     def train(one: FakeSession, cell: Any) -> None:
-        trace.publish(RunRecord("train", 0.01, 3 << 20, list(STEPS)))
+        profile.publish(RunRecord("train", 0.01, 3 << 20, list(STEPS)))
         one.finish(cell)
 
     def small(one: FakeSession, cell: Any) -> None:
-        trace.publish(RunRecord("small", 1e-3, 2560, STEPS[2:]))
+        profile.publish(RunRecord("small", 1e-3, 2560, STEPS[2:]))
         one.finish(cell)
 
     session.script.update(train=train, small=small)

@@ -16,7 +16,7 @@ from jupyter_client import BlockingKernelClient
 from session_helpers import WAIT, Watched
 
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import stream
 from kbench.workbench.session import events, running_kernels
 from kbench.workbench.session.attached_session import OTHER, AttachedSession
 from kbench.workbench.session.connection import Link
@@ -156,7 +156,7 @@ def test_of_a_flood_of_prints_so_much_is_taken_in(code: str, owner: Owner, guest
     streams = guest.of(events.Stream, theirs.cell)
     printed = sum(len(one.text) for one in streams if one.name == "stdout")
     notices = "".join(one.text for one in streams if one.name == "notice")
-    assert done.ok and 10_000 < printed <= output.CHARACTER_LIMIT
+    assert done.ok and 10_000 < printed <= stream.CHARACTER_LIMIT
     assert "output cut after" in notices and "MB came too fast and were not taken in" in notices
     assert guest.run("'still here'")[1].ok
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.runtime import profile as trace
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime import profile, read_only
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.nan import first_bad_call, nan_words
 from kbench.workbench.nan.nan_verbs import traced
@@ -26,7 +25,7 @@ def recorder() -> Any:
     one.keep_feeds()
     yield one
     one.stop()
-    assert not trace.storing and not trace.ended
+    assert not profile.storing and not profile.ended
 
 
 def told(name: str, names: Names, recorder: Recorder) -> str:
@@ -231,4 +230,4 @@ def test_listeners_share_one_memory(recorder: Recorder) -> None:
     names["step"](batch)
     assert len(recorder.first_bad._chains[id(names["step"])].calls) == 1
     other.stop()
-    assert trace.storing
+    assert profile.storing

@@ -10,7 +10,7 @@ import pytest
 from kbench.workbench.history import journal
 from kbench.workbench.history.input_history import KEPT, History
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import stream
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session import events
 from kbench.workbench.session.session_interface import completeness
@@ -152,9 +152,9 @@ def test_streams_keep_their_order(tmp_path: Path) -> None:
 
 
 LONG = [
-    ("lines", ["x\n"] * (output.LINE_LIMIT + 5), output.LINE_LIMIT * 2),
-    ("one piece", ["x\n" * (output.LINE_LIMIT + 5)], output.LINE_LIMIT * 2),
-    ("characters", ["y" * 700_000] * 3, output.CHARACTER_LIMIT),
+    ("lines", ["x\n"] * (stream.LINE_LIMIT + 5), stream.LINE_LIMIT * 2),
+    ("one piece", ["x\n" * (stream.LINE_LIMIT + 5)], stream.LINE_LIMIT * 2),
+    ("characters", ["y" * 700_000] * 3, stream.CHARACTER_LIMIT),
 ]
 
 
@@ -174,10 +174,10 @@ def test_the_rest_of_long_output_goes_to_a_file(
 
 
 def test_a_spill_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "SPILL_LIMIT", 1000)
+    monkeypatch.setattr(stream, "SPILL_LIMIT", 1000)
     out, shown = collected(tmp_path)
     for _ in range(5):
-        out.add(3, "stdout", "y" * output.CHARACTER_LIMIT)
+        out.add(3, "stdout", "y" * stream.CHARACTER_LIMIT)
     out.close(3)
     (spilled,) = tmp_path.glob("*-cell-3.txt")
     assert spilled.stat().st_size == 1000 and "only 1,000 of them" in shown[-1].text
@@ -185,7 +185,7 @@ def test_a_spill_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_without_a_folder_the_rest_is_counted() -> None:
     out, shown = collected(None)
-    out.add(3, "stdout", "y" * (output.CHARACTER_LIMIT + 7))
+    out.add(3, "stdout", "y" * (stream.CHARACTER_LIMIT + 7))
     out.close(3)
     assert shown[-1].text == "7 more characters not kept\n"
 

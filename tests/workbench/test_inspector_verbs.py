@@ -13,8 +13,7 @@ from inspector_helpers import ask, refused, rows
 
 import kbench as K
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.engine.runtime.profile import RunRecord, StepRecord
 from kbench.workbench.inspector.inspector import Inspector
 
@@ -110,7 +109,7 @@ def test_of_a_very_long_run_the_slowest_steps_are_told(inspector: Inspector) -> 
         for i in range(2000)
     ]
     ask(inspector, "trace", on=True)
-    trace.publish(RunRecord("long", 1.0, 16, steps))
+    profile.publish(RunRecord("long", 1.0, 16, steps))
     run = ask(inspector, "plan")["run"]
     shown = [row["step"] for row in run["rows"]]
     assert shown == sorted(shown) and len(shown) + run["cut"] == 2000

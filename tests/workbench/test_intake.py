@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.workbench.output import rate_limit
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import rate_limit, stream
 from kbench.workbench.output.rate_limit import BURST, DROPPED, LARGEST, RATE, Intake
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session.events import Stream
@@ -91,4 +90,4 @@ def test_what_was_not_read_is_told_and_ends_what_is_shown(tmp_path: Path) -> Non
 
 
 def test_a_message_that_is_always_read_fits_under_the_cap_of_a_cell() -> None:
-    assert rate_limit.SMALL < LARGEST < output.CHARACTER_LIMIT < BURST
+    assert rate_limit.SMALL < LARGEST < stream.CHARACTER_LIMIT < BURST

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import kbench as K
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.notebook.html import html
 from kbench.workbench.analysis import known_value
 from kbench.workbench.inspector import summary
@@ -103,14 +103,14 @@ def test_what_is_fed_says_nothing_new(make: Callable[[], Any]) -> None:
 def test_looking_leaves_no_trace() -> None:
     value = K.ones((64, 65)) * 2
     heard: list[Any] = []
-    stop = trace.ran.subscribe(heard.append)
-    calls = trace.calls.count
+    stop = profile.ran.subscribe(heard.append)
+    calls = profile.calls.count
     try:
         with K.record() as runs:
             assert "all 2" in html.bundle(value)["text/plain"]
     finally:
         stop()
-    assert (runs, heard, trace.calls.count - calls) == ([], [], 0)
+    assert (runs, heard, profile.calls.count - calls) == ([], [], 0)
     assert value.last is None and value._functions is None
 
 

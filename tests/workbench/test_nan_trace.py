@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.runtime import profile as trace
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime import profile, read_only
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
@@ -378,7 +377,7 @@ def test_a_trace_is_given_up_when_a_cell_begins(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_fed_or_recorded_by_a_trace(recorder: Recorder) -> None:
     x, y = chain(lambda x: K.log(x))
     fed: list[Any] = []
-    stop = trace.fed.subscribe(fed.append)
+    stop = profile.fed.subscribe(fed.append)
     try:
         runs = len(recorder.runs())
         found(y, recorder)

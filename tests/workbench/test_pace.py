@@ -11,7 +11,7 @@ import pytest
 
 import kbench
 import kbench as K
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.tui.session import status
 from kbench.workbench.progress import loops, pace
 from kbench.workbench.progress.loops import Loop
@@ -108,10 +108,10 @@ def test_progress_refuses(iterable: Any, total: Any) -> None:
 def test_calls_are_counted() -> None:
     x = K.placeholder((None,))
     double = K.function([x], [x * 2], name="double")
-    before = trace.calls.count
+    before = profile.calls.count
     for _ in range(5):
         double([[1.0]])
-    assert (trace.calls.count - before, trace.calls.name) == (5, "double")
+    assert (profile.calls.count - before, profile.calls.name) == (5, "double")
 
 
 def test_rates_and_time_left() -> None:

@@ -11,8 +11,8 @@ from inspector_helpers import ask, refused
 
 import kbench as K
 from kbench.engine.inspect import roofline
-from kbench.engine.jit import service as background
-from kbench.engine.runtime import profile as trace
+from kbench.engine.jit import service
+from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 from kbench.workbench.inspector import recorder
 from kbench.workbench.inspector.inspector import Inspector
@@ -38,7 +38,7 @@ def publish(name: str, seconds: float = 0.5, **step: Any) -> None:
         "shape": (2,),
         "dtype": "float32",
     }
-    trace.publish(RunRecord(name, seconds, 16, [StepRecord(**{**fields, **step})]))
+    profile.publish(RunRecord(name, seconds, 16, [StepRecord(**{**fields, **step})]))
 
 
 def test_the_last_runs_are_kept_and_told_by_number(recording: Inspector) -> None:
@@ -97,12 +97,12 @@ def test_the_operations_of_a_group_are_recorded_with_their_nodes() -> None:
 def test_kernels_are_told_with_the_run_that_they_became_ready_for(
     recording: Inspector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def job(name: str, hit: bool, seconds: float) -> background.Job:
-        return background.Job(name, str, state="ready", hit=hit, seconds=seconds)
+    def job(name: str, hit: bool, seconds: float) -> service.Job:
+        return service.Job(name, str, state="ready", hit=hit, seconds=seconds)
 
     jobs = [job("old", True, 9.0)]
-    monkeypatch.setattr(background.service, "ready", lambda: list(jobs))
-    monkeypatch.setattr(background.service, "pending", lambda: 3)
+    monkeypatch.setattr(service.service, "ready", lambda: list(jobs))
+    monkeypatch.setattr(service.service, "pending", lambda: 3)
     publish("warm")
     jobs += [job("one", False, 0.25), job("two", True, 0.5)]
     publish("f")

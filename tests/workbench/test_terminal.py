@@ -7,8 +7,7 @@ import random
 import pytest
 
 from kbench.workbench.history.output_store import KEPT_TEXT, keep_text
-from kbench.workbench.output import stream as output
-from kbench.workbench.output import terminal_lines
+from kbench.workbench.output import stream, terminal_lines
 from kbench.workbench.output.terminal_lines import (
     _draw,
     joined,
@@ -77,16 +76,16 @@ def test_text_in_pieces_is_drawn_as_the_whole(seed: int) -> None:
 def test_a_long_training_is_not_cut_for_its_bars() -> None:
     """An hour of bars is a few lines; what is cut is what stays, not what was redrawn."""
     shown: list[events.Stream] = []
-    gathered = output.Output(shown.append, None)
+    gathered = stream.Output(shown.append, None)
     printed = [*bars(600), "\n"] * 60
     for text in printed:
         gathered.add(1, "stdout", text)
     gathered.close(1)
-    assert sum(map(len, printed)) > 2 * output.CHARACTER_LIMIT
+    assert sum(map(len, printed)) > 2 * stream.CHARACTER_LIMIT
     lines = "".join(one.text for one in shown).split("\n")
     assert [overwrite(line) for line in lines] == [overwrite(bars(600)[-1])] * 60 + [""]
     assert not [one for one in shown if one.name == "notice"]
-    gathered.add(2, "stdout", "x\n" * (output.LINE_LIMIT + 1))
+    gathered.add(2, "stdout", "x\n" * (stream.LINE_LIMIT + 1))
     gathered.close(2)
     assert any(one.name == "notice" for one in shown)
 

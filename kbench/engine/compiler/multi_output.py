@@ -10,9 +10,9 @@ from kbench.engine.graph.multi_output import RESULT
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
-from kbench.engine.ops.ctc import cost as ctc
+from kbench.engine.ops.ctc import cost
 
-JOINED: dict[Op, tuple[Op, int]] = {ctc.COST: (ctc.BOTH, 0), ctc.SLOPE: (ctc.BOTH, 1)}
+JOINED: dict[Op, tuple[Op, int]] = {cost.COST: (cost.BOTH, 0), cost.SLOPE: (cost.BOTH, 1)}
 """What runs as which result of which operation, when all of its results are asked for."""
 
 

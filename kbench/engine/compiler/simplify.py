@@ -14,8 +14,7 @@ from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv import local
 from kbench.engine.ops.elementwise.arithmetic import CAST, divide, multiply, negative, subtract
-from kbench.engine.ops.elementwise.elementary import _power as power
-from kbench.engine.ops.elementwise.elementary import square
+from kbench.engine.ops.elementwise.elementary import _power, square
 from kbench.engine.ops.layout.reshape import PERMUTE, RESHAPE
 from kbench.engine.ops.layout.shape import IDENTITY
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
@@ -76,7 +75,7 @@ def drop_double_negation(node: Tensor) -> Tensor | None:
 def products_of_power(node: Tensor) -> Tensor | None:
     """x ** 1 = x, x ** 2 = square(x); floats to the powers 3 and 4 are products too"""
     base = node.inputs[0]
-    if node.op is not power.op or not _same_spec(node, base):  # type: ignore[attr-defined]
+    if node.op is not _power.op or not _same_spec(node, base):  # type: ignore[attr-defined]
         return None
     if _is_number(node.inputs[1], 1):
         return base

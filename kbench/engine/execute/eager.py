@@ -18,8 +18,7 @@ from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Last, Tensor
 from kbench.engine.graph.variables import Variable, store_lock
 from kbench.engine.ops.control.switch import BRANCH
-from kbench.engine.runtime import config, read_only
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile, read_only
 
 MOST_ELEMENTS = 4096  # of any value on the way
 MOST_NODES = 64
@@ -28,7 +27,7 @@ _WITHOUT = ("source", "several", "update")  # kinds of operations that need a pl
 
 def direct_value(root: Tensor) -> np.ndarray | None:
     """The value of a small expression; None when it needs a plan, which also tells of errors."""
-    if trace.wanted():
+    if profile.wanted():
         return None
     try:
         with np.errstate(all="ignore"), store_lock:  # no update of variables in between

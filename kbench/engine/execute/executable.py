@@ -33,7 +33,7 @@ from kbench.engine.execute.steps.base import (
 from kbench.engine.execute.steps.group_step import Chosen
 from kbench.engine.graph.multi_output import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 
 OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
@@ -194,7 +194,7 @@ class BoundPlan:
 
     def _run(self, steps: Sequence[Step], values: Values, late: Collection[int]) -> Collection[int]:
         """Run the steps; gives the slots of results in memory of the plan itself."""
-        recorded = trace.wanted()
+        recorded = profile.wanted()
         if self._taping is not None and self._kept is not None and not recorded:
             taped = self._taping.run(self, values, len(steps))
             if taped is not None:
@@ -251,7 +251,7 @@ class BoundPlan:
             self._unfinished = record
         else:
             self.record = record
-            trace.publish(record)
+            profile.publish(record)
 
     def _finish_record(self, record: RunRecord, seconds: float) -> None:
         """Add the steps that stored; they ran as one, so each has a share of the time by bytes."""
@@ -279,7 +279,7 @@ class BoundPlan:
             )
         record.seconds += seconds
         self._unfinished, self.record = None, record
-        trace.publish(record)
+        profile.publish(record)
 
     def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
         item = self.items[one.slot]

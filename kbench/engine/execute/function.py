@@ -24,8 +24,7 @@ from kbench.engine.graph.tensor import Last, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.updates import Update, update
 from kbench.engine.graph.variables import Variable, store_all, update_lock
-from kbench.engine.runtime import profile as trace
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime import profile, read_only
 from kbench.engine.runtime.profile import RunRecord
 
 BOUND_PLANS = 16  # shape signatures that a function remembers
@@ -157,8 +156,8 @@ class Function:
         with self._lock:
             cancel.clear()
             undo: list[tuple[Variable, Any]] = []
-            if self._stores and trace.storing:
-                trace.storing.emit((self, arrays))
+            if self._stores and profile.storing:
+                profile.storing.emit((self, arrays))
             try:
                 if self._before is not None:
                     undo = [(one.target, one.target._array) for one in _early_stores(self)]
@@ -188,17 +187,17 @@ class Function:
         results = results[: len(self.outputs)]
         if read_only.looks():
             return results
-        trace.calls.count += 1
-        trace.calls.name = self.name
+        profile.calls.count += 1
+        profile.calls.name = self.name
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
-        if trace.fed and arrays:
-            trace.fed.emit(list(zip(self.inputs, arrays, strict=True)))
+        if profile.fed and arrays:
+            profile.fed.emit(list(zip(self.inputs, arrays, strict=True)))
         for node, value in zip(self.outputs, results, strict=True):
             few = not is_csr(value) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
-        if trace.ended:
-            trace.ended.emit((self, arrays, results))
+        if profile.ended:
+            profile.ended.emit((self, arrays, results))
         if not self._stores:
             return results
         return [

@@ -15,7 +15,7 @@ import numpy as np
 
 from kbench.engine.compiler.values import Item
 from kbench.engine.ops.elementwise.arithmetic import FLOORDIV, MOD
-from kbench.engine.ops.elementwise.elementary import _power as power
+from kbench.engine.ops.elementwise.elementary import _power
 from kbench.engine.ops.layout.create import FULL
 from kbench.engine.ops.reduce.reduction import BROADCAST
 from kbench.engine.runtime import config
@@ -90,7 +90,7 @@ def _only_stored(
 
 def checks_values(item: Item) -> bool:
     """Whether an op looks for values that it must refuse, such as a divisor of zero."""
-    return item.op in (FLOORDIV, MOD, power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
+    return item.op in (FLOORDIV, MOD, _power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
 
 
 class _Search:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.jit import compiler_process, disk_cache, loader
-from kbench.engine.jit import thread_pool as drivers
+from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
 from kbench.engine.runtime import config, threads
 
 THREAD = "kbench-compile"
@@ -101,7 +100,7 @@ class Service:
         job = self._jobs.get(name)
         if job is None or job.state == "pending":
             with self._wake:
-                self._begin("driver", drivers.source)
+                self._begin("driver", thread_pool.source)
                 job = self._begin(name, text)
             if mode == "wait" and self._waits:
                 self._wait_for(job)
@@ -111,7 +110,7 @@ class Service:
         """Have the driver ready; called by UIs as they start."""
         if config.jit_mode() != "off":
             with self._wake:
-                self._begin("driver", drivers.source)
+                self._begin("driver", thread_pool.source)
 
     def _begin(self, name: str, text: Callable[[], str]) -> Job:
         job = self._jobs.get(name)
@@ -204,7 +203,7 @@ class Service:
                 job.module = loader.load_objects(*found)
         job.path = disk_cache.source_path(job.name, job.key)
         if job.name == "driver":
-            self.driver = drivers.Driver(job.module)
+            self.driver = thread_pool.Driver(job.module)
         run = getattr(job.module, "run", None)
         job.address = run.address if run is not None else 0
         job.hit = job.seconds == 0

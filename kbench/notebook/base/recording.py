@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.notebook.base import redraw
 from kbench.workbench.inspector.recorder import KEPT, Recorder
 
@@ -68,7 +68,7 @@ class Recording:
         if self._pause is None:
             self.recorder.stop()
             self.recorder.start()
-            self._pause = trace.ran.subscribe(self._ran)
+            self._pause = profile.ran.subscribe(self._ran)
 
     def _stop(self) -> None:
         if self._pause is not None:

@@ -18,10 +18,10 @@ FIRST = "conv2d"
 
 def functions() -> dict[str, list[str]]:
     """The names of the API's functions by family, as the reference lists them."""
-    from kbench.api import reference as api
+    from kbench.api import reference
 
     found = {}
-    for family, members in api.names().items():
+    for family, members in reference.names().items():
         there = [one for one in members if inspect.isroutine(getattr(K, one, None))]
         if there:
             found[family] = there

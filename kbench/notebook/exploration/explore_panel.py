@@ -15,7 +15,7 @@ from kbench.engine.runtime import config
 from kbench.notebook.base.redraw import Setting, Throttle, hear_beside
 from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithTwin
-from kbench.notebook.exploration import explore_view as view
+from kbench.notebook.exploration import explore_view
 from kbench.notebook.exploration.explore_functions import functions
 from kbench.notebook.exploration.explore_run import Outcome, Runner
 from kbench.notebook.exploration.explore_subject import subject
@@ -166,7 +166,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             old.close()
         self.controls, rows = {}, []
         for name, control in self.subject.controls.items():
-            made, shown = widget_of(name, control, view.about(self.subject, name))
+            made, shown = widget_of(name, control, explore_view.about(self.subject, name))
             if made is not None:
                 made.observe(lambda _change: self._ask.ask(), "value")
                 self.controls[name] = made
@@ -191,9 +191,11 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         now, good = self.now, self.good
         if now is None:
             return
-        content = join([view.head(self.subject, now.line), view.inputs(self.subject)])
+        content = join(
+            [explore_view.head(self.subject, now.line), explore_view.inputs(self.subject)]
+        )
         self._code.value = views.styled(content)
-        self._said.value = view.failure(now)
+        self._said.value = explore_view.failure(now)
         array = self._chosen()
         self._show_slice(array)
         png = b""
@@ -203,12 +205,12 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             self._body.value = ""
         else:
             name = self.output.value
-            self._body.value = view.result(good, self._slice, good is not now, png, name)
+            self._body.value = explore_view.result(good, self._slice, good is not now, png, name)
         self._redrawn()
 
     def _chosen(self) -> Any:
         """The array on view; the list of those that there are is brought up to date."""
-        held = view.arrays(self.good)
+        held = explore_view.arrays(self.good)
         with self._setting():
             if tuple(held) != tuple(self.output.options):
                 kept = self.output.value
@@ -254,7 +256,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             try:
                 self._slice = parse(text, array.shape)
             except ArgumentError as error:
-                self._said.value = view.failure(Outcome(self.line, words=(error.reason,)))
+                self._said.value = explore_view.failure(Outcome(self.line, words=(error.reason,)))
                 self._show_slice(array)
                 return
             self._draw()
@@ -276,12 +278,12 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _label(self) -> str:
         with self._lock:
-            return view.text(self.subject, self.good, self.now)
+            return explore_view.text(self.subject, self.good, self.now)
 
     def _portrait(self) -> str:
         with self._lock:
             name = self.output.value
-            return view.portrait(self.subject, self.good, self.now, self._slice, name)
+            return explore_view.portrait(self.subject, self.good, self.now, self._slice, name)
 
     def __repr__(self) -> str:
         return self._label()

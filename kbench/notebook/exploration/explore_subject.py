@@ -16,7 +16,7 @@ from kbench.engine.graph import scope
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base.redraw import names
-from kbench.notebook.exploration import explore_samples as samples
+from kbench.notebook.exploration import explore_samples
 from kbench.notebook.exploration.explore_controls import (
     Control,
     Fixed,
@@ -111,7 +111,7 @@ class Subject:
     def use_arrays(self, wanted: bool) -> None:
         """Make the samples for a function of the user's arrays of NumPy, or tensors again."""
         for number, name in enumerate(self.inputs):
-            make = samples.fed if wanted else samples.normal
+            make = explore_samples.fed if wanted else explore_samples.normal
             self.inputs[name] = make((_ROWS, _COLUMNS), number)
         self._made = None
 
@@ -145,7 +145,7 @@ def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Su
         raise ArgumentError(
             f"{describe.printable(made.name)} does not tell its arguments", function="explore"
         ) from None
-    sample = samples.known(name) if name else samples.Sample()
+    sample = explore_samples.known(name) if name else explore_samples.Sample()
     _check(made, values, ranges)
     bound = _bound(made, values)
     for parameter, value in bound.items():
@@ -217,7 +217,7 @@ def _take(made: Subject, parameter: str, value: Any) -> Code:
     if describe.is_tensor(value) and value.kind == "placeholder":
         shape = value.spec.shape or ()
         known = tuple(_UNKNOWN if one is None else one for one in shape)
-        made.inputs[name] = samples.normal(known, len(made.inputs))
+        made.inputs[name] = explore_samples.normal(known, len(made.inputs))
     else:
         made.given[name] = value
     return Code(name)
@@ -253,13 +253,15 @@ def _fed(made: Subject, values: Sequence[Any]) -> None:
             parts.append(_take(made, name, values[number]))
             continue
         shape = tuple(_UNKNOWN if size is None else size for size in one.spec.shape or ())
-        made.inputs[name] = samples.fed(shape, number, one.spec.dtype)
+        made.inputs[name] = explore_samples.fed(shape, number, one.spec.dtype)
         parts.append(Code(name))
     made.parameters = dict(inspect.signature(made.function.__call__).parameters)
     made.operands = {"inputs": Code(f"[{', '.join(parts)}]")}
 
 
-def _fill(made: Subject, sample: samples.Sample, ranges: Mapping[str, Any], others: bool) -> None:
+def _fill(
+    made: Subject, sample: explore_samples.Sample, ranges: Mapping[str, Any], others: bool
+) -> None:
     """Inputs and controls for all arguments that have no value yet."""
     shape = _first_shape(made)
     for name, parameter in made.parameters.items():
@@ -267,7 +269,7 @@ def _fill(made: Subject, sample: samples.Sample, ranges: Mapping[str, Any], othe
             continue
         default = sample.arguments.get(name, parameter.default)
         if made.public and others and shape is not None and default is not _EMPTY:
-            default = samples.fitting_value(made.name, name, default, shape)
+            default = explore_samples.fitting_value(made.name, name, default, shape)
         is_input = isinstance(default, Code) and not default.startswith("lambda")
         if name not in ranges and (is_input or default is _EMPTY):
             _make_input(made, sample, name, default, shape)
@@ -295,15 +297,15 @@ _PLAIN = (bool, int, float, str, tuple, list, type(None), Code)
 
 
 def _make_input(
-    made: Subject, sample: samples.Sample, name: str, default: Any, shape: Shape | None
+    made: Subject, sample: explore_samples.Sample, name: str, default: Any, shape: Shape | None
 ) -> None:
     if default is _EMPTY:
-        made.inputs[name] = samples.normal((_ROWS, _COLUMNS), len(made.inputs))
+        made.inputs[name] = explore_samples.normal((_ROWS, _COLUMNS), len(made.inputs))
         made.operands[name] = Code(name)
         return
     fitted = None
     if made.given and shape is not None and default == name:
-        fitted = samples.fitting(made.name, name, shape)
+        fitted = explore_samples.fitting(made.name, name, shape)
     if fitted is not None:
         made.inputs[name] = fitted
     else:
@@ -311,14 +313,14 @@ def _make_input(
     made.operands[name] = default
 
 
-def _needed(made: Subject, sample: samples.Sample, control: Control) -> None:
+def _needed(made: Subject, sample: explore_samples.Sample, control: Control) -> None:
     """Make the sample's inputs that a choice of the control names."""
     for _, value in getattr(control, "options", ()):
         if isinstance(value, Code):
             _add(made, sample, value)
 
 
-def _add(made: Subject, sample: samples.Sample, text: str) -> None:
+def _add(made: Subject, sample: explore_samples.Sample, text: str) -> None:
     """Make the sample's inputs that a text names, behind those that they name themselves."""
     for name in sorted(_names(text)):
         if name in sample.inputs and name not in made.inputs and name not in made.given:

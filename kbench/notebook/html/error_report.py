@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbench.engine.core import errors as engine_errors
+from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 
 
 def install(shell: Any) -> Callable[[], None]:
     """Report KbenchErrors in this shell; the returned function restores what was there before."""
     before = shell.custom_exceptions, shell.CustomTB
-    shell.set_custom_exc((engine_errors.KbenchError,), _report)
+    shell.set_custom_exc((errors.KbenchError,), _report)
 
     def restore() -> None:
         shell.custom_exceptions, shell.CustomTB = before

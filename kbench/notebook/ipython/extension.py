@@ -12,8 +12,7 @@ from typing import Any
 from kbench.engine.core import errors
 from kbench.notebook.base import recording
 from kbench.notebook.exploration.explore_magics import ExploreMagics
-from kbench.notebook.html import error_report, html
-from kbench.notebook.html import show as showing
+from kbench.notebook.html import error_report, html, show
 from kbench.notebook.ipython import blanks, progress_bar
 from kbench.notebook.ipython.magics import KbenchMagics
 
@@ -95,7 +94,7 @@ def _add_formatter(shell: Any) -> Callable[[], None]:
         formatter.for_type_by_name(*name, html.bundle)
 
     def restore() -> None:
-        showing.arrays(shell, False)
+        show.arrays(shell, False)
         for name in _SHOWN:
             deferred.pop(name, None)
         for kind in [one for one in direct if _path(one) in _SHOWN]:
@@ -112,7 +111,7 @@ def _path(kind: type) -> tuple[str, str]:
 
 def _name_places(shell: Any) -> Callable[[], None]:
     """Places are told by the number of the cell."""
-    from kbench.workbench.kernel import extension as kernel
+    from kbench.workbench.kernel import extension
 
-    errors.set_place_namer(lambda file, line: kernel.place_name(shell, file, line))
+    errors.set_place_namer(lambda file, line: extension.place_name(shell, file, line))
     return lambda: errors.set_place_namer(None)

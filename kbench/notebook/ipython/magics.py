@@ -29,12 +29,11 @@ from kbench.engine.runtime import config, read_only
 from kbench.engine.runtime import profile as trace
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
-from kbench.notebook.html import html, views
-from kbench.notebook.html import show as showing
+from kbench.notebook.html import html, show, views
 from kbench.notebook.html.markup import Html, element, join, table
 from kbench.notebook.ipython import blanks
 from kbench.version import __version__
-from kbench.workbench.analysis import compare as versus
+from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.inspector import plan_words, summary
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
@@ -73,8 +72,8 @@ class KbenchMagics(Magics):
         if line.strip():
             if line.split() not in (["arrays", "on"], ["arrays", "off"]):
                 raise UsageError(f"%kb takes nothing, or arrays on or off, got {line.strip()!r}")
-            showing.arrays(self._running, line.split()[1] == "on")
-        shown = "as tensors are" if showing.are_arrays(self._running) else "by NumPy"
+            show.arrays(self._running, line.split()[1] == "on")
+        shown = "as tensors are" if show.are_arrays(self._running) else "by NumPy"
         facts = [("version", __version__), *_settings(), ("names", str(len(names().names())))]
         return _pairs("kbench", [*facts, ("arrays shown", shown)])
 
@@ -183,11 +182,11 @@ class KbenchMagics(Magics):
         from kbench.api.comparison import compare
 
         try:
-            engines, settings = versus.parse(line)
-            function = versus.function(cell, self._running.user_ns)
-        except versus.NotUnderstood as error:
+            engines, settings = comparison.parse(line)
+            function = comparison.function(cell, self._running.user_ns)
+        except comparison.NotUnderstood as error:
             raise UsageError(f"%%ab: {error}") from None
-        find = versus.feeds(_fed())
+        find = comparison.feeds(_fed())
         trace.keepers.append(find)
         try:
             return compare(function, engines, settings=settings or None)

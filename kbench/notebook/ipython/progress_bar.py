@@ -18,13 +18,12 @@ from typing import Any, TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook.base.redraw import shell
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, escape, join
 from kbench.workbench.progress import loops, pace
-from kbench.workbench.progress import progress as told
+from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.progress import Progress
 
 Item = TypeVar("Item")
@@ -84,8 +83,8 @@ class Bars(pace.Pace):
         if self._foreign:
             return
         found = loops.running(self._runner)
-        calls = trace.calls.count - self._first
-        data = estimate.look(time.monotonic(), calls, trace.calls.name, found)
+        calls = profile.calls.count - self._first
+        data = estimate.look(time.monotonic(), calls, profile.calls.name, found)
         data["compiling"] = _compiling(calls)
         if found or calls > 1 or data["compiling"]:
             self._told(data)
@@ -231,7 +230,7 @@ def progress(
     Raises:
         ArgumentError: not iterable, or a total that is no count.
     """
-    found = told.progress(iterable, total, name)
+    found = cell_progress.progress(iterable, total, name)
     running = shell()
     if running is not None and hasattr(running, "kernel") and not hasattr(running, _BARS):
         if getattr(running, "_kbench_channel", None) is None:  # the workbench tells the pace itself

@@ -14,14 +14,14 @@ import ipywidgets as widgets
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, sentence
 from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
 from kbench.notebook.html.markup import LIMIT, details, element
-from kbench.workbench.analysis import compare as versus
+from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import explanation
 
@@ -45,7 +45,7 @@ class CompareView(Part):
     def __init__(
         self,
         expression: Any = "",
-        variants: str = versus.VARIANTS[0][2],
+        variants: str = comparison.VARIANTS[0][2],
         namespace: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(namespace, [])
@@ -65,7 +65,7 @@ class CompareView(Part):
         )
         self.preset = Dropdown(
             description="differ in",
-            options=[*((words, text) for _, words, text in versus.VARIANTS), _TYPED],
+            options=[*((words, text) for _, words, text in comparison.VARIANTS), _TYPED],
             tooltip="What the two sides differ in",
             layout={"width": "28em", "max_width": "100%"},
         )
@@ -108,11 +108,11 @@ class CompareView(Part):
         """Have it compared as soon as no cell runs."""
         expression = self.expression.value.strip()
         try:
-            wanted = versus.parse(self.variants.value)
-        except versus.NotUnderstood as error:
+            wanted = comparison.parse(self.variants.value)
+        except comparison.NotUnderstood as error:
             self._fail(str(error))
             return
-        problem = versus.problem(expression) if expression else EMPTY
+        problem = comparison.problem(expression) if expression else EMPTY
         if problem:
             self._fail(problem)
             return
@@ -132,14 +132,14 @@ class CompareView(Part):
         """On the program's thread. Whatever happens, what is shown says so."""
         from kbench.api.comparison import compare
 
-        find = versus.feeds(self.hub.inspector.recorder)
+        find = comparison.feeds(self.hub.inspector.recorder)
         try:
-            function = versus.function(expression, self.hub.view.snapshot())
-            trace.keepers.append(find)
+            function = comparison.function(expression, self.hub.view.snapshot())
+            profile.keepers.append(find)
             try:
                 self.comparison = compare(function, engines, settings=settings or None)
             finally:
-                trace.keepers.remove(find)
+                profile.keepers.remove(find)
             words = ""
         except KeyboardInterrupt:
             words = "stopped"
@@ -169,7 +169,7 @@ class CompareView(Part):
         if found is None or message:
             calm = message in ("", QUEUED, EMPTY)
             return sentence(message or EMPTY, "kb-note" if calm else "kb-bad")
-        text = "\n".join(versus.lines(found, _WIDTH)[:_LINES])
+        text = "\n".join(comparison.lines(found, _WIDTH)[:_LINES])
         values = element("pre", views.lines(text, 4_000), aria_label="values side by side")
         whole = f"{comparing.comparison(found)}{views.styled(details('side by side', values))}"
         expression = element("code", views.long(self.expression.value))

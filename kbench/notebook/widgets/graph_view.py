@@ -8,8 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, labelled, sentence
@@ -40,7 +39,7 @@ class GraphView(Part):
     """
 
     def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
-        super().__init__(namespace, [trace.fed, config.changed])
+        super().__init__(namespace, [profile.fed, config.changed])
         self._name = self._named("name", name, given.has_graph, NEEDED)
         self._title = ""
         self._folds: Folds | None = None

@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from kbench.api.differences import seconds
 from kbench.engine.core.type_errors import told
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, sentence
@@ -40,7 +40,7 @@ class PlanTable(Part):
     """
 
     def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
-        super().__init__(namespace, [trace.ran], [self._record])
+        super().__init__(namespace, [profile.ran], [self._record])
         self._function = self._named("function", function, given.runs, NEEDED)
         self._run: dict[str, Any] = {}
         self._limits: Row | None = None

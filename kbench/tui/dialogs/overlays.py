@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout
 from kbench.tui.dialogs.dialogs import Ask, Choice, Pager
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
@@ -62,7 +62,7 @@ def show_help(screen: MainScreen) -> None:
     """The keys of the focused pane, then those that work everywhere."""
     pane = screen.focused_pane()
     lines = [Content(ABOUT[pane]), Content("")]
-    if pane == geometry.LESSON:
+    if pane == layout.LESSON:
         lines += [*lesson_words.commands(), Content("")]
     for place in (*screen.places(pane), "main"):
         if place == "main":
@@ -79,7 +79,7 @@ def show_help(screen: MainScreen) -> None:
         Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
         Content(f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'),
     ]
-    show_text(screen, f"Help: {geometry.TITLES[pane]}", lines)
+    show_text(screen, f"Help: {layout.TITLES[pane]}", lines)
 
 
 def _key_line(screen: MainScreen, key: keys.Key) -> Content:
@@ -286,7 +286,7 @@ def ask_filter(screen: MainScreen) -> None:
 def show_jump(screen: MainScreen) -> None:
     """One letter per pane, on the pane."""
     there = {one: pane for one, pane in LETTERS.items() if screen.choices.has(pane)}
-    letters = {one: (pane, geometry.TITLES[pane]) for one, pane in there.items()}
+    letters = {one: (pane, layout.TITLES[pane]) for one, pane in there.items()}
     regions = screen.layout_now.regions if screen.layout_now else {}
 
     def act(pane: str | None) -> None:

@@ -11,7 +11,7 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import OptionList
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout
 from kbench.tui.dialogs.modal import ClosesOnce
 from kbench.tui.keys import keys
 from kbench.tui.keys.presets import PRESETS
@@ -69,7 +69,7 @@ class BenchCommands(Provider):
             now = " (now)" if preset == bench.keymap.preset else ""
             words = f"keys as in {preset}{now}"
             yield Command("", words, "", "preset", partial(bench.choose_preset, preset))
-        for pane in geometry.FOCUS_ORDER:
+        for pane in layout.FOCUS_ORDER:
             if pane != here and screen.choices.has(pane):
                 yield from self._of_pane(screen, pane, False)
         for theme in sorted(bench.available_themes):
@@ -82,7 +82,7 @@ class BenchCommands(Provider):
                 shown = screen.bench.key_words(key.id, key.keys)
                 run = partial(_act, screen, pane, key.action)
                 near = first and not key.action.startswith(SMALL)
-                yield Command(geometry.TITLES[pane], key.words, shown, key.id, run, near)
+                yield Command(layout.TITLES[pane], key.words, shown, key.id, run, near)
 
     async def discover(self) -> Hits:
         """Before anything is typed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui import layout as geometry
+from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.hidden_cells import Backstage
@@ -116,7 +116,7 @@ class LessonState:
         self._reveal(front)
         self._reads.submit(partial(self._read, list(words)))
         self.tell()
-        if front or self.screen.focused_pane() != geometry.LESSON:
+        if front or self.screen.focused_pane() != pane_layout.LESSON:
             self.screen.action_pane("prompt")
 
     async def _read(self, words: list[Content]) -> None:
@@ -130,9 +130,9 @@ class LessonState:
         """Bring the lesson to the front where it shares its place."""
         layout, choices = self.screen.layout_now, self.screen.choices
         if front and layout is not None and layout.kind == "compact":
-            choices.side, choices.tab = True, geometry.LESSON
+            choices.side, choices.tab = True, pane_layout.LESSON
         elif layout is not None and layout.kind == "compact" and not choices.folded:
-            choices.tab = geometry.LESSON
+            choices.tab = pane_layout.LESSON
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -144,7 +144,7 @@ class LessonState:
         if lines:
             self.screen.choices.folded = False
             self._reveal()
-            if not self.screen.shows(geometry.LESSON) or self.pane.short:
+            if not self.screen.shows(pane_layout.LESSON) or self.pane.short:
                 self.screen.notify("\n".join(line.plain for line in lines[:4]), markup=False)
         self._reads.submit(partial(self._say, list(lines)))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbench.tui.dialogs.pick import Pick
-from kbench.tui.panes import rows as model
+from kbench.tui.panes import rows
 from kbench.tui.panes.gradient import GradientTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.value.value import ValuePane
@@ -162,7 +162,7 @@ class Deriving:
         except AskFailed as error:
             self.screen.notify(str(error), severity="warning", markup=False)
             return
-        found = model.rows_of(data)
+        found = rows.rows_of(data)
         if not found or table is None:
             return
         name = str(table.row_of(key).get("name") or "")

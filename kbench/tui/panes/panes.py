@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbench.tui.messages import TitleChanged
-from kbench.tui.panes import rows as model
+from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.settings import SettingsPane
 from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest, Work
@@ -141,7 +141,7 @@ class Panes:
                 words = f"Variables: {error}"
                 self.screen.on_title_changed(TitleChanged("variables", words))
                 return
-            found = model.rows_of({"rows": rows})
+            found = pane_rows.rows_of({"rows": rows})
             present = {row.name for row in found}
             gone = (set(table.known) if everything else set(names)) - present
             table.update_rows(found, gone)
@@ -160,7 +160,7 @@ class Panes:
             wanted = [*changed, *names[start : start + BATCH]]
             batch = {"names": wanted, "timeout": ROWS_SECONDS}
             try:
-                rows = model.rows_of({"rows": await self._all_rows("summary", batch)})
+                rows = pane_rows.rows_of({"rows": await self._all_rows("summary", batch)})
             except AskFailed:
                 self._dirty.update(changed, names[start:])
                 return
@@ -179,7 +179,9 @@ class Panes:
             if asked:
                 table.take_parts(asked, await self._all_rows("parts", {"names": asked}))
             if shown and root_of(shown) in names:
-                rows = model.rows_of({"rows": await self._all_rows("summary", {"names": [shown]})})
+                rows = pane_rows.rows_of(
+                    {"rows": await self._all_rows("summary", {"names": [shown]})}
+                )
                 table.outline.update(rows)
                 found = {row.name: row for row in rows}
                 self._follow_value(found, {shown} - set(found))
@@ -197,7 +199,7 @@ class Panes:
             start = following if isinstance(following, int) and following > start else None
         return rows
 
-    def _follow_value(self, rows: dict[str, model.Row], gone: set[str]) -> None:
+    def _follow_value(self, rows: dict[str, pane_rows.Row], gone: set[str]) -> None:
         pane = self._find(ValuePane)
         if pane is None:
             return
@@ -274,7 +276,7 @@ class Panes:
             return
         self.round_trips.append(self.screen.bench.clock() - began)
         if view.name == pane.shown:
-            pane.show_window(model.Window.of(data))
+            pane.show_window(pane_rows.Window.of(data))
 
     def fetch_picture(self, look: Look) -> None:
         """Fetch a picture for the value pane."""
@@ -295,7 +297,7 @@ class Panes:
             pane.refuse_picture(str(error))
             return
         if look.name == pane.shown:
-            pane.show_picture(model.Picture.of(data))
+            pane.show_picture(pane_rows.Picture.of(data))
 
     def fetch_pixel(self, window: dict[str, Any]) -> None:
         """Fetch what the cursor in a picture is on."""
@@ -328,7 +330,7 @@ class Panes:
         except AskFailed as error:
             self.screen.notify(str(error), severity="warning", markup=False)
             return
-        stats = model.Statistics.of(data)
+        stats = pane_rows.Statistics.of(data)
         if table.known.get(name) == row:
             table.update_rows([replace(row, stats=stats)], [])
         if pane is not None and pane.shown == name:

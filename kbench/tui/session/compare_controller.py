@@ -25,17 +25,17 @@ class Versus:
 
     def compare(self, expression: str = "") -> None:
         """Ask for the expression and the variants."""
-        from kbench.workbench.analysis import compare as versus
+        from kbench.workbench.analysis import compare as comparison
 
         def check(text: str) -> str:
-            return versus.problem(text)
+            return comparison.problem(text)
 
         def done(text: str | None) -> None:
             if text is not None:
                 self._choose(text.strip())
 
-        if "\n" in expression or versus.problem(expression):
-            if expression.strip() and "\n" in expression and not versus.problem(expression):
+        if "\n" in expression or comparison.problem(expression):
+            if expression.strip() and "\n" in expression and not comparison.problem(expression):
                 self._choose(expression.strip())
                 return
             expression = "" if "\n" in expression else expression
@@ -57,18 +57,18 @@ class Versus:
         )
 
     def _adjust(self, expression: str, preset: str) -> None:
-        from kbench.workbench.analysis import compare as versus
+        from kbench.workbench.analysis import compare as comparison
 
         def check(text: str) -> str:
             try:
-                versus.parse(text)
-            except versus.NotUnderstood as error:
+                comparison.parse(text)
+            except comparison.NotUnderstood as error:
                 return str(error)
             return ""
 
         def done(text: str | None) -> None:
             if text is not None:
-                self._awaited = self.screen.conductor.run(versus.code(expression, text))
+                self._awaited = self.screen.conductor.run(comparison.code(expression, text))
 
         title = "variants: name=value,value ... (engine, or a setting)"
         self.screen.app.push_screen(Ask(title, preset, check=check), done)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.tui.panes import rows as model
+from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import Row
 
 UNFOLDED_AT_ONCE = 64  # layers whose weights one key unfolds
@@ -78,7 +78,7 @@ class Outline:
             parent = str(one.get("parent") or "")
             if parent not in below:
                 continue
-            row = model.row_of(one)
+            row = pane_rows.row_of(one)
             sources = [str(name) for name in one.get("sources") or ()]
             if sources and below[parent] and sources != [before]:
                 row = replace(row, note=f"{row.note} from {', '.join(sources)}")

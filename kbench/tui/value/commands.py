@@ -12,8 +12,7 @@ from kbench.tui.dialogs.dialogs import Ask, Choice
 from kbench.tui.dialogs.overlays import show_text
 from kbench.tui.messages import CopyText
 from kbench.tui.text.text import safe
-from kbench.tui.value import copy as reading
-from kbench.tui.value import slices
+from kbench.tui.value import copy, slices
 from kbench.tui.value.slices import Target
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.analysis import conditions
@@ -127,7 +126,7 @@ def show_full(screen: MainScreen, pane: ValuePane) -> None:
     """The element under the cursor in full precision."""
 
     async def work() -> None:
-        part = await reading.cells(screen, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
+        part = await copy.cells(screen, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
         if part is not None:
             window = pane.grid.window
             kind = "" if window is None else window.dtype
@@ -175,7 +174,7 @@ def _copy(
     screen: MainScreen, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int], what: str
 ) -> None:
     async def work() -> None:
-        part = await reading.cells(screen, pane, rows, cols)
+        part = await copy.cells(screen, pane, rows, cols)
         if part is None:
             return
         if part.whole:

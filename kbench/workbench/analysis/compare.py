@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
-from kbench.engine.runtime import config
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import config, profile
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
@@ -156,7 +155,7 @@ class VersusVerbs:
 
     def __init__(self, recorder: Recorder) -> None:
         self._find = feeds(recorder)
-        trace.keepers.append(self._find)
+        profile.keepers.append(self._find)
 
     def serve_versus(self, width: int = 80) -> Data:
         """The lines of the comparison that a cell has made last."""
@@ -167,8 +166,8 @@ class VersusVerbs:
 
     def close(self) -> None:
         """Keep no values any more."""
-        if self._find in trace.keepers:
-            trace.keepers.remove(self._find)
+        if self._find in profile.keepers:
+            profile.keepers.remove(self._find)
 
 
 # ------------------------------------------------------------------ side by side

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbench.engine.core import paths as folders
+from kbench.engine.core import paths as known_paths
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
@@ -59,7 +59,7 @@ class Past:
 
 def folder() -> Path:
     """Where journals are."""
-    return folders.state_dir() / "journal"
+    return known_paths.state_dir() / "journal"
 
 
 def resumable(where: Path | None = None) -> list[Past]:

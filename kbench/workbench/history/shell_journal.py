@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import stream
 from kbench.workbench.session import events
 from kbench.workbench.session.session_interface import Cell, renumbered
 
@@ -49,7 +49,7 @@ class ShellJournal:
         show = hook.write_format_data
 
         def show_and_record(data: dict[str, Any], *more: Any) -> None:
-            self.journal.record(output.result(self._cell, dict(data), hook.prompt_count))
+            self.journal.record(stream.result(self._cell, dict(data), hook.prompt_count))
             show(data, *more)
 
         hook.write_format_data = show_and_record
@@ -63,7 +63,7 @@ class ShellJournal:
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
             name, value = type(error).__name__, explanation.safe_text(error)
-            self.journal.record(output.error(self._cell, name, value, [], {}))
+            self.journal.record(stream.error(self._cell, name, value, [], {}))
         stopped = isinstance(error, KeyboardInterrupt)
         status = "ok" if error is None else "interrupted" if stopped else "error"
         seconds = time.monotonic() - self._began

@@ -65,22 +65,22 @@ class Recorder:
 
     def start(self) -> None:
         """Begin to listen; the engine starts to record with the next run."""
-        from kbench.engine.runtime import profile as trace
+        from kbench.engine.runtime import profile
 
         if not self._stops:
             self._new_kernels()
             self._stops = [
-                trace.ran.subscribe(self._on_run),
-                trace.fed.subscribe(self._on_fed),
+                profile.ran.subscribe(self._on_run),
+                profile.fed.subscribe(self._on_fed),
                 self.first_bad.listen(),
             ]
 
     def keep_feeds(self) -> None:
         """Begin to keep what is fed, and no more: this costs nothing."""
-        from kbench.engine.runtime import profile as trace
+        from kbench.engine.runtime import profile
 
         if not self._stops:
-            self._stops = [trace.fed.subscribe(self._on_fed), self.first_bad.listen()]
+            self._stops = [profile.fed.subscribe(self._on_fed), self.first_bad.listen()]
 
     def stop(self) -> None:
         """Stop listening; what was recorded stays."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kbench
-from kbench.engine.core import errors as engine_errors
+from kbench.engine.core import errors
 from kbench.engine.jit.service import prefetch
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol, summary
@@ -113,8 +113,8 @@ def prepare(shell: Any, publish: Publish) -> None:
     if "K" not in shell.user_ns:
         shell.user_ns["K"] = kbench
         shell.user_ns_hidden["K"] = kbench
-    engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
-    shell.set_custom_exc((engine_errors.KbenchError,), _reporter(publish))
+    errors.set_place_namer(lambda file, line: place_name(shell, file, line))
+    shell.set_custom_exc((errors.KbenchError,), _reporter(publish))
     texts = shell.display_formatter.formatters["text/plain"]
     texts.for_type_by_name("keras.engine.network", "Network", _show_model)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.engine.core import errors as engine_errors
+from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol
 from kbench.workbench.kernel.extension import ATTRIBUTE, Channel, place_name
@@ -23,7 +23,7 @@ def load_ipython_extension(shell: Any) -> None:
         return
     channel = Channel(shell)
     setattr(shell, _GUEST, channel)
-    engine_errors.set_place_namer(lambda file, line: place_name(shell, file, line))
+    errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
     shell.events.register("post_run_cell", lambda result: _ended(channel, result))
     kernel.comm_manager.register_target(protocol.TARGET, channel.open)
@@ -32,6 +32,6 @@ def load_ipython_extension(shell: Any) -> None:
 def _ended(channel: Channel, result: Any) -> None:
     """A cell has ended: tell what a KbenchError knows, and which names have changed."""
     error = getattr(result, "error_in_exec", None)
-    if isinstance(error, engine_errors.KbenchError):
+    if isinstance(error, errors.KbenchError):
         channel.publish(protocol.push("error", explanation.detail(error)))
     channel.inspector.ended()

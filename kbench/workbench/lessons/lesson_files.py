@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import paths as folders
+from kbench.engine.core import paths as known_paths
 
 ROLES = ("explain", "setup", "demo", "predict", "exercise", "check")
 BLANK = "___"
@@ -195,7 +195,7 @@ def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _text(path: Path) -> str:
     """A file's text; a lesson is UTF-8 wherever it is read."""
-    return folders.read_text(path)
+    return known_paths.read_text(path)
 
 
 def _exercise(name: str, entry: dict[str, Any]) -> Exercise:

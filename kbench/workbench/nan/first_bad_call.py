@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from kbench.engine.core import fork_safety
 from kbench.engine.graph.variables import Variable, store_lock, stores
-from kbench.engine.runtime import profile as trace
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime import profile, read_only
 
 Array = NDArray[Any]
 SHARE = 100  # the copies take one part in so many of the time
@@ -106,8 +105,8 @@ class FirstBad:
             self._users += 1
             if not self._stops:
                 self._stops = [
-                    trace.storing.subscribe(self._begins),
-                    trace.ended.subscribe(self._ended),
+                    profile.storing.subscribe(self._begins),
+                    profile.ended.subscribe(self._ended),
                 ]
         left = [False]
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kbench.engine.runtime import profile as trace
+from kbench.engine.runtime import profile
 from kbench.workbench.inspector import protocol
 from kbench.workbench.progress import loops
 from kbench.workbench.session.async_safe_event import Wake
@@ -79,7 +79,7 @@ class Pace:
         """A cell begins, on this thread."""
         if self._publish is None:
             return
-        self._runner, self._first = threading.get_ident(), trace.calls.count
+        self._runner, self._first = threading.get_ident(), profile.calls.count
         self._cell += 1
         self._busy = True
         self._wake.set()
@@ -110,7 +110,7 @@ class Pace:
 
     def _look(self, estimate: Estimate) -> None:
         found = loops.running(self._runner)
-        calls = trace.calls.count - self._first
-        data = estimate.look(time.monotonic(), calls, trace.calls.name, found)
+        calls = profile.calls.count - self._first
+        data = estimate.look(time.monotonic(), calls, profile.calls.name, found)
         if self._publish is not None and (found or calls > 1):
             self._publish(protocol.push("pace", data))

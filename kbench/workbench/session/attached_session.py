@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import stream
 from kbench.workbench.session import events
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.running_kernels import ExistingKernel, Kernel, is_local
@@ -178,7 +178,7 @@ class AttachedSession(KernelSession):
             self.on_output(message, kind, content)
 
     def _their_cell(self, message: str, code: str, count: Any) -> None:
-        cell = self._new_cell(output.cut(code))
+        cell = self._new_cell(stream.cut(code))
         cell.origin, cell.status = OTHER, "running"
         cell.count = count if type(count) is int else None
         self._busy.add(message)

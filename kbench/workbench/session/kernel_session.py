@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.output import stream as output
+from kbench.workbench.output import stream
 from kbench.workbench.output.rate_limit import DROPPED
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session import events, session_interface
@@ -207,7 +207,7 @@ class KernelSession(Session):
         try:
             current.message = link.execute(cell.code, not cell.unseen)
         except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
-            self._emit(output.error(cell.ident, type(error).__name__, str(error), [], {}))
+            self._emit(stream.error(cell.ident, type(error).__name__, str(error), [], {}))
             self._finish("error", None)
             return
         self._cell_of[current.message] = cell.ident
@@ -277,7 +277,7 @@ class KernelSession(Session):
                 self._output.drop(cell, dropped)
         else:
             self._output.flush()
-            event = output.rich(cell, kind, content, self._detail)
+            event = stream.rich(cell, kind, content, self._detail)
             if isinstance(event, events.Error):
                 self._detail = {}
             if event is not None:

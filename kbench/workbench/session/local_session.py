@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from kbench.engine.core import cancel, fork_safety
-from kbench.engine.core import errors as engine_errors
+from kbench.engine.core import cancel, errors, fork_safety
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.inspector import protocol
@@ -128,7 +127,7 @@ class LocalSession(Session):
             self._inspector.close()
         if self._shell is not None:
             type(self._shell).clear_instance()
-            engine_errors.set_place_namer(None)
+            errors.set_place_namer(None)
         self._shell = self._inspector = None
 
     # ------------------------------------------------------------------ running

@@ -17,9 +17,7 @@ import numpy as np
 
 from kbench.engine.jit.array_memory import holds, same
 from kbench.engine.jit.launch import Call
-from kbench.engine.kernels.conv import col2im
-from kbench.engine.kernels.conv import direct as conv_run
-from kbench.engine.kernels.conv import direct_source as sources
+from kbench.engine.kernels.conv import col2im, direct, direct_source
 from kbench.engine.kernels.conv.launch import PLANS, Sizes, Tiles, compiled
 from kbench.engine.kernels.conv.variants import Memory, Way, perform, written
 from kbench.engine.kernels.winograd import api as winograd
@@ -41,17 +39,17 @@ def find_forward(dtype: str, rank: int) -> Convolution | None:
     x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
     of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
     """
-    return _found(dtype, rank, conv_run.forward, "image", "kernel", "image")
+    return _found(dtype, rank, direct.forward, "image", "kernel", "image")
 
 
 def find_to_input(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
-    return _found(dtype, rank, conv_run.to_input, "image", "kernel", "image")
+    return _found(dtype, rank, direct.to_input, "image", "kernel", "image")
 
 
 def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
-    return _found(dtype, rank, conv_run.to_kernel, "image", "image", "kernel")
+    return _found(dtype, rank, direct.to_kernel, "image", "image", "kernel")
 
 
 def find(way: str, dtype: str) -> Convolution | None:
@@ -69,7 +67,7 @@ def find(way: str, dtype: str) -> Convolution | None:
 
 def _tile_text(dtype: str) -> str:
     """The source of the tiles; their shape is chosen where it is compiled."""
-    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", f'geometry("{dtype}")')
+    return direct_source.TILES.replace("DTYPE", dtype).replace("SHAPE", f'geometry("{dtype}")')
 
 
 _ready: dict[str, Tiles] = {}
@@ -81,9 +79,13 @@ def find_tiles(dtype: str) -> Tiles | None:
         return _ready[dtype]
     texts = {
         "tiles": lambda: _tile_text(dtype),
-        "gather": lambda: sources.filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
-        "pack": lambda: sources.filled(sources.PACK, dtype, sources.PACK_FIELDS),
-        "reduce": lambda: sources.filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
+        "gather": lambda: direct_source.filled(
+            direct_source.GATHER, dtype, direct_source.GATHER_FIELDS
+        ),
+        "pack": lambda: direct_source.filled(direct_source.PACK, dtype, direct_source.PACK_FIELDS),
+        "reduce": lambda: direct_source.filled(
+            direct_source.REDUCE, dtype, direct_source.REDUCE_FIELDS
+        ),
     }
     done = compiled("conv", dtype, texts)
     if done is None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.kernels.conv import col2im
-from kbench.engine.kernels.conv import direct_source as sources
+from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
     PAST_BYTES,
     PLANS,
@@ -158,7 +157,7 @@ def _planned(
         "beside": max(1, NEAR_BYTES // (taps * channels * 2 * tiles.lanes * tiles.size)),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
-    run = made_run(sources.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
+    run = made_run(direct_source.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
     pack, packed = _packing(tiles, kernel, back, axes)
     return _Gather(pack, packed, run)
 
@@ -177,7 +176,7 @@ def _packing(tiles: Tiles, kernel: Sizes, back: bool, axes: tuple[Axis, ...]) ->
     }  # fmt: skip
     width = -(-columns // tiles.lanes) * tiles.lanes
     work = 4 * PRODUCTS * rows * columns
-    run = made_run(sources.PACK_FIELDS, values, places.size, work, kept=[places])
+    run = made_run(direct_source.PACK_FIELDS, values, places.size, work, kept=[places])
     return run, places.size * rows * width
 
 
@@ -257,7 +256,9 @@ def _planned_sums(
         "packs": int(packs), "taps": taps,
         "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
     }  # fmt: skip
-    return cut.parts, made_run(sources.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets)
+    return cut.parts, made_run(
+        direct_source.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets
+    )
 
 
 def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:

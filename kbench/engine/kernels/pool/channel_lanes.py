@@ -14,7 +14,7 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.launch import PAST_BYTES, PRODUCTS, Run, compiled, made_run, starts
-from kbench.engine.kernels.pool import channel_source as sources
+from kbench.engine.kernels.pool import channel_source
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[], object] | None
@@ -49,15 +49,15 @@ def find_loops(dtype: str) -> Loops | None:
     if dtype in _ready:
         return _ready[dtype]
     texts = {
-        "tiles": lambda: sources.TILES.replace("DTYPE", dtype),
-        "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
-        "route": lambda: filled(sources.ROUTE, dtype, sources.ROUTE_FIELDS),
+        "tiles": lambda: channel_source.TILES.replace("DTYPE", dtype),
+        "gather": lambda: filled(channel_source.GATHER, dtype, channel_source.GATHER_FIELDS),
+        "route": lambda: filled(channel_source.ROUTE, dtype, channel_source.ROUTE_FIELDS),
     }
     done = compiled("pool", dtype, texts)
     if done is None:
         return None
     module: Any = done["tiles"].module
-    tiles = {name: int(getattr(module, name).address) for name in sources.NAMES}
+    tiles = {name: int(getattr(module, name).address) for name in channel_source.NAMES}
     _ready[dtype] = Loops(tiles, done["gather"], done["route"])
     return _ready[dtype]
 
@@ -123,7 +123,7 @@ class Windows:
             "height": height, "strips": strips,
             "divides": int(self.name == "average"), "adds": int(not self.exact),
         }  # fmt: skip
-        fields = sources.ROUTE_FIELDS if self.back else sources.GATHER_FIELDS
+        fields = channel_source.ROUTE_FIELDS if self.back else channel_source.GATHER_FIELDS
         cells = row[0] * column[0]
         areas: tuple[int, ...] = (16 * cells,)
         strip = height * in_columns * self.inner * (4 if self.dtype == "float32" else 8)

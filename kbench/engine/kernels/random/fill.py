@@ -16,7 +16,7 @@ from kbench.engine.intrinsics import philox
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
-from kbench.engine.kernels.random import normal as gaussian
+from kbench.engine.kernels.random import normal
 
 Array = np.ndarray[Any, Any]
 Fill = Callable[..., None]
@@ -173,7 +173,7 @@ def source(kind: str, dtype: str) -> str:
     rounds = NEXT.join([ROUND] * philox.ROUNDS).rstrip("\n")
     text = HEAD.replace("ROUNDS", rounds).replace("KIND", kind)
     if kind in FORMS:
-        text += "\n@exact_inline" + gaussian.form(FORMS[kind], dtype) + "\n"
+        text += "\n@exact_inline" + normal.form(FORMS[kind], dtype) + "\n"
     if kind == "integers":
         text += SCALED
     body = ""

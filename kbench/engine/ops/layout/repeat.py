@@ -14,8 +14,7 @@ from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.copy_kernels import moved
 from kbench.engine.ops.layout.reshape import expand_dims, reshape
-from kbench.engine.ops.layout.shape import shape as shape_of
-from kbench.engine.ops.layout.shape import shape_operand
+from kbench.engine.ops.layout.shape import shape, shape_operand
 from kbench.engine.ops.reduce.reduction import accumulated
 from kbench.engine.ops.reduce.reduction import sum as total
 
@@ -37,7 +36,7 @@ def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
     """`sizes`, with the unknown ones read from `x` at evaluation; `axis + 1` is the new one."""
     if None not in sizes:
         return list(sizes)
-    actual = shape_of(x)
+    actual = shape(x)
     source = [i if i <= axis else i - 1 for i in range(len(sizes))]
     return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
 
@@ -144,7 +143,7 @@ UNTILE = structured(
 
 
 def _counts(z: Tensor, x: Tensor) -> Tensor:
-    return shape_of(z) // shape_of(x)
+    return shape(z) // shape(x)
 
 
 def tile(x: Operand, n: Any) -> Tensor:

@@ -17,8 +17,7 @@ from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, integer, known_size
 from kbench.engine.graph.op import Native
 from kbench.engine.intrinsics import philox
-from kbench.engine.kernels.random import fill as philox_fill
-from kbench.engine.kernels.random import normal as gaussian
+from kbench.engine.kernels.random import fill, normal
 from kbench.engine.runtime import config, read_only
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
@@ -157,7 +156,7 @@ def _box_muller(uniform: np.ndarray) -> np.ndarray:
     """Two independent normal numbers of every two uniform ones."""
     half = uniform.shape[1] // 2
     first, second = (np.ascontiguousarray(one) for one in np.split(uniform, [half], axis=1))
-    return np.concatenate(gaussian.function("pair", uniform.dtype.name)(first, second), axis=1)
+    return np.concatenate(normal.function("pair", uniform.dtype.name)(first, second), axis=1)
 
 
 def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
@@ -171,7 +170,7 @@ def fill_truncated(out: np.ndarray, stream: Stream, *, mean: float, stddev: floa
 
     def pieces() -> Iterator[np.ndarray]:
         for piece in _uniforms(stream, out.size, out.dtype):
-            within = gaussian.function("within", piece.dtype.name)
+            within = normal.function("within", piece.dtype.name)
             yield _placed(within(piece), mean, stddev)
 
     _write(out, pieces())
@@ -194,7 +193,7 @@ def _limit(p: float) -> int:
 def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
-    if size is None or size < config.least(LEAST) or drawn.dtype not in philox_fill.KINDS[kind]:
+    if size is None or size < config.least(LEAST) or drawn.dtype not in fill.KINDS[kind]:
         return None
     if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
         return None  # every number there is: the words as they are
@@ -208,10 +207,10 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callabl
         kind: "uniform" or "integers" (low, high), "normal" or "truncated" (mean, stddev), or
             "below" (p).
     """
-    kernel = philox_fill.find(kind, dtype)
+    kernel = fill.find(kind, dtype)
     if kernel is None:
         return None
-    each = philox_fill.per_run(kind, dtype)
+    each = fill.per_run(kind, dtype)
     settings = _settings(kind, dtype, **numbers)
 
     def call(out: np.ndarray, *rest: Any) -> None:
