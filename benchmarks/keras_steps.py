@@ -110,10 +110,10 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
     Watched steps alternate with others, whose time is what counts: watching takes some, too.
     """
     from kbench.engine.execute import replay
-    from kbench.engine.execute.executable import BoundPlan
-    from kbench.engine.jit.launch import Tape
+    from kbench.engine.execute.executable import Executable
+    from kbench.engine.jit.launch import LaunchGraph
 
-    make, clock = Tape.run, time.perf_counter
+    make, clock = LaunchGraph.run, time.perf_counter
     forms: dict[str, dict[str, float]] = {}
 
     def note(form: str, run: Callable[[], object], calls: int = 1) -> None:
@@ -125,16 +125,16 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
             row["seconds"] += spent
             row["calls"] += calls
 
-    def plain(self: BoundPlan, steps: Any, values: Any, buffers: Any) -> None:
+    def plain(self: Executable, steps: Any, values: Any, buffers: Any) -> None:
         for one, run in zip(self.chosen, steps, strict=False):
             note(one.form(), functools.partial(run, values, buffers))
 
-    def step_between(plan: BoundPlan, number: int, values: Any, buffers: Any) -> None:
+    def step_between(plan: Executable, number: int, values: Any, buffers: Any) -> None:
         run = functools.partial(plan.steps[number], values, buffers)
         note(plan.chosen[number].form(), run)
 
-    def together(self: Tape) -> None:
-        note("taped", functools.partial(make, self), len(self.calls))
+    def together(self: LaunchGraph) -> None:
+        note("taped", functools.partial(make, self), len(self.launches))
 
     found: list[dict[str, dict[str, float]]] = []
     others: list[float] = []
@@ -142,9 +142,9 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
         others.append(step())
         forms = {}
         with (
-            mock.patch.object(BoundPlan, "_run_plain", plain),
+            mock.patch.object(Executable, "_run_plain", plain),
             mock.patch.object(replay, "_step", step_between),
-            mock.patch.object(Tape, "run", together),
+            mock.patch.object(LaunchGraph, "run", together),
         ):
             step()
         found.append(forms)

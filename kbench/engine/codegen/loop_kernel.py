@@ -22,7 +22,7 @@ from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
 from kbench.engine.codegen.row_program import DEAR
 from kbench.engine.graph.expr import numpy_form
 from kbench.engine.jit.array_memory import same
-from kbench.engine.jit.launch import Call, Check, drive, join, joined, spread
+from kbench.engine.jit.launch import Check, Launch, drive, join, joined, spread
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
 
@@ -96,11 +96,11 @@ class Nest(Generic[Bound]):
         drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
         self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
 
-    def call(self, params: Array, binding: Bound, *kept: Array) -> Call:
+    def call(self, params: Array, binding: Bound, *kept: Array) -> Launch:
         """What `drive` does, to be done later."""
         wanted = binding.items * binding.each >= self._ease * threads.PARALLEL_FROM
         many = spread(binding.items, wanted)
-        return Call(self._job.address, params, binding.items, many, kept=kept)
+        return Launch(self._job.address, params, binding.items, many, kept=kept)
 
 
 class Kernel:
@@ -153,10 +153,10 @@ class Kernel:
         elif binding.total:
             self._nest.drive(params, binding, check)
 
-    def calls(
+    def launches(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
-    ) -> list[Call] | None:
-        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+    ) -> list[Launch] | None:
+        """What `run` launches, None where it does more; `ins` are read as they lie then."""
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, alive = binding.parameters(outs, ins)

@@ -16,7 +16,7 @@ from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.jit.array_memory import describe, same
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Call, Check, find, join, joined
+from kbench.engine.jit.launch import Check, Launch, find, join, joined
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 
@@ -113,10 +113,10 @@ class RowKernel:
         for place, number in enumerate(program.downs):
             self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
 
-    def calls(
+    def launches(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
-    ) -> list[Call] | None:
-        """The calls that `run` makes, None where it does more; `ins` are read as they lie then."""
+    ) -> list[Launch] | None:
+        """What `run` launches, None where it does more; `ins` are read as they lie then."""
         program = self.program
         self._check(outs, dims)
         if program.places:
@@ -138,14 +138,14 @@ class RowKernel:
             for place, number in enumerate(program.downs)
         ]
         found = [*made, self._nest.call(params, binding, *folded), *last]
-        calls = [one for one in found if one is not None]
-        return calls if len(calls) == len(found) else None
+        launches = [one for one in found if one is not None]
+        return launches if len(launches) == len(found) else None
 
-    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Call], list[Array]] | None:
-        """The calls that make the inputs of joined rows, and these inputs."""
+    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Launch], list[Array]] | None:
+        """The launches that make the inputs of joined rows, and these inputs."""
         if many == 1:
             return [], list(ins)
-        calls: list[Call] = []
+        launches: list[Launch] = []
         given = []
         for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
             if not (row_wise or column_wise):
@@ -160,10 +160,10 @@ class RowKernel:
             if write is None:
                 return None
             given.append(np.empty(many * array.size, array.dtype))
-            calls.append(write(given[-1], array))
-        return calls, given
+            launches.append(write(given[-1], array))
+        return launches, given
 
-    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Call | None:
+    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Launch | None:
         """The call that does what `_finish` does."""
         sums = part.sums[number].reshape(-1, out.size)
         if self.program.nodes[number].down != "var":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.core.spec import Spec, Specs, known_size
 
 ALIGN = 64
@@ -30,7 +30,7 @@ class Layout:
         return self.arena_bytes + self.other_bytes
 
 
-def nbytes(item: Item) -> int:
+def nbytes(item: Value) -> int:
     """Bytes of an item's value; 0 while its shape is unknown."""
     if isinstance(item.spec, Specs):
         return sum(_bytes(part) for part in item.spec.parts)
@@ -43,7 +43,7 @@ def _bytes(spec: Spec) -> int:
     return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 
-def owners(items: Sequence[Item]) -> list[frozenset[int]]:
+def owners(items: Sequence[Value]) -> list[frozenset[int]]:
     """For each item the slots whose memory its value may lie in."""
     memory: list[frozenset[int]] = []
     for item in items:
@@ -54,7 +54,7 @@ def owners(items: Sequence[Item]) -> list[frozenset[int]]:
     return memory
 
 
-def writes_out(item: Item) -> bool:
+def writes_out(item: Value) -> bool:
     """True when the step fills a buffer that the plan provides."""
     return not item.source and item.static and not item.op.allocates
 
@@ -62,7 +62,7 @@ def writes_out(item: Item) -> bool:
 Steps = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
 
 
-def _last_uses(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
+def _last_uses(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
     """For each slot the last step that looks at its memory; results are needed after all steps."""
     memory = owners(items)
     last_use = dict.fromkeys(range(len(items)), -1)
@@ -77,7 +77,7 @@ def _last_uses(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> dic
     return last_use
 
 
-def lay_out(items: Sequence[Item], steps: Steps, roots: Sequence[int]) -> Layout:
+def lay_out(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> Layout:
     """Assign arena offsets to every provided buffer; results of the call get their own memory.
 
     `steps` are pairs of the slots that a step fills and the slots that it reads: a group of items

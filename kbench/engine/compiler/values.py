@@ -28,8 +28,8 @@ DECIDED = 1 << 16  # elements of a value that is computed while binding
 
 
 @dataclass(eq=False)
-class Item:
-    """One value of a bound plan. `source` is 'feed', 'variable', 'value' or '' for a step."""
+class Value:
+    """One value of an executable. `source` is 'feed', 'variable', 'value' or '' for a step."""
 
     slot: int
     op: Op
@@ -60,18 +60,18 @@ class Item:
 
 def _source(
     node: Tensor, slot: int, feeds: dict[int, Spec], values: dict[int, np.ndarray]
-) -> Item | None:
+) -> Value | None:
     fed, value = feeds.get(id(node)), values.get(id(node))
     if fed is not None:
-        return Item(slot, node.op, {}, (), fed, node, "feed" if value is None else "value", value)
+        return Value(slot, node.op, {}, (), fed, node, "feed" if value is None else "value", value)
     if isinstance(node, Variable):
-        return Item(slot, node.op, {}, (), node.spec, node, "variable")
+        return Value(slot, node.op, {}, (), node.spec, node, "variable")
     if isinstance(node, Constant):
-        return Item(slot, node.op, {}, (), node.spec, node, "value", node.value)
+        return Value(slot, node.op, {}, (), node.spec, node, "value", node.value)
     if isinstance(node, Placeholder):
         if node.default is None:
             raise missing_feed(node)
-        return Item(slot, node.op, {}, (), node.spec, node, "value", node.default)
+        return Value(slot, node.op, {}, (), node.spec, node, "value", node.default)
     return None
 
 
@@ -110,13 +110,13 @@ def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
     return tuple(rows)
 
 
-def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -> Item:
+def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Value]) -> Value:
     op, attrs = node.op, node.attrs
     specs = [items[one].spec for one in inputs]
     spec = infer_at(node, op, specs, attrs)
     if spec.known and op.pure and spec.value is not None and op.kind != "update":
         value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
-        return Item(slot, op, attrs, (), spec, node, "value", value)
+        return Value(slot, op, attrs, (), spec, node, "value", value)
     if _is_decided(op, inputs, spec, items):
         decided = _computed(node, slot, inputs, spec, items)
         if decided is not None:
@@ -126,10 +126,10 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Item]) -
         if cheaper is not None:
             op, attrs, positions = cheaper
             inputs = tuple(inputs[position] for position in positions)
-    return Item(slot, op, attrs, inputs, spec, node)
+    return Value(slot, op, attrs, inputs, spec, node)
 
 
-def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Item]) -> bool:
+def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Value]) -> bool:
     if not op.pure or not inputs or op.kind in ("update", "several") or spec.sparse:
         return False
     size = known_size(spec.shape)
@@ -137,7 +137,7 @@ def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Item]) 
     return small and all(items[one].source == "value" for one in inputs)
 
 
-def _same_as(item: Item, items: list[Item]) -> int | None:
+def _same_as(item: Value, items: list[Value]) -> int | None:
     """The slot whose value an item only repeats: of a copy, or of the side a branch takes."""
     if item.source or item.op not in (IDENTITY, BRANCH):
         return None
@@ -148,8 +148,8 @@ def _same_as(item: Item, items: list[Item]) -> int | None:
 
 
 def _computed(
-    node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, items: list[Item]
-) -> Item | None:
+    node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, items: list[Value]
+) -> Value | None:
     """A value that the shapes alone decide; None when it fails, which matters only if it runs."""
     arrays = [items[one].value for one in inputs]
     try:
@@ -158,19 +158,19 @@ def _computed(
     except (KbenchError, ValueError, OverflowError, MemoryError):
         return None
     known = Spec(value.shape, spec.dtype, spec.value)
-    return Item(slot, node.op, node.attrs, (), known, node, "value", value)
+    return Value(slot, node.op, node.attrs, (), known, node, "value", value)
 
 
 def trace_items(
     order: Sequence[Tensor],
     feeds: dict[int, Spec],
     values: dict[int, np.ndarray] | None = None,
-) -> tuple[list[Item], dict[int, int]]:
+) -> tuple[list[Value], dict[int, int]]:
     """Items for every node, and the slot of each node by its id.
 
     What is fed is known by its shape, or where `values` has it, for good.
     """
-    items: list[Item] = []
+    items: list[Value] = []
     slots: dict[int, int] = {}
     values = values or {}
     for node in order:
@@ -187,7 +187,7 @@ def trace_items(
     return items, slots
 
 
-def _without_values(node: Tensor, inputs: list[int], items: list[Item]) -> tuple[int, ...]:
+def _without_values(node: Tensor, inputs: list[int], items: list[Value]) -> tuple[int, ...]:
     """The inputs, in place of which only the shape is read a hollow value of that shape.
 
     So what nobody needs the values of is not computed.
@@ -198,11 +198,11 @@ def _without_values(node: Tensor, inputs: list[int], items: list[Item]) -> tuple
             continue
         hollow = np.broadcast_to(np.zeros((), item.spec.dtype), item.shape)
         inputs[position] = len(items)
-        items.append(Item(len(items), item.op, {}, (), item.spec, item.origin, "value", hollow))
+        items.append(Value(len(items), item.op, {}, (), item.spec, item.origin, "value", hollow))
     return tuple(inputs)
 
 
-def mark_needed(items: list[Item], roots: Sequence[int]) -> list[bool]:
+def mark_needed(items: list[Value], roots: Sequence[int]) -> list[bool]:
     """Which items the roots need; fills `users` of those."""
     needed = [False] * len(items)
     for root in roots:
@@ -215,7 +215,7 @@ def mark_needed(items: list[Item], roots: Sequence[int]) -> list[bool]:
     return needed
 
 
-def mark_guards(items: list[Item], needed: list[bool], roots: Sequence[int]) -> None:
+def mark_guards(items: list[Value], needed: list[bool], roots: Sequence[int]) -> None:
     """Give each item that only one side of a branch needs the condition under which it runs."""
     if not any(item.op is BRANCH for item in items):
         return
@@ -232,7 +232,7 @@ def mark_guards(items: list[Item], needed: list[bool], roots: Sequence[int]) -> 
         item.guard = frozenset.intersection(*guards) if guards else NO_GUARD
 
 
-def _guard_of_use(user: Item, position: int) -> Guard:
+def _guard_of_use(user: Value, position: int) -> Guard:
     if user.op is BRANCH and position in (1, 2):
         return user.guard | {(user.inputs[0], position)}
     return user.guard

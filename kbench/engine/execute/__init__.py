@@ -2,5 +2,5 @@
 in place.
 
 May import everything but `inspect`. Main entries: `function.function`, `plan.make_plan`,
-`executable.BoundPlan`.
+`executable.Executable`.
 """

@@ -12,45 +12,45 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.compiler.liveness import ALIGN, Layout, lay_out, nbytes
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import csr_bytes, is_csr
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute.buffer_pool import owned, pool
-from kbench.engine.execute.in_place_update import Commit, put_last
-from kbench.engine.execute.replay import FEWEST, Taping
+from kbench.engine.execute.in_place_update import InPlaceUpdates, put_last
+from kbench.engine.execute.replay import MIN_CAPTURED_STEPS, ReplayPolicy
 from kbench.engine.execute.select import choose_steps
 from kbench.engine.execute.steps.base import (
     Buffers,
     Makers,
     Planner,
-    Step,
-    Values,
+    SlotValues,
+    StepFunction,
     explained,
     guarded,
     releasing,
 )
-from kbench.engine.execute.steps.group_step import Chosen
+from kbench.engine.execute.steps.group_step import Step
 from kbench.engine.graph.multi_output import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 
-OWN_ARENA = 1 << 20  # bytes up to which a bound plan keeps its arena between calls
+OWN_ARENA = 1 << 20  # bytes up to which an executable keeps its arena between calls
 TRAINING_ARENA = 1 << 27  # the same for a plan with updates that was run often
 OFTEN = 8  # runs
 TRAINING = 2  # plans with updates that keep their arenas at one time
 
-_training: collections.deque[weakref.ref[BoundPlan]] = collections.deque()
+_training: collections.deque[weakref.ref[Executable]] = collections.deque()
 
 
-class BoundPlan:
+class Executable:
     """Runs one plan for one signature of shapes."""
 
     def __init__(
         self,
         name: str,
-        items: list[Item],
+        items: list[Value],
         needed: list[bool],
         roots: list[int],
         feed_slots: list[int | None],
@@ -58,7 +58,7 @@ class BoundPlan:
         targets: Sequence[Variable] = (),
     ) -> None:
         """`targets` are the variables that the last of the roots are the new values of."""
-        makers = Makers(make_plan, partial(BoundPlan, make_plan=make_plan))
+        makers = Makers(make_plan, partial(Executable, make_plan=make_plan))
         self.name = name
         self.items = items
         self.roots = roots
@@ -67,7 +67,7 @@ class BoundPlan:
         self.chosen, late = put_last(
             choose_steps(items, needed, roots, stored, makers), items, roots, stored
         )
-        self._commit = Commit(self.chosen[-late:], items, stored) if late else None
+        self._commit = InPlaceUpdates(self.chosen[-late:], items, stored) if late else None
         steps = [(one.writes, one.reads) for one in self.chosen]
         self.layout: Layout = lay_out(items, steps, roots)
         self.escaping = [
@@ -75,16 +75,16 @@ class BoundPlan:
             for slot in self.layout.escaping
         ]
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
-        self._template: Values = [item.value for item in items]
+        self._template: SlotValues = [item.value for item in items]
         self._variables = [
             (item.slot, item.origin)
             for item in items
             if isinstance(item.origin, Variable) and item.source == "variable" and needed[item.slot]
         ]
         self.inputs = [slot for _, slot in self._feeds] + [slot for slot, _ in self._variables]
-        self.steps: list[Step] = [self._step(one) for one in self.chosen]
+        self.steps: list[StepFunction] = [self._step(one) for one in self.chosen]
         self._early = self.steps[: len(self.steps) - late]
-        self._taping = Taping() if len(self._early) >= FEWEST else None
+        self._replay_policy = ReplayPolicy() if len(self._early) >= MIN_CAPTURED_STEPS else None
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
         self._runs = 0
@@ -92,7 +92,7 @@ class BoundPlan:
         if self.layout.arena_bytes <= OWN_ARENA:
             self._kept = self._arena_buffers()
 
-    def _step(self, one: Chosen) -> Step:
+    def _step(self, one: Step) -> StepFunction:
         step = one.step
         ending = self.layout.ending.get(one.slot)
         if ending:
@@ -154,7 +154,7 @@ class BoundPlan:
             older = _training.popleft()()
             if older is not None:
                 older._kept, older._runs = None, 0
-                older._taping = older._taping and Taping()
+                older._replay_policy = older._replay_policy and ReplayPolicy()
 
     # -------------------------------------------------------------- running
 
@@ -192,13 +192,15 @@ class BoundPlan:
             for index, root in enumerate(self.roots)
         ]
 
-    def _run(self, steps: Sequence[Step], values: Values, late: Collection[int]) -> Collection[int]:
+    def _run(
+        self, steps: Sequence[StepFunction], values: SlotValues, late: Collection[int]
+    ) -> Collection[int]:
         """Run the steps; gives the slots of results in memory of the plan itself."""
         recorded = profile.wanted()
-        if self._taping is not None and self._kept is not None and not recorded:
-            taped = self._taping.run(self, values, len(steps))
-            if taped is not None:
-                return taped.own
+        if self._replay_policy is not None and self._kept is not None and not recorded:
+            replay = self._replay_policy.run(self, values, len(steps))
+            if replay is not None:
+                return replay.own
         run = self._run_recorded if recorded else self._run_plain
         run(steps, values, self._buffers(late))
         return ()
@@ -222,7 +224,9 @@ class BoundPlan:
         if self._unfinished is not None:
             self._finish_record(self._unfinished, time.perf_counter() - begun)
 
-    def _run_plain(self, steps: Sequence[Step], values: Values, buffers: Buffers) -> None:
+    def _run_plain(
+        self, steps: Sequence[StepFunction], values: SlotValues, buffers: Buffers
+    ) -> None:
         requested = cancel.requested
         done = 0
         try:
@@ -234,7 +238,9 @@ class BoundPlan:
         except KbenchError as error:
             raise explained(error, self.items[self.chosen[done].slot], values) from None
 
-    def _run_recorded(self, steps: Sequence[Step], values: Values, buffers: Buffers) -> None:
+    def _run_recorded(
+        self, steps: Sequence[StepFunction], values: SlotValues, buffers: Buffers
+    ) -> None:
         record = RunRecord(self.name, peak_bytes=self.layout.peak_bytes)
         clock = time.perf_counter
         start = clock()
@@ -281,7 +287,7 @@ class BoundPlan:
         self._unfinished, self.record = None, record
         profile.publish(record)
 
-    def _step_record(self, one: Chosen, values: Values, seconds: float) -> StepRecord:
+    def _step_record(self, one: Step, values: SlotValues, seconds: float) -> StepRecord:
         item = self.items[one.slot]
         value = values[one.slot]
         moved = sum(_size_in_bytes(values[i]) for i in one.reads)
@@ -301,7 +307,7 @@ class BoundPlan:
         )
 
 
-def _parts(one: Chosen) -> tuple[PartRecord, ...]:
+def _parts(one: Step) -> tuple[PartRecord, ...]:
     """The operations of a step that runs several as one."""
     if one.group is None:
         names = one.label.split("+")

@@ -15,7 +15,7 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, FeedError, show
 from kbench.engine.core.type_errors import told
 from kbench.engine.execute.control_deps import seeing_updates
 from kbench.engine.execute.eager import direct_value
-from kbench.engine.execute.executable import BoundPlan
+from kbench.engine.execute.executable import Executable
 from kbench.engine.execute.feeds import fed_array, listed, made, unfed
 from kbench.engine.execute.plan import Plan, make_plan
 from kbench.engine.graph import scope, tensor
@@ -60,7 +60,7 @@ class Function:
         targets = [one.target for one in self._stores]
         self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
-        self._plans: OrderedDict[tuple[Any, ...], BoundPlan] = OrderedDict()
+        self._plans: OrderedDict[tuple[Any, ...], Executable] = OrderedDict()
         self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
         # Of two calls with updates each sees the variables as the other left them.
         stores = bool(self._stores) or self._before is not None
@@ -140,8 +140,8 @@ class Function:
             reason += f"; {needed.kind} {name!r} {needed.spec}{made(needed)}, needs one"
         return FeedError(reason, function=self.name)
 
-    def _known(self, inputs: Sequence[Any]) -> BoundPlan | None:
-        """The bound plan for arrays of the inputs' dtypes whose shapes were checked before."""
+    def _known(self, inputs: Sequence[Any]) -> Executable | None:
+        """The executable for arrays of the inputs' dtypes whose shapes were checked before."""
         if self._dtypes is None:
             return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
@@ -149,7 +149,7 @@ class Function:
                 return None
         return self._plans.get(self.plan.signature(inputs))
 
-    def run(self, arrays: list[np.ndarray], bound: BoundPlan | None = None) -> list[Any]:
+    def run(self, arrays: list[np.ndarray], bound: Executable | None = None) -> list[Any]:
         """The call after its values were checked; `bound` is the plan for them, if known."""
         if self._stores and read_only.looks():
             read_only.refuse(f"store to variable {self._stores[0].target.name.split(':')[0]!r}")
@@ -173,8 +173,8 @@ class Function:
                 self.records = bound.record
             return self._finish(arrays, results)
 
-    def bound(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
-        """The bound plan for the shapes of `arrays`, from the cache where it is."""
+    def bound(self, arrays: Sequence[np.ndarray]) -> Executable:
+        """The executable for the shapes of `arrays`, from the cache where it is."""
         key = self.plan.signature(arrays)
         plan = self._plans.get(key)
         if plan is None:

@@ -19,10 +19,10 @@ import numpy as np
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.batched_kernel import Table
 from kbench.engine.compiler.liveness import owners
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Values
-from kbench.engine.execute.steps.group_step import Chosen, GroupStep
+from kbench.engine.execute.steps.base import SlotValues
+from kbench.engine.execute.steps.group_step import GroupStep, Step
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.jit.array_memory import same
 from kbench.engine.jit.fast_call import address_of
@@ -33,8 +33,8 @@ Targets = Mapping[int, Variable]  # the variable that each root is the new value
 
 
 def put_last(
-    chosen: Sequence[Chosen], items: Sequence[Item], roots: Sequence[int], targets: Targets
-) -> tuple[list[Chosen], int]:
+    chosen: Sequence[Step], items: Sequence[Value], roots: Sequence[int], targets: Targets
+) -> tuple[list[Step], int]:
     """The steps with those last that only give new values of variables, and how many these are."""
     once = {slot for slot in targets if roots.count(slot) == 1}
     room = MOST
@@ -58,10 +58,10 @@ def put_last(
 Store = tuple[int, Variable, Any]  # the root that gives a variable's value, and that value
 
 
-class Commit:
+class InPlaceUpdates:
     """The last steps of a plan, which store what they compute."""
 
-    def __init__(self, chosen: Sequence[Chosen], items: Sequence[Item], targets: Targets) -> None:
+    def __init__(self, chosen: Sequence[Step], items: Sequence[Value], targets: Targets) -> None:
         self.groups: list[GroupStep] = [one.group for one in chosen if one.group is not None]
         self.targets = {slot: targets[slot] for one in chosen for slot in one.writes}
         old = {id(item.origin): item.slot for item in items if item.source == "variable"}
@@ -105,7 +105,7 @@ class Commit:
                 self._table = Table(list(zip(found, self._bindings, strict=True)))
         return self._table is not None and config.jit_mode() != "off" and self._table.ready()
 
-    def read(self, values: Values) -> list[Any]:
+    def read(self, values: SlotValues) -> list[Any]:
         """What the steps read, from the values of a run, but None for what a variable holds."""
         held = values.copy()
         for slot in self._read:

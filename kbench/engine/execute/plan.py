@@ -16,7 +16,7 @@ from kbench.engine.compiler.rewrite import fold_constants, share_equal
 from kbench.engine.compiler.simplify import simplify
 from kbench.engine.compiler.values import mark_guards, mark_needed, trace_items
 from kbench.engine.core.spec import Spec
-from kbench.engine.execute.executable import BoundPlan
+from kbench.engine.execute.executable import Executable
 from kbench.engine.fusion.row_schedule import UNNEEDED, gather_rows
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
@@ -51,13 +51,13 @@ class Plan:
     choosers: tuple[int, ...] = ()  # the feeds that are flags by which branches are taken
 
     def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        """What a bound plan is for: the shapes of what is fed, and the values of the choosers."""
+        """What an executable is for: the shapes of what is fed, and the values of the choosers."""
         shapes = tuple([array.shape for array in arrays])
         if not self.choosers:
             return shapes
         return (*shapes, *[arrays[one].shape == () and bool(arrays[one]) for one in self.choosers])
 
-    def bind(self, arrays: Sequence[np.ndarray]) -> BoundPlan:
+    def bind(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The plan for the signature of `arrays`, one for each feed.
 
         Of a branch that a chooser decides, only the side taken is planned: the learning phase, say,
@@ -80,7 +80,7 @@ class Plan:
             feed_slots = [None if slot is None else place[slot] for slot in feed_slots]
             feed_slots = [None if slot == UNNEEDED else slot for slot in feed_slots]
             needed = mark_needed(items, roots)
-        return BoundPlan(self.name, items, needed, roots, feed_slots, make_plan, self.targets)
+        return Executable(self.name, items, needed, roots, feed_slots, make_plan, self.targets)
 
 
 def make_plan(

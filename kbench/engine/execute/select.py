@@ -1,4 +1,4 @@
-"""Which steps a bound plan runs: groups as one loop, everything else as it is.
+"""Which steps an executable runs: groups as one loop, everything else as it is.
 
 A group runs its compiled loop once that is ready, and until then the same statements on NumPy,
 block by block.
@@ -10,13 +10,13 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.execute.steps.base import (
     Makers,
 )
 from kbench.engine.execute.steps.epilogue_step import finished
-from kbench.engine.execute.steps.group_step import Chosen, GroupStep, single
+from kbench.engine.execute.steps.group_step import GroupStep, Step, single
 from kbench.engine.execute.steps.library_step import WORK, library_step, native_step
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.execute.steps.row_step import RowStep
@@ -25,18 +25,18 @@ from kbench.engine.fusion.row_schedule import ROWS
 
 
 def choose_steps(
-    items: Sequence[Item],
+    items: Sequence[Value],
     needed: Sequence[bool],
     roots: Sequence[int],
     stored: Collection[int],
     makers: Makers,
-) -> list[Chosen]:
+) -> list[Step]:
     """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
     values of variables."""
 
     groups = {group.slot: group for group in find_groups(items, needed, roots, stored)}
     covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
-    chosen: list[Chosen] = []
+    chosen: list[Step] = []
     wanted = set(roots)
     for item in reversed(items):
         if not needed[item.slot] or item.source or item.slot in covered:
@@ -62,12 +62,12 @@ def choose_steps(
     return chosen[::-1]
 
 
-def row_step(item: Item, makers: Makers) -> Chosen:
+def row_step(item: Value, makers: Makers) -> Step:
     """The step of a row group, of which this is the last result."""
     group = item.attrs["group"]
     slots = tuple(range(item.slot + 1 - len(group.outputs), item.slot + 1))
     step = RowStep(group, slots, item.inputs, makers)
-    return Chosen(
+    return Step(
         item.slot,
         step.run,
         item.inputs,
@@ -77,24 +77,26 @@ def row_step(item: Item, makers: Makers) -> Chosen:
         len(group.program.nodes),
         math.prod(group.dims),
         slots[:-1],
-        calls=step.calls,
+        launches=step.launches,
     )
 
 
-def from_library(item: Item, items: Sequence[Item], makers: Makers) -> Chosen | None:
+def from_library(item: Value, items: Sequence[Value], makers: Makers) -> Step | None:
     """A step that runs a library kernel or a loop, where there is one."""
     if item.op is LOOP:
         loop = LoopStep(item, makers.plan)
         return replace(single(item, items), step=loop.run, form=loop.form, source=loop.source)
     native = native_step(item, items)
     if native is not None:
-        return replace(single(item, items), step=native.run, form=native.form, calls=native.calls)
+        return replace(
+            single(item, items), step=native.run, form=native.form, launches=native.launches
+        )
     found = library_step(item, items)
     if found is None:
         return None
     elements = items[item.inputs[0]].size
     work = WORK.get(item.op.name, 1)
-    return Chosen(
+    return Step(
         item.slot,
         found.run,
         item.inputs,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.ops.elementwise.arithmetic import FLOORDIV, MOD
 from kbench.engine.ops.elementwise.elementary import _power
 from kbench.engine.ops.layout.create import FULL
@@ -45,14 +45,14 @@ class Group:
     `outputs` are the members that are stored; the result of the fold comes after them.
     """
 
-    members: list[Item]
+    members: list[Value]
     shape: tuple[int, ...]
     dtype: str
     slot: int
-    outputs: list[Item] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     statements: list[tuple[str, str]] = field(default_factory=list)
-    fold: Item | None = None
+    fold: Value | None = None
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class Group:
         return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
 
 
-def can_join(item: Item, least: int) -> bool:
+def can_join(item: Value, least: int) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
     if item.source or item.op.expr is None or not item.static or item.size < config.least(least):
         return False
@@ -74,7 +74,7 @@ def can_join(item: Item, least: int) -> bool:
 
 
 def _only_stored(
-    items: Sequence[Item], roots: Sequence[int], stored: Collection[int]
+    items: Sequence[Value], roots: Sequence[int], stored: Collection[int]
 ) -> frozenset[int]:
     """What is computed for new values of variables and nothing else, if one of these is large."""
     once = {slot for slot in stored if roots.count(slot) == 1}
@@ -88,7 +88,7 @@ def _only_stored(
     return frozenset(found)
 
 
-def checks_values(item: Item) -> bool:
+def checks_values(item: Value) -> bool:
     """Whether an op looks for values that it must refuse, such as a divisor of zero."""
     return item.op in (FLOORDIV, MOD, _power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
 
@@ -98,7 +98,7 @@ class _Search:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        items: Sequence[Value],
         needed: Sequence[bool],
         roots: Sequence[int],
         stored: Collection[int],
@@ -109,7 +109,7 @@ class _Search:
         self.roots = set(roots)
         self.conditions = {slot for item in items for slot, _ in item.guard}
         self.runs_at = list(range(len(items)))  # the slot where each item's step stands
-        self.members: dict[int, list[Item]] = {}
+        self.members: dict[int, list[Value]] = {}
         self.reads: dict[int, set[int]] = {}
 
     def collect(self) -> list[Group]:
@@ -129,7 +129,7 @@ class _Search:
         found = sorted(self.members.items(), reverse=True)
         return [self._finished(members[::-1]) for _, members in found]
 
-    def _home(self, item: Item) -> int | None:
+    def _home(self, item: Value) -> int | None:
         """The group that the item's first user is in, if the item can be computed there.
 
         A condition is read by all that it guards, wherever that stands.
@@ -150,15 +150,15 @@ class _Search:
             return None
         return first
 
-    def _is_stored(self, item: Item, home: int) -> bool:
+    def _is_stored(self, item: Value, home: int) -> bool:
         return item.slot in self.roots or any(self.runs_at[one] != home for one in item.users)
 
-    def _stored(self, members: Sequence[Item]) -> list[Item]:
+    def _stored(self, members: Sequence[Value]) -> list[Value]:
         """The members that are needed outside of their group."""
         home = self.runs_at[members[0].slot]
         return [one for one in members if one.slot == home or self._is_stored(one, home)]
 
-    def _finished(self, members: list[Item]) -> Group:
+    def _finished(self, members: list[Value]) -> Group:
         result = members[-1]
         group = Group(members, result.shape, result.spec.dtype, result.slot)
         group.outputs = self._stored(members)
@@ -193,7 +193,7 @@ class _Search:
 
 
 def find_groups(
-    items: Sequence[Item],
+    items: Sequence[Value],
     needed: Sequence[bool],
     roots: Sequence[int],
     stored: Collection[int],
@@ -209,14 +209,14 @@ def find_groups(
     return groups
 
 
-def _is_fold(item: Item, items: Sequence[Item]) -> bool:
+def _is_fold(item: Value, items: Sequence[Value]) -> bool:
     if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
         return False
     source = items[item.inputs[0]]
     return source.static and item.size > 0 and source.size >= max(2, config.least(LEAST))
 
 
-def _lone_fold(item: Item, items: Sequence[Item]) -> Group:
+def _lone_fold(item: Value, items: Sequence[Value]) -> Group:
     """A reduction of something that is there already."""
     source = items[item.inputs[0]]
     group = Group([], source.shape, source.spec.dtype, item.slot, fold=item)
@@ -228,7 +228,7 @@ def _lone_fold(item: Item, items: Sequence[Item]) -> Group:
 # ------------------------------------------------------------------ what a group reads
 
 
-def _read_inputs(group: Group, items: Sequence[Item]) -> None:
+def _read_inputs(group: Group, items: Sequence[Value]) -> None:
     names: dict[int, str] = {}
     known: dict[Source, str] = {}
     shape = group.shape
@@ -244,7 +244,7 @@ def _read_inputs(group: Group, items: Sequence[Item]) -> None:
     group.sources = list(known)
 
 
-def _expression(item: Item, operands: Sequence[str]) -> str:
+def _expression(item: Value, operands: Sequence[str]) -> str:
     expr = item.op.expr or ""
     if item.attrs:
         expr = expr.format(**item.attrs)
@@ -253,7 +253,7 @@ def _expression(item: Item, operands: Sequence[str]) -> str:
     return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], expr)
 
 
-def _resolve(item: Item, shape: tuple[int, ...], items: Sequence[Item]) -> Source:
+def _resolve(item: Value, shape: tuple[int, ...], items: Sequence[Value]) -> Source:
     """The input behind a broadcast view, as far as the loop can read it directly."""
     if item.op is FULL and not item.source and not item.inputs:
         return Source(-1, float(item.attrs["value"]), item.spec.dtype, (False,) * len(shape))

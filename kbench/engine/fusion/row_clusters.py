@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.elementwise import LEAST, checks_values
 from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise
 from kbench.engine.ops.elementwise.activation import SOFTMAX
@@ -44,13 +44,13 @@ class Cluster:
     number: int
     key: Key
     guard: object
-    members: list[Item] = field(default_factory=list)
+    members: list[Value] = field(default_factory=list)
     needs: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)  # what folds read: members that share it are near
     along: bool = False
 
 
-def fold_key(item: Item, items: Sequence[Item]) -> tuple[Key, bool] | None:
+def fold_key(item: Value, items: Sequence[Value]) -> tuple[Key, bool] | None:
     """The shape, the cut, and whether the fold goes along rows; None for no such fold."""
     if item.source or not item.static or not item.inputs:
         return None
@@ -75,7 +75,7 @@ def fold_key(item: Item, items: Sequence[Item]) -> tuple[Key, bool] | None:
 class Search:
     """The clusters of a plan while they are found."""
 
-    def __init__(self, items: Sequence[Item], needed: Sequence[bool]) -> None:
+    def __init__(self, items: Sequence[Value], needed: Sequence[bool]) -> None:
         self.items = items
         self.home: dict[int, int] = {}  # slot -> cluster, for members and what only reshapes them
         self.behind: list[set[int]] = []  # for each item the clusters it needs, its own left out
@@ -85,7 +85,7 @@ class Search:
             if needed[item.slot] and not item.source:
                 self._place(item)
 
-    def _place(self, item: Item) -> None:
+    def _place(self, item: Value) -> None:
         items = self.items
         found = fold_key(item, items)
         if found is not None:
@@ -130,7 +130,7 @@ class Search:
                 needs.add(number)
         return True
 
-    def _place_fold(self, item: Item, key: Key, along: bool) -> None:
+    def _place_fold(self, item: Value, key: Key, along: bool) -> None:
         reads = self._read(item.inputs[0])
         near = {self.home.get(one) for one in reads}
         for cluster in reversed(self.clusters):
@@ -145,7 +145,7 @@ class Search:
         self.clusters.append(cluster)
         self._join(item, cluster.number)
 
-    def _mixes(self, cluster: Cluster, item: Item, along: bool) -> bool:
+    def _mixes(self, cluster: Cluster, item: Value, along: bool) -> bool:
         """Whether a kernel can have the fold besides those of a cluster."""
         if len(cluster.members) >= MOST_MEMBERS:
             return False
@@ -164,7 +164,7 @@ class Search:
                     found |= self._read(one, depth - 1)
         return found
 
-    def _fits(self, item: Item, cluster: Cluster) -> bool:
+    def _fits(self, item: Value, cluster: Cluster) -> bool:
         """Whether an elementwise item has the cluster's shape or one value for each row."""
         level = self._level(item, cluster.key)
         if not level or item.guard != cluster.guard or len(cluster.members) >= MOST_MEMBERS:
@@ -185,7 +185,7 @@ class Search:
                 return False
         return True
 
-    def _level(self, item: Item, key: Key) -> str:
+    def _level(self, item: Value, key: Key) -> str:
         """Whether a value is one of each element ("full"), of each row ("row"), or neither."""
         if not item.static:
             return ""
@@ -194,7 +194,7 @@ class Search:
             return "full"
         return "row" if item.shape in (_kept(key), shape[:cut]) else ""
 
-    def _outside(self, item: Item, number: int | None) -> set[int]:
+    def _outside(self, item: Value, number: int | None) -> set[int]:
         """The clusters that an item needs, itself being in cluster `number`."""
         found: set[int] = set()
         for slot in (*item.inputs, *(one for one, _ in item.guard)):
@@ -205,7 +205,7 @@ class Search:
                 found.add(home)
         return found
 
-    def _join(self, item: Item, number: int) -> bool:
+    def _join(self, item: Value, number: int) -> bool:
         """Make an item a member, unless the cluster would then need itself."""
         cluster = self.clusters[number]
         outside = self._outside(item, number)
@@ -237,7 +237,7 @@ def _kept(key: Key) -> tuple[int, ...]:
 # ------------------------------------------------------------------ which are worth while
 
 
-def is_worth(cluster: Cluster, items: Sequence[Item]) -> bool:
+def is_worth(cluster: Cluster, items: Sequence[Value]) -> bool:
     """Whether one kernel for all reads or writes less memory than the members by themselves."""
     shape, cut = cluster.key
     folds = [one for one in cluster.members if not is_elementwise(one)]
@@ -254,7 +254,7 @@ def is_worth(cluster: Cluster, items: Sequence[Item]) -> bool:
     return dear or len(folds) > 1 or bool(wide)
 
 
-def _gains_alone(fold: Item, items: Sequence[Item]) -> bool:
+def _gains_alone(fold: Value, items: Sequence[Value]) -> bool:
     """A lone sum gains where columns are few, but for what is stored anyway as it is computed."""
     if fold.op is VARIANCE:
         return True

@@ -11,7 +11,7 @@ import numpy as np
 from kbench.engine.codegen.loop_program import DTYPES, Input
 from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
 from kbench.engine.codegen.row_program import DEAR, Node, RowProgram
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.elementwise import Source, _expression, _resolve, checks_values
 from kbench.engine.ops.elementwise.activation import SOFTMAX
@@ -38,10 +38,10 @@ class RowGroup:
 
     program: RowProgram
     dims: tuple[int, ...]
-    outputs: list[Item]
+    outputs: list[Value]
     sources: list[Source]
-    members: list[Item]
-    items: Sequence[Item]  # those of before, in which all of these stand
+    members: list[Value]
+    items: Sequence[Value]  # those of before, in which all of these stand
     places: tuple[int, ...]  # which of what is read says a column for each row
 
     @property
@@ -55,14 +55,14 @@ class RowGroup:
         return "+".join(names)
 
 
-def is_elementwise(item: Item) -> bool:
+def is_elementwise(item: Value) -> bool:
     """Whether each element of a value is made of those at the same place, or of the same row."""
     return item.op.expr is not None or (
         item.op is PUT and not item.source and item.attrs["axis"] == len(item.shape) - 1
     )
 
 
-def down_fold(item: Item) -> str:
+def down_fold(item: Value) -> str:
     """How a fold goes down the columns; '' when it cannot."""
     if item.spec.dtype[0] != "f":
         return ""
@@ -82,7 +82,7 @@ class _Writer:
 
     shape: tuple[int, ...]
     cut: int
-    items: Sequence[Item]
+    items: Sequence[Value]
     stored: set[int]  # slots that are there in memory anyway
     guard: object
     inside: set[int]
@@ -119,7 +119,7 @@ class _Writer:
         """A number as an input, so that a kernel fits rows of any length."""
         return self.read(Source(-1, value, dtype, (False,) * len(self.shape)))
 
-    def member(self, item: Item) -> str:
+    def member(self, item: Value) -> str:
         """The name of a member, which is written with what it needs when it is asked for."""
         if item.slot not in self.names:
             if not is_elementwise(item):
@@ -129,7 +129,7 @@ class _Writer:
                 self.names[item.slot] = self.statement(item, 0)
         return self.names[item.slot]
 
-    def output(self, item: Item) -> str:
+    def output(self, item: Value) -> str:
         """The name of a member that is stored: one value for each element, where it has these.
 
         An item of the rows' whole shape may be made of values of each row alone.
@@ -139,7 +139,7 @@ class _Writer:
             name = self.node(f"where(column < 0, {name}, {name})", item.spec.dtype)
         return name
 
-    def fold(self, item: Item, x: str, dtype: str) -> str:
+    def fold(self, item: Value, x: str, dtype: str) -> str:
         """A fold of `x`, and what is made of it."""
         if item.op is SOFTMAX:
             top, grown, total = self.exponentials(x, dtype)
@@ -179,7 +179,7 @@ class _Writer:
         apart = self.node(f"{x} - {top}", "float64")
         return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
 
-    def statement(self, item: Item, depth: int) -> str:
+    def statement(self, item: Value, depth: int) -> str:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""
         dtype = item.spec.dtype
         if item.op is PUT:
@@ -242,7 +242,7 @@ class _Writer:
             self.others[slot, shape] = self._value(self.items[slot], shape, depth)
         return self.others[slot, shape]
 
-    def _value(self, item: Item, shape: tuple[int, ...], depth: int) -> str:
+    def _value(self, item: Value, shape: tuple[int, ...], depth: int) -> str:
         if item.op in ALIASES and not item.source and self._leads_inside(item):
             return self.value(item.inputs[0], shape, depth)
         if self._is_computed(item, depth):
@@ -251,7 +251,7 @@ class _Writer:
         tail = (False,) * (len(self.shape) - len(shape))  # one value for each row
         return self.read(replace(found, varies=(*found.varies, *tail)))
 
-    def _leads_inside(self, item: Item) -> bool:
+    def _leads_inside(self, item: Value) -> bool:
         source = item.inputs[0]
         while source not in self.inside:
             one = self.items[source]
@@ -260,7 +260,7 @@ class _Writer:
             source = one.inputs[0]
         return True
 
-    def _is_computed(self, item: Item, depth: int) -> bool:
+    def _is_computed(self, item: Value, depth: int) -> bool:
         """Whether an elementwise value is computed within: if nobody else needs it, or cheaply."""
         if item.source or not is_elementwise(item) or not item.static or checks_values(item):
             return False
@@ -307,9 +307,9 @@ class _Writer:
 
 def write_group(
     key: tuple[tuple[int, ...], int],
-    members: Sequence[Item],
-    outputs: list[Item],
-    items: Sequence[Item],
+    members: Sequence[Value],
+    outputs: list[Value],
+    items: Sequence[Value],
     stored: set[int],
     compared: Collection[int],
 ) -> RowGroup | None:
@@ -336,7 +336,7 @@ def _group(
     writer: _Writer,
     dims: tuple[int, ...],
     inputs: tuple[Input, ...],
-    outputs: list[Item],
+    outputs: list[Value],
     numbers: list[int],
 ) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.row_clusters import Cluster, Search, is_worth
 from kbench.engine.fusion.row_lower import ALIASES, RowGroup, write_group
 from kbench.engine.graph.op import Op, no_infer, no_numpy
@@ -26,8 +26,8 @@ ROWS = Op("rows", "structured", no_infer, no_numpy, None)
 
 
 def gather_rows(
-    items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
-) -> tuple[list[Item], list[int]] | None:
+    items: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
+) -> tuple[list[Value], list[int]] | None:
     """The items in an order where each cluster is one step, and the new slot of each.
 
     None where there is no cluster.
@@ -50,7 +50,7 @@ def gather_rows(
     return None
 
 
-def compared_values(items: Sequence[Item], needed: Sequence[bool]) -> frozenset[int]:
+def compared_values(items: Sequence[Value], needed: Sequence[bool]) -> frozenset[int]:
     """Floats that are compared with each other, as a row with the largest value in it.
 
     They are computed once, and read wherever they are needed: computed anew in another kernel they
@@ -66,7 +66,7 @@ def compared_values(items: Sequence[Item], needed: Sequence[bool]) -> frozenset[
     return frozenset(found)
 
 
-def _behind(slot: int, items: Sequence[Item]) -> Item:
+def _behind(slot: int, items: Sequence[Value]) -> Value:
     """The item that is only seen in another shape."""
     item = items[slot]
     while not item.source and item.op in ALIASES:
@@ -74,10 +74,10 @@ def _behind(slot: int, items: Sequence[Item]) -> Item:
     return item
 
 
-Unit = Item | Cluster
+Unit = Value | Cluster
 
 
-def _units(items: Sequence[Item], search: Search, member: dict[int, Cluster]) -> list[Unit]:
+def _units(items: Sequence[Value], search: Search, member: dict[int, Cluster]) -> list[Unit]:
     """Items and clusters so that each stands after what it needs."""
     unit_of: list[int] = [
         len(items) + member[item.slot].number if item.slot in member else item.slot
@@ -114,10 +114,10 @@ def _units(items: Sequence[Item], search: Search, member: dict[int, Cluster]) ->
 
 
 def _slots(unit: Unit) -> list[int]:
-    return [unit.slot] if isinstance(unit, Item) else [one.slot for one in unit.members]
+    return [unit.slot] if isinstance(unit, Value) else [one.slot for one in unit.members]
 
 
-def _through(item: Item, inside: int | None, items: Sequence[Item], search: Search) -> list[int]:
+def _through(item: Value, inside: int | None, items: Sequence[Value], search: Search) -> list[int]:
     """What an item needs; a member looks through views of its own cluster's members."""
     found = []
     todo = [*item.inputs, *(slot for slot, _ in item.guard)]
@@ -131,7 +131,7 @@ def _through(item: Item, inside: int | None, items: Sequence[Item], search: Sear
 
 
 def _write(
-    items: Sequence[Item], units: list[Unit], roots: Sequence[int], compared: Collection[int]
+    items: Sequence[Value], units: list[Unit], roots: Sequence[int], compared: Collection[int]
 ) -> tuple[dict[int, RowGroup | None], set[int]]:
     """The group of every cluster that is needed, by number, and every slot that is needed.
 
@@ -140,7 +140,7 @@ def _write(
     wanted = set(roots)
     groups: dict[int, RowGroup | None] = {}
     for unit in reversed(units):
-        if isinstance(unit, Item):
+        if isinstance(unit, Value):
             if unit.slot in wanted:
                 wanted.update(unit.inputs)
                 wanted.update(slot for slot, _ in unit.guard)
@@ -155,13 +155,13 @@ def _write(
 
 
 def _renumbered(
-    items: Sequence[Item], units: list[Unit], groups: dict[int, RowGroup], wanted: set[int]
-) -> tuple[list[Item], list[int]]:
+    items: Sequence[Value], units: list[Unit], groups: dict[int, RowGroup], wanted: set[int]
+) -> tuple[list[Value], list[int]]:
     """New items for what is needed of the units, in their order."""
     place = [UNNEEDED] * len(items)
-    made: list[Item] = []
+    made: list[Value] = []
     for unit in units:
-        if isinstance(unit, Item):
+        if isinstance(unit, Value):
             if unit.slot in wanted:
                 place[unit.slot] = len(made)
                 made.append(replace(unit, users=[]))

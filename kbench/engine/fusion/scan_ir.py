@@ -47,7 +47,7 @@ Segments = tuple[tuple[int, Node], ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class ScanValue:
     """A value of a step: its shape there, its dtype, and its columns."""
 
     shape: tuple[int, ...]
@@ -58,7 +58,7 @@ class Value:
     def width(self) -> int:
         return sum(width for width, _ in self.segments)
 
-    def same(self, other: Value) -> bool:
+    def same(self, other: ScanValue) -> bool:
         """Whether both are computed by the same nodes."""
         return self.segments == other.segments and self.dtype == other.dtype
 
@@ -112,7 +112,7 @@ class Nodes:
         return tuple(found)
 
     def elementwise(
-        self, expr: str, names: tuple[str, ...], values: Sequence[Value], width: int, dtype: str
+        self, expr: str, names: tuple[str, ...], values: Sequence[ScanValue], width: int, dtype: str
     ) -> Segments:
         """An expression of values, one of one column being repeated."""
         bounds = {0, width}
@@ -126,7 +126,7 @@ class Nodes:
             found.append((high - low, self._made(expr, names, inputs, dtype)))
         return tuple(found)
 
-    def _piece(self, value: Value, width: int, low: int, high: int) -> Node:
+    def _piece(self, value: ScanValue, width: int, low: int, high: int) -> Node:
         if value.width != width:
             return value.segments[0][1]
         ((_, node),) = self.cut(value.segments, low, high - low)

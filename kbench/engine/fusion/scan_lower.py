@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
-from kbench.engine.fusion.scan_ir import Node, Source, Value
+from kbench.engine.fusion.scan_ir import Node, ScanValue, Source
 from kbench.engine.fusion.scan_match import Step, Times
 
 MOST_LINES = 240
@@ -77,12 +77,12 @@ class _Planner:
         program = Recurrence(tuple(self.accesses), phases, self._is_split(phases))
         return Planned(program, list(self.places), step.products, self.widths, self.dtypes, last)
 
-    def _values(self) -> Iterator[Value]:
+    def _values(self) -> Iterator[ScanValue]:
         yield from self.step.after
         yield from self.step.emits
         for one in self.step.products:
             yield one.left
-            yield Value((), "", ((0, one.result),))
+            yield ScanValue((), "", ((0, one.result),))
 
     # -------------------------------------------------------------- what is computed
 
@@ -98,7 +98,7 @@ class _Planner:
                 found[index] = others[0]
         return found
 
-    def _require(self, target: Source, value: Value) -> None:
+    def _require(self, target: Source, value: ScanValue) -> None:
         """Store a value, segment by segment, each in its phase."""
         self.dtypes[target] = value.dtype
         offset = 0
@@ -108,7 +108,7 @@ class _Planner:
             offset += width
         self.widths[target] = offset
 
-    def _require_state(self, index: int, value: Value) -> None:
+    def _require_state(self, index: int, value: ScanValue) -> None:
         """A state after the step; a product that is nothing else is written there at once."""
         target = Source("next", index)
         source = _whole_source(value)
@@ -133,7 +133,7 @@ class _Planner:
         self._require(target, value)
         self.left[number] = Place(target, 0, value.width)
 
-    def _homes(self, value: Value) -> Iterator[Source]:
+    def _homes(self, value: ScanValue) -> Iterator[Source]:
         """Where a value is stored anyway."""
         for index, one in enumerate(self.step.after):
             if one.same(value) and Source("next", index) in self.widths:
@@ -239,7 +239,7 @@ class _Planner:
         return len(wide) == 1 and whole and all(one.width in wide for one in states)
 
 
-def _whole_source(value: Value) -> Source | None:
+def _whole_source(value: ScanValue) -> Source | None:
     """The source that a value is all columns of, if it is nothing else."""
     if len(value.segments) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Reads the bound plan of a step as columns: whether a compiled loop can run it, and what it does.
+"""Reads the executable of a step as columns: whether a compiled loop can run it, and what it does.
 
 Everything in a step must be rows of one number (the batch) or the same for all of them; elementwise
 work, parts and joins of the last axis, and products with matrices that no step changes. A step of
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.elementwise import checks_values
-from kbench.engine.fusion.scan_ir import Node, Nodes, Segments, Source, Value
+from kbench.engine.fusion.scan_ir import Node, Nodes, ScanValue, Segments, Source
 from kbench.engine.graph.op import Op
 from kbench.engine.ops.layout.concatenate import CONCATENATE, WINDOW
 from kbench.engine.ops.layout.create import FULL
@@ -55,7 +55,7 @@ class Raw:
 class Times:
     """A product: rows, and the matrix by the slot of what is fixed."""
 
-    left: Value
+    left: ScanValue
     matrix: int
     transposed: bool
     source: Source
@@ -97,47 +97,47 @@ class Step:
     frame: Frame
     sources: list[Raw]  # by the index of a Source of kind "given"
     products: list[Times]
-    prelude: list[Item]  # what no step changes, computed before the loop, in order
-    after: list[Value]
-    emits: list[Value]
+    prelude: list[Value]  # what no step changes, computed before the loop, in order
+    after: list[ScanValue]
+    emits: list[ScanValue]
 
 
 @dataclass
 class _Tracer:
-    items: Sequence[Item]
+    items: Sequence[Value]
     feeds: dict[int, int]  # id of a node -> its number among the feeds
     counts: tuple[int, int]  # sequences, states
     frame: Frame
     nodes: Nodes = field(default_factory=Nodes)
     sources: list[Raw] = field(default_factory=list)
     products: list[Times] = field(default_factory=list)
-    prelude: list[Item] = field(default_factory=list)
-    known: dict[int, Value | Raw] = field(default_factory=dict)
+    prelude: list[Value] = field(default_factory=list)
+    known: dict[int, ScanValue | Raw] = field(default_factory=dict)
 
-    def value(self, slot: int) -> Value:
+    def value(self, slot: int) -> ScanValue:
         """The columns of an item that has been traced."""
         found = self.known[slot]
         if isinstance(found, Raw):
             found = self.known[slot] = self._framed(found)
         return found
 
-    def _framed(self, raw: Raw) -> Value:
+    def _framed(self, raw: Raw) -> ScanValue:
         if raw.dtype == "float16":
             raise Unfit("float16 is rounded after each operation")
         width = self.frame.columns(raw.shape)
         self.sources.append(raw)
         leaf = self.nodes.leaf(Source("given", len(self.sources) - 1), width, raw.dtype, 0)
-        return Value(raw.shape, raw.dtype, ((width, leaf),))
+        return ScanValue(raw.shape, raw.dtype, ((width, leaf),))
 
     # -------------------------------------------------------------- items
 
-    def trace(self, item: Item) -> None:
+    def trace(self, item: Value) -> None:
         """Note what an item is; Unfit when there is no rule for it."""
         if not item.static or item.guard or 0 in item.shape:
             raise Unfit(f"{item.op.name} of unknown or no size")
         self.known[item.slot] = self._given(item) or self._fixed(item) or self._computed(item)
 
-    def _given(self, item: Item) -> Value | Raw | None:
+    def _given(self, item: Value) -> ScanValue | Raw | None:
         shape, dtype = item.shape, item.spec.dtype
         if item.source == "feed":
             index = self.feeds[id(item.origin)]
@@ -157,14 +157,14 @@ class _Tracer:
             raise Unfit(f"{item.source} within the step")
         return None
 
-    def _number(self, value: Any, item: Item) -> Value:
+    def _number(self, value: Any, item: Value) -> ScanValue:
         if item.spec.dtype == "float16":
             raise Unfit("float16 is rounded after each operation")
         width = self.frame.columns(item.shape)
         node = self.nodes.number(np.asarray(value, item.spec.dtype).item(), item.spec.dtype)
-        return Value(item.shape, item.spec.dtype, ((width, node),))
+        return ScanValue(item.shape, item.spec.dtype, ((width, node),))
 
-    def _fixed(self, item: Item) -> Raw | None:
+    def _fixed(self, item: Value) -> Raw | None:
         """What only depends on what no step changes is computed once."""
         inputs = [self.known.get(one) for one in item.inputs]
         fixed = [isinstance(one, Raw) and one.kind == "fixed" for one in inputs]
@@ -176,7 +176,7 @@ class _Tracer:
         self.prelude.append(item)
         return Raw("fixed", item.slot, item.shape, item.spec.dtype)
 
-    def _computed(self, item: Item) -> Value | Raw:
+    def _computed(self, item: Value) -> ScanValue | Raw:
         first = self.known[item.inputs[0]] if item.inputs else None
         if isinstance(first, Raw) and first.kind == "read":
             rearrange = _rearrangement(item)
@@ -194,16 +194,16 @@ class _Tracer:
             if rule is None:
                 raise Unfit(f"no rule for {item.op.name}")
             segments = rule(self, item)
-        return Value(item.shape, item.spec.dtype, segments)
+        return ScanValue(item.shape, item.spec.dtype, segments)
 
-    def _elementwise(self, item: Item) -> Segments:
+    def _elementwise(self, item: Value) -> Segments:
         expr = item.op.expr or ""
         expr = expr.format(**item.attrs) if item.attrs else expr
         values = [self.value(one) for one in item.inputs]
         width = self.frame.columns(item.shape)
         return self.nodes.elementwise(expr, item.op.names, values, width, item.spec.dtype)
 
-    def _product(self, item: Item) -> Segments:
+    def _product(self, item: Value) -> Segments:
         """Rows times a fixed matrix."""
         matrix = self.known[item.inputs[1]]
         left = self.value(item.inputs[0])
@@ -230,7 +230,7 @@ class _Tracer:
             raise Unfit("parts of values without rows")
         return len(shape) - 1
 
-    def _window(self, item: Item, shape: Shape) -> tuple[int, int]:
+    def _window(self, item: Value, shape: Shape) -> tuple[int, int]:
         """Start and size along the columns of what an index picks; Unfit for other indices."""
         axis = self._last_axis(shape)
         entries = item.attrs["items"]
@@ -243,18 +243,18 @@ class _Tracer:
                 raise Unfit("a part of the rows")
         return _extent(entries[axis], shape[axis])
 
-    def getitem(self, item: Item) -> Segments:
+    def getitem(self, item: Value) -> Segments:
         x = self.value(item.inputs[0])
         start, size = self._window(item, x.shape)
         return self.nodes.cut(x.segments, start, size)
 
-    def window(self, item: Item) -> Segments:
+    def window(self, item: Value) -> Segments:
         x = self.value(item.inputs[0])
         if item.attrs["axis"] != self._last_axis(x.shape):
             raise Unfit("a part of the rows")
         return self.nodes.cut(x.segments, item.attrs["start"], item.attrs["size"])
 
-    def place(self, item: Item) -> Segments:
+    def place(self, item: Value) -> Segments:
         """Columns with zeros around them."""
         g = self.value(item.inputs[0])
         start, size = self._window(item, item.shape)
@@ -263,17 +263,17 @@ class _Tracer:
         sides = ((start, zero),), ((rest, zero),)
         return (*sides[0][: bool(start)], *g.segments, *sides[1][: bool(rest)])
 
-    def concatenate(self, item: Item) -> Segments:
+    def concatenate(self, item: Value) -> Segments:
         if item.attrs["axis"] != self._last_axis(item.shape):
             raise Unfit("rows joined")
         return tuple(part for one in item.inputs for part in self.value(one).segments)
 
-    def broadcast(self, item: Item) -> Segments:
+    def broadcast(self, item: Value) -> Segments:
         x = self.value(item.inputs[0])
         width = self.frame.columns(item.shape)
         return x.segments if x.width == width else ((width, x.segments[0][1]),)
 
-    def reshape(self, item: Item) -> Segments:
+    def reshape(self, item: Value) -> Segments:
         """Another shape of the same rows and columns."""
         x = self.value(item.inputs[0])
         frame = self.frame
@@ -283,7 +283,7 @@ class _Tracer:
         return x.segments
 
 
-_RULES: dict[Op, Callable[[_Tracer, Item], Segments]] = {
+_RULES: dict[Op, Callable[[_Tracer, Value], Segments]] = {
     GETITEM: _Tracer.getitem,
     WINDOW: _Tracer.window,
     PLACE: _Tracer.place,
@@ -309,7 +309,7 @@ def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
     return picked.start, len(picked)
 
 
-def _rearrangement(item: Item) -> Rearrange | None:
+def _rearrangement(item: Value) -> Rearrange | None:
     """How a view of one entry is taken of all entries at once."""
     if item.op in RESHAPES:
         shape = item.shape
@@ -323,7 +323,7 @@ def _rearrangement(item: Item) -> Rearrange | None:
 # ------------------------------------------------------------------ a whole step
 
 
-def _read_items(items: Sequence[Item], roots: Sequence[int]) -> list[Item]:
+def _read_items(items: Sequence[Value], roots: Sequence[int]) -> list[Value]:
     """The items whose values the roots need, in order: what only lends its shape is left out."""
     wanted = set(roots)
     for item in reversed(items):
@@ -334,7 +334,7 @@ def _read_items(items: Sequence[Item], roots: Sequence[int]) -> list[Item]:
 
 
 def trace_step(
-    items: Sequence[Item], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
+    items: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
 ) -> Step:
     """A step as columns; Unfit when it cannot be. The first roots are the states after it."""
     read = _read_items(items, roots)
@@ -359,7 +359,7 @@ def trace_step(
     raise Unfit("; ".join(reasons))
 
 
-def _frames(read: Sequence[Item], feeds: dict[int, int], counts: tuple[int, int]) -> list[Frame]:
+def _frames(read: Sequence[Value], feeds: dict[int, int], counts: tuple[int, int]) -> list[Frame]:
     """The ways to see rows and columns in a step."""
     changing: set[int] = set()
     for item in read:

@@ -1,12 +1,12 @@
-"""Calls of kernels that are written down: parameter blocks for arrays that stay where they are.
+"""Launches: a kernel with its parameter block, for arrays that stay where they are.
 
-`Kernel.calls`, `Product.calls` and the like check arrays as `run` does, but give the calls in place
-of making them, or None where more than calls is needed. A `Tape` makes all of its calls as one
-call of compiled code: between two kernels the interpreter would spend some forty microseconds,
-when the caches are full of other things.
+`Kernel.launches`, `Product.launches` and the like check arrays as `run` does, but give the launches
+in place of making them, or None where more than launches is needed. A `LaunchGraph` makes all of
+its launches as one call of compiled code: between two kernels the interpreter would spend some
+forty microseconds, when the caches are full of other things.
 
-A call holds addresses. It must not be made when one of the arrays may have been freed: whoever
-writes calls down says what keeps them.
+A launch holds addresses. It must not be made when one of the arrays may have been freed: whoever
+captures launches says what keeps them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TILE_SECONDS = 0.015
 SCRATCH = 1 << 25
 """Bytes of scratch memory."""
 
-HEAD = '''"""Library kernel of kbench: what calls leave to do, element after element."""
+HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
 import numpy as np
 from kbench.engine.intrinsics.toolkit import exact_kernel, field, IMPORTS
 
@@ -91,7 +91,7 @@ REPEAT = """    out, x, width = field(params, 0), field(params, 1), field(params
         store_DTYPE(out, i, load_DTYPE(x, i % width))
 """
 
-KINDS = {  # what else calls leave to do: its source, and the dtype of what it reads
+KINDS = {  # what other kernels leave to do: its source, and the dtype of what it reads
     "parts": (JOIN, "float64"),
     "alike": (JOIN, ""),
     "variance": (VARIANCE, "float64"),
@@ -124,7 +124,7 @@ def drive(
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class Launch:
     """A range kernel by its address, its parameters, items from 0 on, and threads at most."""
 
     address: int
@@ -134,12 +134,12 @@ class Call:
     counters: int = 0
     """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
     kept: tuple[Any, ...] = ()
-    """Memory of the call's own."""
+    """Memory of the launch's own."""
     sound: Callable[[], bool] | None = None
     """Whether its step's results are right, asked when it has run; the step itself knows better."""
 
-    def also(self, sound: Callable[[], bool] | None) -> Call:
-        """The call, whose step has to be right by this as well."""
+    def also(self, sound: Callable[[], bool] | None) -> Launch:
+        """The launch, whose step has to be right by this as well."""
         before = self.sound
         if before is None or sound is None:
             return replace(self, sound=sound or before)
@@ -147,12 +147,12 @@ class Call:
 
 
 def spread(items: int, wanted: bool) -> int:
-    """Threads for a call of so many items, if it is worth more than one."""
+    """Threads for a launch of so many items, if it is worth more than one."""
     return max(1, min(threads.count(), items)) if wanted else 1
 
 
-def find(kind: str, dtype: str) -> Callable[..., Call] | None:
-    """What writes down a call whose result is of float32 or float64, None while it is not ready.
+def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
+    """What captures a launch whose result is of float32 or float64, None while it is not ready.
 
     "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. They are
     added as `joined` adds them, and the sum is rounded at the end. "alike": the same for rows of
@@ -169,13 +169,13 @@ def find(kind: str, dtype: str) -> Callable[..., Call] | None:
     job = service.submit(f"join_{kind}_{dtype}", lambda: whole)
     if job is None or job.state != "ready":
         return None
-    return partial(_call_of, kind, job.address, dtype, read)
+    return partial(_launch_of, kind, job.address, dtype, read)
 
 
-def _call_of(
+def _launch_of(
     kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Any
-) -> Call:
-    """The call of one of `KINDS`, of checked arrays."""
+) -> Launch:
+    """The launch of one of `KINDS`, of checked arrays."""
     arrays = [first, *(one for one in rest if isinstance(one, np.ndarray))]
     numbers = [int(one) for one in rest if not isinstance(one, np.ndarray)]
     flags = out.flags
@@ -196,7 +196,7 @@ def _call_of(
         kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
         arrays = kept
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
-    return Call(address, params, out.size, kept=tuple(kept))
+    return Launch(address, params, out.size, kept=tuple(kept))
 
 
 def joined(parts: Array) -> Array:
@@ -212,8 +212,8 @@ def joined(parts: Array) -> Array:
     return found
 
 
-def join(out: Array, parts: Array, divisor: int = 1) -> Call | None:
-    """The call that adds up parts of sums; None for other dtypes and while there is no kernel."""
+def join(out: Array, parts: Array, divisor: int = 1) -> Launch | None:
+    """The launch that adds up parts of sums; None for other dtypes and while there is no kernel."""
     kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
     write = find(kind, out.dtype.name)
     return None if write is None else write(out, parts, divisor)
@@ -223,8 +223,8 @@ _scratch: list[Array] = []
 
 
 def scratch() -> Array:
-    """Bytes, from a cache line on, that only one step's calls use at a time: all tapes share them,
-    and calls run one after the other."""
+    """Bytes, from a cache line on, that only one step's launches use at a time: all graphs share
+    them, and launches run one after the other."""
     if not _scratch:
         block = np.empty(SCRATCH + 64, np.uint8)  # the system gives pages when they are used
         begin = -address_of(block) % 64
@@ -232,21 +232,21 @@ def scratch() -> Array:
     return _scratch[0]
 
 
-class Tape:
-    """Calls that are made as one."""
+class LaunchGraph:
+    """Launches that are made as one."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self.calls = list(calls)
-        self._most = max((one.threads for one in calls), default=1)
-        self._rows = np.zeros((len(calls), ROW), np.int64)
-        for row, one in zip(self._rows, calls, strict=True):
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = list(launches)
+        self._most = max((one.threads for one in launches), default=1)
+        self._rows = np.zeros((len(launches), ROW), np.int64)
+        for row, one in zip(self._rows, launches, strict=True):
             row[:] = one.address, address_of(one.params), one.items, one.threads, one.counters
 
     @staticmethod
     def possible() -> bool:
-        """Whether compiled code can go through several calls here."""
+        """Whether compiled code can go through several launches here."""
         return service.driver is not None and bool(service.driver.at_once)
 
     def run(self) -> None:
-        """Make the calls, which nothing holds up."""
+        """Make the launches, which nothing holds up."""
         service.driver.repeat(self._rows, self._most)

@@ -167,7 +167,7 @@ class Driver:
         self._serial(address, block, start, stop)
 
     def repeat(self, rows: np.ndarray, count: int) -> None:
-        """Run the calls of a table (see `calls.Tape`) for up to `count` threads, at once."""
+        """Run the rows of a `LaunchGraph` (jit/launch.py) for up to `count` threads, at once."""
         assert isinstance(self._pool, Pool)
         with threads.parallel_lock:
             self._pool.repeat(fast_call.address_of(rows), len(rows), count)

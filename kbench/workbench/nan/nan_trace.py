@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbench.engine.compiler.values import Item, called, mark_guards, mark_needed, trace_items
+from kbench.engine.compiler.values import Value, called, mark_guards, mark_needed, trace_items
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import is_csr
@@ -23,7 +23,13 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.control_deps import seeing_updates
 from kbench.engine.execute.plan import make_plan
-from kbench.engine.execute.steps.base import Step, dynamic_step, explained, guarded, numpy_step
+from kbench.engine.execute.steps.base import (
+    StepFunction,
+    dynamic_step,
+    explained,
+    guarded,
+    numpy_step,
+)
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.graph.traverse import walk
 from kbench.engine.inspect import describe
@@ -110,7 +116,7 @@ class _Sweep:
     """One run: values while they are read, and for good which of them were bad."""
 
     def __init__(
-        self, needed: list[Item], items: list[Item], fed: dict[int, Array], mend: bool
+        self, needed: list[Value], items: list[Value], fed: dict[int, Array], mend: bool
     ) -> None:
         self._mend = mend
         self._needed = needed
@@ -166,7 +172,7 @@ class _Sweep:
                 live -= _nbytes(other) if not other.source and other.static else 0
         memory_limit.require(peak, "running it again operation by operation", name)
 
-    def _value(self, item: Item) -> Any:
+    def _value(self, item: Value) -> Any:
         slot = item.slot
         if item.source == "feed":
             self._values[slot] = self._fed[slot]
@@ -179,7 +185,7 @@ class _Sweep:
         elif item.source:
             self._values[slot] = item.value
         else:
-            step: Step
+            step: StepFunction
             if item.op is LOOP:  # run by the plan of its step, as ever
                 step = LoopStep(item, make_plan).run
             else:
@@ -193,7 +199,7 @@ class _Sweep:
 
     # ------------------------------------------------------------------ what was found
 
-    def _note(self, item: Item, found: Bad, value: Any) -> None:
+    def _note(self, item: Value, found: Bad, value: Any) -> None:
         if len(self.facts) >= MOST_ORIGINS:
             return
         node: Any = item.origin
@@ -212,7 +218,7 @@ class _Sweep:
                 row |= _within(item, arrays, row["called"])
         self.facts[item.slot] = row
 
-    def _turn(self, item: Item, value: Any) -> None:
+    def _turn(self, item: Value, value: Any) -> None:
         """Keep of what has only infinities to read, and gives NaN, how it does."""
         if len(self.turns) >= MOST_ORIGINS or item.source or not isinstance(value, np.ndarray):
             return
@@ -231,7 +237,7 @@ class _Sweep:
             "inputs": list(item.inputs[:8]),
         }
 
-    def _operand(self, item: Item, place: int, array: Any, index: tuple[int, ...]) -> Data:
+    def _operand(self, item: Value, place: int, array: Any, index: tuple[int, ...]) -> Data:
         origin: Any = self._items[item.inputs[place]].origin
         row: Data = {
             "kind": str(getattr(origin, "kind", "tensor")),
@@ -252,7 +258,7 @@ class _Sweep:
             row |= {"index": list(index), "value": describe.number(array[index].item())}
         return row
 
-    def _step(self, item: Item) -> Data:
+    def _step(self, item: Value) -> Data:
         found = self.bad[item.slot]
         node: Any = item.origin
         spec = str(item.spec)
@@ -320,7 +326,7 @@ class _Sweep:
         of = inputs.index(before) if before in inputs else None
         return {**row, "of": of, "direct": before == first and not self._items[first].source}
 
-    def _path_row(self, item: Item) -> Data:
+    def _path_row(self, item: Value) -> Data:
         found = self.bad[item.slot]
         node: Any = item.origin
         return {
@@ -332,7 +338,7 @@ class _Sweep:
         }
 
 
-def _within(item: Item, arrays: Sequence[Array], called_as: str) -> Data:
+def _within(item: Value, arrays: Sequence[Array], called_as: str) -> Data:
     """What made it within the first step of a loop that gives something bad; {} if none does now.
 
     The steps run once more; what they draw at random is new, and may be harmless.
@@ -352,7 +358,7 @@ def _within(item: Item, arrays: Sequence[Array], called_as: str) -> Data:
     return {}
 
 
-def _nbytes(item: Item) -> int:
+def _nbytes(item: Value) -> int:
     if item.op.kind in ("view", "several") or item.spec.sparse:
         return 0
     return item.size * int(np.dtype(item.spec.dtype).itemsize)

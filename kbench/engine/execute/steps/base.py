@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kbench.engine.compiler.values import Guard, Item, called, infer_at
+from kbench.engine.compiler.values import Guard, Value, called, infer_at
 from kbench.engine.core.csr import is_csr
 from kbench.engine.core.errors import KbenchError, make_operand
 from kbench.engine.graph.declare import BARE
@@ -22,15 +22,15 @@ from kbench.engine.graph.op import operand_names
 from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.ops.layout.shape import runtime_value
 
-Values = list[Any]
+SlotValues = list[Any]
 Buffers = list[Any]
-Step = Callable[[Values, Buffers], None]
+StepFunction = Callable[[SlotValues, Buffers], None]
 
 
 class Bound(Protocol):
     """A plan bound to shapes, as a step that runs one sees it."""
 
-    items: list[Item]
+    items: list[Value]
     roots: list[int]
 
     def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]: ...
@@ -52,38 +52,38 @@ class Makers:
     """What steps need that run plans of their own: handed down by those that are built on steps."""
 
     plan: Planner
-    bind: Callable[[str, list[Item], list[bool], list[int], list[int | None]], Bound]
+    bind: Callable[[str, list[Value], list[bool], list[int], list[int | None]], Bound]
 
 
-def _bound(item: Item) -> Callable[..., Any]:
+def _bound(item: Value) -> Callable[..., Any]:
     return partial(item.op.numpy, **item.attrs) if item.attrs else item.op.numpy
 
 
-def numpy_step(item: Item) -> Step:
+def numpy_step(item: Value) -> StepFunction:
     """A step that fills the buffer of its slot with the op's NumPy form."""
     run, slot, inputs = _bound(item), item.slot, item.inputs
     if len(inputs) == 1:
         (first,) = inputs
 
-        def one(v: Values, b: Buffers) -> None:
+        def one(v: SlotValues, b: Buffers) -> None:
             v[slot] = run(b[slot], v[first])
 
         return one
     if len(inputs) == 2:
         left, right = inputs
 
-        def two(v: Values, b: Buffers) -> None:
+        def two(v: SlotValues, b: Buffers) -> None:
             v[slot] = run(b[slot], v[left], v[right])
 
         return two
 
-    def many(v: Values, b: Buffers) -> None:
+    def many(v: SlotValues, b: Buffers) -> None:
         v[slot] = run(b[slot], *[v[i] for i in inputs])
 
     return many
 
 
-def bare_step(item: Item, items: Sequence[Item]) -> Step | None:
+def bare_step(item: Value, items: Sequence[Value]) -> StepFunction | None:
     """A step for a small elementwise op, which costs little more than its calls of NumPy.
 
     The plan keeps warnings off, the arrays are too short to be cut into blocks, and none of them
@@ -99,26 +99,26 @@ def bare_step(item: Item, items: Sequence[Item]) -> Step | None:
     if len(inputs) == 2:
         left, right = inputs
 
-        def two(v: Values, b: Buffers) -> None:
+        def two(v: SlotValues, b: Buffers) -> None:
             out = v[slot] = b[slot]
             run(out, v[left], v[right])
 
         return two
 
-    def many(v: Values, b: Buffers) -> None:
+    def many(v: SlotValues, b: Buffers) -> None:
         out = v[slot] = b[slot]
         run(out, *[v[i] for i in inputs])
 
     return many
 
 
-def dynamic_step(item: Item) -> Step:
+def dynamic_step(item: Value) -> StepFunction:
     """A step whose shape is known only now: the rule is checked on the computed operands."""
     if item.op in (BRANCH, RESULT):  # what was not computed has no shape, and any shape is right
         return numpy_step(item)
     run, slot, inputs, node = _bound(item), item.slot, item.inputs, item.origin
 
-    def step(v: Values, b: Buffers) -> None:
+    def step(v: SlotValues, b: Buffers) -> None:
         arrays = [v[i] for i in inputs]
         infer_at(node, item.op, [runtime_value(one) for one in arrays], item.attrs)
         v[slot] = run(None, *arrays)
@@ -126,11 +126,11 @@ def dynamic_step(item: Item) -> Step:
     return step
 
 
-def guarded(step: Step, guard: Guard) -> Step:
+def guarded(step: StepFunction, guard: Guard) -> StepFunction:
     """A step that runs only when each condition of its branches is as needed."""
     conditions = tuple((slot, side == 1) for slot, side in guard)
 
-    def maybe(v: Values, b: Buffers) -> None:
+    def maybe(v: SlotValues, b: Buffers) -> None:
         for slot, wanted in conditions:
             if bool(v[slot]) is not wanted:
                 return
@@ -139,10 +139,10 @@ def guarded(step: Step, guard: Guard) -> Step:
     return maybe
 
 
-def releasing(step: Step, slots: tuple[int, ...]) -> Step:
+def releasing(step: StepFunction, slots: tuple[int, ...]) -> StepFunction:
     """A step after which large values that nobody reads any more are let go."""
 
-    def run(v: Values, b: Buffers) -> None:
+    def run(v: SlotValues, b: Buffers) -> None:
         step(v, b)
         for slot in slots:
             v[slot] = None
@@ -150,7 +150,7 @@ def releasing(step: Step, slots: tuple[int, ...]) -> Step:
     return run
 
 
-def explained(error: KbenchError, item: Item, values: Values) -> KbenchError:
+def explained(error: KbenchError, item: Value, values: SlotValues) -> KbenchError:
     """An error of a kernel, told about the node that ran; a row group tells of its own items."""
     if "group" in item.attrs and error.function:
         return error

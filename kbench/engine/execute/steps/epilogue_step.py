@@ -17,23 +17,23 @@ import numpy as np
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.arguments import COLUMNS, Binding
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Buffers, Values
-from kbench.engine.execute.steps.group_step import Chosen, GroupStep, single
+from kbench.engine.execute.steps.base import Buffers, SlotValues
+from kbench.engine.execute.steps.group_step import GroupStep, Step, single
 from kbench.engine.execute.steps.library_step import NativeStep, native_step
 from kbench.engine.fusion.elementwise import Group, Source
 from kbench.engine.jit.array_memory import same
-from kbench.engine.jit.launch import Call
+from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config
 
 FEWEST = 16  # columns of a row that is worth a call of its own
 
 
 def finished(
-    step: GroupStep, items: Sequence[Item], needed: Sequence[bool], roots: Sequence[int]
-) -> Chosen | None:
+    step: GroupStep, items: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
+) -> Step | None:
     """A group with the kernel whose result it alone reads as one step, where that can be."""
     group = step.group
     if group.fold is not None or step.program is None or not _by_rows(group):
@@ -73,7 +73,7 @@ def _moves(source: Source, shape: tuple[int, ...]) -> list[bool]:
 class FinishStep:
     """Runs a kernel and a group on each of its rows; one after the other until both are ready."""
 
-    def __init__(self, step: GroupStep, item: Item, native: NativeStep) -> None:
+    def __init__(self, step: GroupStep, item: Value, native: NativeStep) -> None:
         group = step.group
         self.step = step
         self.item = item
@@ -91,7 +91,7 @@ class FinishStep:
         self.together = False
         self.kernel: loop_kernel.Kernel | None = None
 
-    def chosen(self, items: Sequence[Item]) -> Chosen:
+    def chosen(self, items: Sequence[Value]) -> Step:
         """The step, with its description."""
         item, group = self.item, self.step.group
         others = [one for one in self.step.reads if one not in (-1, item.slot)]
@@ -105,10 +105,10 @@ class FinishStep:
             work=product.work + len(group.statements),
             elements=item.size,
             group=None,
-            calls=self.calls,
+            launches=self.launches,
         )
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         operands = [v[one] for one in self.item.inputs]
         on = config.jit_mode() != "off"
         multiply = self.native.find() if on else None
@@ -125,7 +125,7 @@ class FinishStep:
         for slot, one in zip(self.step.group.writes, outs, strict=True):
             v[slot] = one
 
-    def _sources(self, v: Values, outs: list[Any]) -> list[Any]:
+    def _sources(self, v: SlotValues, outs: list[Any]) -> list[Any]:
         """What the group reads: instead of what the kernel gives, the place where that goes."""
         arrays = self.step.sources(v)
         arrays[self.read] = outs[self.place]
@@ -135,10 +135,10 @@ class FinishStep:
         self.binding.check_outs(outs)
         return self.binding.parameters(outs, arrays)
 
-    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
-        """What `run` does as calls of kernels; None where there is no such form."""
+    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+        """What `run` does as launches of kernels; None where there is no such form."""
         kernel = loop_kernel.request(self.program)
-        write = getattr(self.native.find(), "calls", None)
+        write = getattr(self.native.find(), "launches", None)
         if kernel is None or write is None:
             return None
         outs = [b[slot] for slot in self.step.group.writes]
@@ -147,12 +147,12 @@ class FinishStep:
         if not same(alive, arrays):
             return None
         operands = [v[one] for one in self.item.inputs]
-        found: list[Call] | None = write(
+        found: list[Launch] | None = write(
             outs[self.place], *operands, after=(kernel.address, params)
         )
         return found
 
-    def _apart(self, v: Values, b: Buffers, operands: list[Any], multiply: Any) -> None:
+    def _apart(self, v: SlotValues, b: Buffers, operands: list[Any], multiply: Any) -> None:
         item = self.item
         between: np.ndarray = pool.take(item.shape, item.spec.dtype)
         if multiply is not None:

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.codegen import loop_kernel
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import (
     Buffers,
-    Step,
-    Values,
+    SlotValues,
+    StepFunction,
     bare_step,
     dynamic_step,
     numpy_step,
 )
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
 from kbench.engine.fusion.elementwise import Group, collapse, number_array
-from kbench.engine.jit.launch import Call
+from kbench.engine.jit.launch import Launch
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
@@ -38,11 +38,11 @@ def _no_source() -> str | None:
 
 
 @dataclass
-class Chosen:
+class Step:
     """A step with what the plan view tells of it."""
 
     slot: int
-    step: Step
+    step: StepFunction
     reads: tuple[int, ...]
     label: str
     form: Callable[[], str]
@@ -51,21 +51,21 @@ class Chosen:
     elements: int = 0
     also: tuple[int, ...] = ()  # the slots that the step fills besides its own
     group: GroupStep | None = None
-    # What the step does as calls of kernels alone, where it can be: the buffers are its results.
-    calls: Callable[[Values, Buffers], list[Call] | None] | None = None
+    # What the step does as launches of kernels alone, where it can be: the buffers are its results.
+    launches: Callable[[SlotValues, Buffers], list[Launch] | None] | None = None
 
     @property
     def writes(self) -> tuple[int, ...]:
         """Every slot that the step fills."""
         return (*self.also, self.slot)
 
-    def flops(self, values: Values) -> int:
+    def flops(self, values: SlotValues) -> int:
         value = values[self.slot]
         results = value if isinstance(value, tuple) else (value,)
         return self.work * (self.elements or sum(np.size(one) for one in results))
 
 
-def single(item: Item, items: Sequence[Item]) -> Chosen:
+def single(item: Value, items: Sequence[Value]) -> Step:
     """One op as a step of its own."""
     step = bare_step(item, items)
     if step is None:
@@ -74,13 +74,13 @@ def single(item: Item, items: Sequence[Item]) -> Chosen:
     work = 1
     if item.op.work is not None:
         work = item.op.work(*[items[one].spec for one in item.inputs], **item.attrs)
-    return Chosen(item.slot, step, item.inputs, item.op.name, lambda: form, work=work)
+    return Step(item.slot, step, item.inputs, item.op.name, lambda: form, work=work)
 
 
 class GroupStep:
     """Runs a group: compiled when it can, on NumPy otherwise."""
 
-    def __init__(self, group: Group, items: Sequence[Item]) -> None:
+    def __init__(self, group: Group, items: Sequence[Value]) -> None:
         self.group = group
         self.dims, patterns, self.folded = collapse(group)
         stored = {one.slot for one in group.outputs}
@@ -113,10 +113,10 @@ class GroupStep:
         fold = loop_kernel.Fold(group.fold.op.fold or "", start, start + 1)
         return loop_kernel.Program(inputs, statements, self.outputs, fold)
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> Step:
         """The step, with its description."""
         elements = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
-        return Chosen(
+        return Step(
             self.group.slot,
             self.run,
             tuple(slot for slot, number in self._sources if number is None),
@@ -127,7 +127,7 @@ class GroupStep:
             elements,
             tuple(slot for slot in self.group.writes if slot != self.group.slot),
             self,
-            self.calls,
+            self.launches,
         )
 
     @property
@@ -143,11 +143,11 @@ class GroupStep:
             self.kernel = loop_kernel.request(self.program)
         return self.kernel
 
-    def sources(self, v: Values) -> list[Any]:
+    def sources(self, v: SlotValues) -> list[Any]:
         """What the group reads, from the values of a run."""
         return [v[one] if number is None else number for one, number in self._sources]
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         outs = [b[slot] for slot in self._writes]
         arrays = self.sources(v)
         kernel = self.found()
@@ -158,11 +158,11 @@ class GroupStep:
         for slot, out in zip(self._writes, outs, strict=True):
             v[slot] = out
 
-    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
-        """What `run` does as calls of kernels."""
+    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+        """What `run` does as launches of kernels."""
         kernel = self.found()
         outs = [b[slot] for slot in self._writes]
-        return None if kernel is None else kernel.calls(outs, self.sources(v), self.dims)
+        return None if kernel is None else kernel.launches(outs, self.sources(v), self.dims)
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold
@@ -175,7 +175,7 @@ class GroupStep:
         whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
         fold.op.numpy(outs[0], whole, **fold.attrs)
 
-    def _fold_slabs(self, fold: Item, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+    def _fold_slabs(self, fold: Value, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         """Compute and fold slab by slab: what is folded may be far larger than the memory."""
         axes = tuple(axis for axis, one in enumerate(self.folded) if one)
         *stored, out = outs

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import owned, pool
-from kbench.engine.execute.steps.base import Buffers, Values
+from kbench.engine.execute.steps.base import Buffers, SlotValues
 from kbench.engine.fusion.elementwise import LEAST
 from kbench.engine.graph.op import Native
-from kbench.engine.jit.launch import Call
+from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels import chosen_variant, registry
 from kbench.engine.runtime import config
 
@@ -28,7 +28,7 @@ WORK = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
 class LibraryStep:
     """One op over an axis (or neighbouring axes) of a large array."""
 
-    def __init__(self, item: Item, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    def __init__(self, item: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
         outer = math.prod(shape[: axes[0]])
         middle = math.prod(shape[axes[0] : axes[-1] + 1])
         inner = math.prod(shape[axes[-1] + 1 :])
@@ -48,7 +48,7 @@ class LibraryStep:
     def form(self) -> str:
         return "library" if self.ready else "numpy"
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         item = self.item
         x = v[item.inputs[0]]
         kernel = registry.find(item.op.name, x.dtype.name, self.view)
@@ -89,7 +89,7 @@ class LibraryStep:
 class NativeStep:
     """One op that brings a compiled kernel of its own."""
 
-    def __init__(self, item: Item, find: Native) -> None:
+    def __init__(self, item: Value, find: Native) -> None:
         self.item = item
         self.find = find
         self.kernel: Callable[..., Any] | None = None
@@ -98,7 +98,7 @@ class NativeStep:
     def form(self) -> str:
         return self.taken if self.kernel is not None else self.item.op.tier
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         item = self.item
         arrays = [v[one] for one in item.inputs]
         self.kernel = None if config.jit_mode() == "off" else self.kernel or self.find()
@@ -116,18 +116,18 @@ class NativeStep:
         self.taken = chosen_variant.noted() or "library"
         v[item.slot] = out
 
-    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
-        """What `run` does as calls of kernels; None where there is no such form."""
+    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+        """What `run` does as launches of kernels; None where there is no such form."""
         kernel = self.kernel or self.find()
-        write = getattr(kernel, "calls", None)
+        write = getattr(kernel, "launches", None)
         out = b[self.item.slot]
         if write is None or out is None:
             return None
-        found: list[Call] | None = write(out, *[v[one] for one in self.item.inputs])
+        found: list[Launch] | None = write(out, *[v[one] for one in self.item.inputs])
         return found
 
 
-def native_step(item: Item, items: Sequence[Item]) -> NativeStep | None:
+def native_step(item: Value, items: Sequence[Value]) -> NativeStep | None:
     """The step of an item whose op has a kernel for these shapes."""
     if item.op.native is None or not item.static:
         return None
@@ -138,7 +138,7 @@ def native_step(item: Item, items: Sequence[Item]) -> NativeStep | None:
     return None if find is None else NativeStep(item, find)
 
 
-def library_step(item: Item, items: Sequence[Item]) -> LibraryStep | None:
+def library_step(item: Value, items: Sequence[Value]) -> LibraryStep | None:
     """The step of an item that the library has a kernel for, if its operand is large."""
     if item.op.name not in NAMES or not item.static or item.op.allocates:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.values import Item
+from kbench.engine.compiler.values import Value
 from kbench.engine.control_flow.body import (
     Body,
     Emit,
@@ -19,7 +19,7 @@ from kbench.engine.control_flow.body import (
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Bound, Buffers, Planner, Unbound, Values
+from kbench.engine.execute.steps.base import Bound, Buffers, Planner, SlotValues, Unbound
 from kbench.engine.execute.steps.scan_step import Scan, find_scan
 from kbench.engine.ops.layout.shape import runtime_value
 from kbench.engine.runtime import config
@@ -28,9 +28,9 @@ Arrays = list[np.ndarray]
 
 
 class LoopStep:
-    """One loop within a bound plan; keeps its step bound to the shapes it has met."""
+    """One loop within an executable; keeps its step bound to the shapes it has met."""
 
-    def __init__(self, item: Item, make_plan: Planner) -> None:
+    def __init__(self, item: Value, make_plan: Planner) -> None:
         self.item = item
         self.body: Body = item.attrs["body"]
         self.reads: tuple[Track, ...] = item.attrs["reads"]
@@ -48,7 +48,7 @@ class LoopStep:
         """The generated source of a compiled loop."""
         return None if self._scan is None else self._scan.source
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         arrays = [v[one] for one in self.item.inputs]
         length = self._length(arrays)
         if length == 0:

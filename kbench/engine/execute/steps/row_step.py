@@ -6,11 +6,11 @@ from typing import Any
 
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.row_kernel import is_inside
-from kbench.engine.compiler.values import Item, mark_needed
+from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
-from kbench.engine.execute.steps.base import Bound, Buffers, Makers, Values
+from kbench.engine.execute.steps.base import Bound, Buffers, Makers, SlotValues
 from kbench.engine.fusion.row_lower import RowGroup, constants
-from kbench.engine.jit.launch import Call
+from kbench.engine.jit.launch import Launch
 
 
 class RowStep:
@@ -35,7 +35,7 @@ class RowStep:
         """The generated source of the kernel."""
         return self.kernel.source if self.kernel is not None else None
 
-    def run(self, v: Values, b: Buffers) -> None:
+    def run(self, v: SlotValues, b: Buffers) -> None:
         """Fill the slots of the results."""
         given = [v[slot] for slot in self.reads]
         if self.kernel is None:
@@ -54,13 +54,13 @@ class RowStep:
         for slot, out in zip(self.slots, outs, strict=True):
             v[slot] = out
 
-    def calls(self, v: Values, b: Buffers) -> list[Call] | None:
-        """What `run` does as calls of kernels; None where there is no such form."""
+    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+        """What `run` does as launches of kernels; None where there is no such form."""
         kernel = row_kernel.request(self.group.program)
         if kernel is None:
             return None
         arrays = self._arrays([v[slot] for slot in self.reads])
-        return kernel.calls([b[slot] for slot in self.slots], arrays, self.group.dims)
+        return kernel.launches([b[slot] for slot in self.slots], arrays, self.group.dims)
 
     def _arrays(self, given: list[Any]) -> list[Any]:
         """All that the kernel reads: what is given, with the numbers between."""
@@ -72,7 +72,7 @@ def plain_form(group: RowGroup, makers: Makers) -> Bound:
     """The items of a group as a plan of their own, from what the group reads to what it gives."""
     reads = list(dict.fromkeys(group.reads))
     place: dict[int, int] = {}
-    made: list[Item] = []
+    made: list[Value] = []
     for slot in _closure(group, set(reads)):
         item = group.items[slot]
         inputs = () if slot in reads else tuple(place[one] for one in item.inputs)
@@ -80,7 +80,7 @@ def plain_form(group: RowGroup, makers: Makers) -> Bound:
         place[slot] = len(made)
         value = item.value if source == "value" else None
         made.append(
-            Item(place[slot], item.op, item.attrs, inputs, item.spec, item.origin, source, value)
+            Value(place[slot], item.op, item.attrs, inputs, item.spec, item.origin, source, value)
         )
     roots = [place[one.slot] for one in group.outputs]
     feeds = [place.get(one) for one in group.reads]

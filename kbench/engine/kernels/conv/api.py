@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.jit.array_memory import holds, same
-from kbench.engine.jit.launch import Call
+from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels.conv import col2im, direct, direct_source
 from kbench.engine.kernels.conv.launch import PLANS, Sizes, Tiles, compiled
-from kbench.engine.kernels.conv.variants import Memory, Way, perform, written
+from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
 
@@ -134,15 +134,15 @@ class Convolution:
         with result_array(out, self._computed, ready) as into:
             perform(self._ways(self._compiled, into, *ready, *steps, Memory()), check)
 
-    def calls(
+    def launches(
         self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
         dilation: Ints,
-    ) -> list[Call] | None:  # fmt: skip
-        """The kernels' calls, to be made later; None where more than calls is needed."""
+    ) -> list[Launch] | None:  # fmt: skip
+        """The launches, to be made later; None where more than launches is needed."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         if not (same(ready, (first, second)) and holds(out, self._computed, ready)):
             return None
-        return written(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
+        return captured(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
 
     def _checked(
         self, out: Array, first: Array, second: Array, *steps: Ints

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Call, drive, spread
+from kbench.engine.jit.launch import Launch, drive, spread
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import threads
 
@@ -81,11 +81,13 @@ class Run:
         if self.items * each > 20 * threads.PARALLEL_FROM:
             _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
 
-    def call(self, job: Job, memory: MakeArray, *addresses: int) -> Call:
+    def call(self, job: Job, memory: MakeArray, *addresses: int) -> Launch:
         """The same as a call, to be made later, with scratch areas in memory that is shared."""
         params, areas = self._parameters(addresses, memory)
         wanted = self.items * self._each >= threads.PARALLEL_FROM
-        return Call(job.address, params, self.items, spread(self.items, wanted), kept=(self, areas))
+        return Launch(
+            job.address, params, self.items, spread(self.items, wanted), kept=(self, areas)
+        )
 
     @property
     def _each(self) -> int:

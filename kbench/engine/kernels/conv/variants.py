@@ -1,7 +1,7 @@
 """The ways to compute one convolution, each as stages: kernels, and sums of what they leave.
 
-A way is made for arrays at their addresses. It is performed at once (`perform`), or written down
-for a tape (`written`), on memory of its own or on scratch memory that all tapes share.
+A way is made for arrays at their addresses. It is performed at once (`perform`), or captured
+as launches (`captured`), on memory of its own or on scratch memory that all graphs share.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.engine.jit.launch import Call, join, joined, scratch
+from kbench.engine.jit.launch import Launch, join, joined, scratch
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels import chosen_variant
 from kbench.engine.kernels.conv.launch import Check, Run, Sizes
@@ -24,7 +24,7 @@ LINE = 64
 
 
 class NoRoomError(Exception):
-    """More scratch memory is asked for than tapes share."""
+    """More scratch memory is asked for than graphs share."""
 
 
 class Memory:
@@ -40,7 +40,7 @@ class Memory:
 
 
 class Room(Memory):
-    """The same in scratch memory, for one step's calls: these run one after the other."""
+    """The same in scratch memory, for one step's launches: these run one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,9 +121,9 @@ def go(stages: Stages, dtype: str, check: Check) -> None:
             one.fill(check)
 
 
-def written(make: Callable[[Memory], Iterable[Way]]) -> list[Call] | None:
-    """The first way as calls, None where there is no such form; `make` gives the ways."""
-    calls = []
+def captured(make: Callable[[Memory], Iterable[Way]]) -> list[Launch] | None:
+    """The first way as launches, None where there is no such form; `make` gives the ways."""
+    launches = []
     try:
         memory = Room()
         way = next(iter(make(memory)), None)
@@ -131,15 +131,15 @@ def written(make: Callable[[Memory], Iterable[Way]]) -> list[Call] | None:
             call = _call(one, memory)
             if call is None:
                 return None
-            calls.append(call)
+            launches.append(call)
     except NoRoomError:
         return None
-    if way is None or not calls:
+    if way is None or not launches:
         return None
-    return [*calls[:-1], calls[-1].also(way.sound)]
+    return [*launches[:-1], launches[-1].also(way.sound)]
 
 
-def _call(one: Stage | Total | Filled, memory: Memory) -> Call | None:
+def _call(one: Stage | Total | Filled, memory: Memory) -> Launch | None:
     if isinstance(one, Stage):
         return one.run.call(one.job, memory.array, *one.addresses)
     return join(one.out, one.parts) if isinstance(one, Total) else None

@@ -23,7 +23,7 @@ import numpy as np
 
 from kbench.engine.jit.array_memory import holds
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, Call, scratch, spread
+from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, spread
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.gemm import source as sources
@@ -116,10 +116,10 @@ class Product:
         with conv.result_array(out, compiled.dtype, (x, y)) as into:
             _product(compiled, into, x, y, check, None)
 
-    def calls(
+    def launches(
         self, out: Array, x: Array, y: Array, after: After | None = None
-    ) -> list[Call] | None:
-        """The kernels' calls, to be made later; None where more than calls is needed."""
+    ) -> list[Launch] | None:
+        """The launches, to be made later; None where more than launches is needed."""
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
         plain = _followed(x) is x and _followed(y) is y and holds(out, compiled.dtype, (x, y))
@@ -127,12 +127,12 @@ class Product:
             return None
         runs = _runs(compiled, out, x, y, after)
         found = [run.call(compiled.run, out, x, y, after) for run in runs]
-        calls = [one for one in found if one is not None]
+        launches = [one for one in found if one is not None]
         if after is not None and not runs[-1].finishes:
             rows = math.prod(out.shape[:-1])
             many = spread(rows, out.size >= threads.PARALLEL_FROM)
-            calls.append(Call(after[0], after[1], rows, many))
-        return calls if None not in found else None
+            launches.append(Launch(after[0], after[1], rows, many))
+        return launches if None not in found else None
 
 
 def _expect(out: Array, x: Array, y: Array, dtype: str) -> None:
@@ -207,8 +207,8 @@ class _Run:
         _spare.give_back(memory, start)
         self._free.append((params, fields))
 
-    def call(self, job: Job, out: Array, x: Array, y: Array, after: After | None) -> Call | None:
-        """All jobs, as one call; None where it needs more scratch memory than tapes have."""
+    def call(self, job: Job, out: Array, x: Array, y: Array, after: After | None) -> Launch | None:
+        """All jobs, as one call; None where it needs more scratch memory than graphs share."""
         piece = self.piece
         memory = scratch()
         if self._bytes > memory.nbytes:
@@ -217,7 +217,7 @@ class _Run:
         self._set(fields, address_of(memory), out, x, y, after)
         fields[6] = piece.jobs
         kept = (self,) if after is None else (self, after[1])
-        return Call(job.address, params, piece.workers, piece.workers, fields[5], kept)
+        return Launch(job.address, params, piece.workers, piece.workers, fields[5], kept)
 
     def _set(
         self, fields: memoryview, start: int, out: Array, x: Array, y: Array, after: After | None

@@ -16,7 +16,7 @@ import numpy as np
 
 from kbench.engine.core.spec import Shape, Spec
 from kbench.engine.graph.op import Native
-from kbench.engine.jit import launch as kernel_calls
+from kbench.engine.jit import launch
 from kbench.engine.jit.array_memory import seen_at
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
 from kbench.engine.ops.conv.windows import Ints, pads_of, window_counts
@@ -83,15 +83,15 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
                 if bordered and not is_finite(asked):
                     form(out, *arrays, **attrs)
 
-            def calls(out: np.ndarray, *arrays: Any) -> list[kernel_calls.Call] | None:
+            def launches(out: np.ndarray, *arrays: Any) -> list[launch.Launch] | None:
                 first, second, asked = roles(out, arrays)
-                write = getattr(call, "calls", None)
+                write = getattr(call, "launches", None)
                 found = None if write is None else write(out, first, second, *geometry)
                 if found and bordered:
                     found[-1] = found[-1].also(partial(is_finite, seen_at(asked)))
                 return found
 
-            run.calls = calls  # type: ignore[attr-defined]  # as kernels have it
+            run.launches = launches  # type: ignore[attr-defined]  # as kernels have it
             return run
 
         return found

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
 from kbench.engine.graph.op import Native
-from kbench.engine.jit import launch as written
+from kbench.engine.jit import launch
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.runtime import config
 
@@ -100,15 +100,15 @@ class _Arranged:
     def __call__(self, out: Any, x: Any, y: Any, check: Any, **rest: Any) -> None:
         self._multiply(*self._matrices(out, x, y), check, **rest)
 
-    def calls(self, out: Any, x: Any, y: Any, **rest: Any) -> list[written.Call] | None:
-        """The kernels' calls, where the operands need not be copied for it."""
-        if not hasattr(self._multiply, "calls"):
+    def launches(self, out: Any, x: Any, y: Any, **rest: Any) -> list[launch.Launch] | None:
+        """The kernels' launches, where the operands need not be copied for it."""
+        if not hasattr(self._multiply, "launches"):
             return None
         given = self._matrices(out, x, y)
         if not all(map(np.may_share_memory, given, (out, x, y))):
             return None
-        calls: list[written.Call] | None = self._multiply.calls(*given, **rest)
-        return calls
+        launches: list[launch.Launch] | None = self._multiply.launches(*given, **rest)
+        return launches
 
 
 def _in_float32(multiply: Call, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:

@@ -1,4 +1,4 @@
-"""Calls of a plan that are written down: the same values as without, and when they may be used."""
+"""Captured launches of a plan: the same values as without, and when they may be used."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +10,8 @@ from kbench import backend as K
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute import executable, replay
-from kbench.engine.jit import launch as calls
-from kbench.engine.jit.launch import Tape, join
+from kbench.engine.jit import launch
+from kbench.engine.jit.launch import LaunchGraph, join
 
 Arrays = list[np.ndarray]
 ROWS = 24
@@ -177,21 +177,21 @@ MODELS: list[Callable[[Model], None]] = [
 def _early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
-    monkeypatch.setattr(replay, "AFTER", 1)
+    monkeypatch.setattr(replay, "RUNS_BEFORE_CAPTURE", 1)
     monkeypatch.setattr(executable, "OFTEN", 1)
 
 
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many steps were written down, for each run that repeated them."""
+    """How many steps were captured, for each run that repeated them."""
     found: list[int] = []
-    plain = replay.Taped.run
+    plain = replay.Replay.run
 
     def run(self: Any, *rest: Any) -> None:
-        found.append(self.written)
+        found.append(self.captured)
         plain(self, *rest)
 
-    monkeypatch.setattr(replay.Taped, "run", run)
+    monkeypatch.setattr(replay.Replay, "run", run)
     yield found
 
 
@@ -230,9 +230,9 @@ def test_values_are_those_of_the_steps_themselves(
     make: Callable[[Model], None], repeated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, after = values_of(make)
-    assert len(repeated) >= 8 and min(repeated) >= replay.FEWEST
+    assert len(repeated) >= 8 and min(repeated) >= replay.MIN_CAPTURED_STEPS
     repeated.clear()
-    monkeypatch.setattr(replay, "AFTER", 1 << 40)
+    monkeypatch.setattr(replay, "RUNS_BEFORE_CAPTURE", 1 << 40)
     wanted, ends = values_of(make)
     assert not repeated
     for one, other in zip([*found, after], [*wanted, ends], strict=True):
@@ -274,7 +274,7 @@ def test_convolutions_that_are_not_finite(
 
     found = results()
     assert len(repeated) >= 8
-    monkeypatch.setattr(replay, "AFTER", 1 << 40)
+    monkeypatch.setattr(replay, "RUNS_BEFORE_CAPTURE", 1 << 40)
     for got, want in zip(found, results(), strict=True):
         for one, other in zip(got, want, strict=True):
             np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
@@ -381,14 +381,14 @@ def test_an_interrupt_between_calls_leaves_all_as_it_was(
     for _ in range(5):
         step(feeds)
     before = [K.get_value(one) for one in model.variables]
-    plain = Tape.run
+    plain = LaunchGraph.run
 
-    def interrupted(self: Tape) -> None:
+    def interrupted(self: LaunchGraph) -> None:
         plain(self)
         cancel.request()
 
     with monkeypatch.context() as here:
-        here.setattr(Tape, "run", interrupted)
+        here.setattr(LaunchGraph, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             step(feeds)
     for one, want in zip(model.variables, before, strict=True):
@@ -406,8 +406,8 @@ def test_parts_are_joined_by_halves(dtype: str, count: int, width: int) -> None:
         out = np.full(width, 7, dtype)
         call = join(out, parts, divisor)
         assert call is not None
-        Tape([call, call]).run()
-        wanted = calls.joined(parts) / divisor
+        LaunchGraph([call, call]).run()
+        wanted = launch.joined(parts) / divisor
         np.testing.assert_array_equal(out, wanted.astype(dtype))
         np.testing.assert_allclose(wanted, parts.sum(0) / divisor, 1e-9)
 
@@ -419,8 +419,8 @@ def test_parts_of_the_result_s_dtype_are_rounded_at_each_step(count: int, width:
     out = np.full(width, 7, "float32")
     call = join(out, parts)
     assert call is not None
-    Tape([call]).run()
-    np.testing.assert_array_equal(out, calls.joined(parts))
+    LaunchGraph([call]).run()
+    np.testing.assert_array_equal(out, launch.joined(parts))
     np.testing.assert_allclose(out, parts.sum(0), 1e-4, 1e-6)
 
 
@@ -431,9 +431,9 @@ def test_a_variance_of_parts_is_that_of_all(dtype: str, counts: list[int]) -> No
     parts = np.split(whole, np.cumsum(counts)[:-1])
     means = np.array([one.mean(0) for one in parts])
     squares = np.array([np.square(one - one.mean(0)).sum(0) for one in parts])
-    out, write = np.empty(9, dtype), calls.find("variance", dtype)
+    out, write = np.empty(9, dtype), launch.find("variance", dtype)
     assert write is not None
-    Tape([write(out, means, squares, np.array(counts, float))]).run()
+    LaunchGraph([write(out, means, squares, np.array(counts, float))]).run()
     np.testing.assert_allclose(out, whole.var(0), 1e-6 if dtype == "float32" else 1e-10)
     for wrong in (squares[:, :8], np.ascontiguousarray(squares[:, :8]), squares.astype("float32")):
         with pytest.raises(ValueError, match="cannot be joined"):
@@ -444,11 +444,11 @@ def test_a_variance_of_parts_is_that_of_all(dtype: str, counts: list[int]) -> No
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_row_is_repeated(dtype: str) -> None:
-    row, out, write = np.arange(7, dtype=dtype), np.empty(21, dtype), calls.find("repeat", dtype)
+    row, out, write = np.arange(7, dtype=dtype), np.empty(21, dtype), launch.find("repeat", dtype)
     assert write is not None
-    Tape([write(out, row)]).run()
+    LaunchGraph([write(out, row)]).run()
     np.testing.assert_array_equal(out, np.tile(row, 3))
-    assert calls.find("repeat", "int32") is None and calls.find("other", dtype) is None
+    assert launch.find("repeat", "int32") is None and launch.find("other", dtype) is None
     for wrong in (row[:0], row[::2], row.astype("int32")):
         with pytest.raises(ValueError, match="cannot be joined"):
             write(out, wrong)
