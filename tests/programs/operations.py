@@ -19,7 +19,7 @@ Attributes = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ScanValue:
+class Value:
     """What `draw` knows of a value: what it is for one feed, and whether rounding touched it."""
 
     array: np.ndarray
@@ -61,7 +61,7 @@ def add(name: str, build: Build, fits: Fits, arity: int = 1, **more: Any) -> Non
 # ------------------------------------------------------------------ what operands have to be
 
 
-def is_number(value: ScanValue) -> bool:
+def is_number(value: Value) -> bool:
     return value.floating and value.array.size > 0
 
 
@@ -77,7 +77,7 @@ def of_rank(*ranks: int) -> Fits:
     return lambda x: is_number(x) and x.array.ndim in ranks
 
 
-def is_exact(value: ScanValue) -> bool:
+def is_exact(value: Value) -> bool:
     return is_number(value) and value.exact
 
 
@@ -88,18 +88,18 @@ def _broadcast(left: Shape, right: Shape) -> Shape | None:
         return None
 
 
-def together(x: ScanValue, y: ScanValue) -> bool:
+def together(x: Value, y: Value) -> bool:
     """Whether one of them broadcasts to the other."""
     if not (is_number(x) and is_number(y)):
         return False
     return _broadcast(x.shape, y.shape) in (x.shape, y.shape)
 
 
-def some_axis(random: Random, x: ScanValue, *others: ScanValue) -> Attributes:
+def some_axis(random: Random, x: Value, *others: Value) -> Attributes:
     return {"axis": int(random.integers(-x.array.ndim, x.array.ndim))}
 
 
-def _fold(random: Random, x: ScanValue) -> Attributes:
+def _fold(random: Random, x: Value) -> Attributes:
     rank = x.array.ndim
     axes: list[Any] = [-1, -1, 0, None, rank - 1, rank - 2]
     axes += [[0, rank - 1]] if rank > 1 else []
