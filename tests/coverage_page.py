@@ -26,7 +26,7 @@ def counts() -> Counts:
     cases = json.loads((FOLDER / "golden" / "cases.json").read_text(encoding="utf-8"))["cases"]
     wrong = [
         one.function
-        for path in sorted(FOLDER.glob("wrong_*.py"))
+        for path in sorted((FOLDER / "tables").glob("wrong_*.py"))
         for one in importlib.import_module(path.stem).WRONG
     ]
     found = {
@@ -57,7 +57,7 @@ def data_with(tests: Counts) -> str:
 
 def main() -> None:
     """Write both files."""
-    sys.path.insert(0, str(FOLDER))
+    sys.path[:0] = [str(FOLDER / name) for name in ("tables", "support")]
     from kbench import backend
     from kbench.api import reference
 

@@ -17,7 +17,8 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "tui" / "support")]  # as pytest does
 import conftest  # noqa: F401,E402 - folders of its own, before kbench is imported
 from fuzz_actions import Action, Chance, Setting, shrunk  # noqa: E402
 from fuzz_play import Player, told  # noqa: E402

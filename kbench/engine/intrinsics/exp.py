@@ -2,9 +2,9 @@
 
 Each function `name_f32` / `name_f64` is right for NaN, infinities, zeros and denormals. The largest
 error found against a wider reference is 2 units in the last place for float32 and 3 for float64
-(`tests/test_simd.py` measures it). Clamps are written so that NaN fails every comparison and so
-passes. Coefficients are own fits: weighted least squares for float32, Chebyshev in 50 digits for
-float64.
+(`tests/engine/intrinsics/test_accuracy.py` measures it). Clamps are written so that NaN fails every
+comparison and so passes. Coefficients are own fits: weighted least squares for float32, Chebyshev
+in 50 digits for float64.
 """
 
 from __future__ import annotations

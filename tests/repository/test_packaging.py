@@ -1,0 +1,99 @@
+"""What is installed: a wheel holds everything that the product needs beside its modules."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kbench.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_a_wheel_is_whole(tmp_path):
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "-w",
+            str(tmp_path),
+            str(ROOT),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+        scripts = archive.read(f"kbench-{__version__}.dist-info/entry_points.txt").decode()
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench").rglob("*.py")}
+    data = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench").rglob("*.tcss")}
+    lessons = {f"kbench/tutorials/{path.name}" for path in (ROOT / "tutorials").glob("*.*")}
+    assert modules | data | lessons | {"kbench_launcher.py", "kbench/benchmarks/harness.py"} <= held
+    assert not [name for name in held if name.startswith(("tests/", ".ci/", "docs/"))]
+    assert "kbench = kbench_launcher:main" in scripts
+    place = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(place), "KBENCH_STATE_DIR": str(tmp_path)}
+    for arguments in (["learn", "--list"], ["-c", "K.sum(K.ones((3,)))"], ["--version"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "kbench", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        if arguments[0] == "learn":
+            notebooks = Path(tmp_path, done.stdout.split()[-1])
+            assert notebooks.is_relative_to(place) and len(list(notebooks.glob("*.ipynb"))) > 14
+        else:
+            assert ("float32[] 4 B  3" if arguments[0] == "-c" else __version__) in done.stdout
+
+
+def test_the_project_names_the_versions_of_python_that_it_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    head = "Programming Language :: Python :: 3."
+    minors = [int(one[len(head) :]) for one in project["classifiers"] if one.startswith(head)]
+    assert minors == list(range(11, 11 + len(minors))) and len(minors) >= 3
+    assert project["requires-python"] == f">=3.{minors[0]}"
+
+
+def test_every_extra_is_used():
+    """What an extra installs is imported somewhere, or is what the tests are run with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {key: one for key, one in project["optional-dependencies"].items() if key != "test"}
+    files = [*(ROOT / "kbench").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    for needs in extras.values():
+        for requirement in needs:
+            name = re.match(r"[\w-]+", requirement)[0].replace("-", "_")
+            words = rf"import {name}\b|import_module\(.{name}|from {name}\b|.{name}\.|\"{name}\""
+            assert re.search(words, text), requirement
+
+
+def test_dependencies_are_those_of_the_changelog():
+    """A dependency has a line that says what hand-written code it replaces."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8").split("### Dependencies")[1]
+    told = {
+        name.strip()
+        for line in text.splitlines()
+        if line.startswith("- ")
+        for name in line[2:].partition(":")[0].split(",")
+    }
+    names = {requirement.split(">")[0].split("=")[0] for requirement in project["dependencies"]}
+    assert names <= told
