@@ -110,6 +110,7 @@ def test_a_pace_that_does_not_fit_leaves_out_its_inner_loops_first(room: int, wo
 
 async def test_the_pace_of_a_loop_is_in_the_status_line() -> None:
     async with bench((120, 40)) as (app, pilot, session):
+        session.inspector._pace.close()  # which would tell of the loops of this test itself
         await submit(pilot, "forever")
         data = {"calls": 9, "rate": 42.0, "loops": [["epoch", 2, 10]], "left": 80.0}
         session._published({"push": "pace", "data": data})
