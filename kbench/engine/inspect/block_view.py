@@ -31,6 +31,14 @@ def _lines(part: NDArray[Any], first: int, end: int) -> Any:
         yield part[start : min(start + each, end)]
 
 
+def _repeated(part: NDArray[Any], counts: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
+    """The part with one row or column for an axis that repeats itself, as `np.broadcast_to` makes
+    it, and how many blocks are then to be made."""
+    rows, cols = (part.strides[axis] == 0 and part.shape[axis] > 1 for axis in range(2))
+    once = part[: 1 if rows else None, : 1 if cols else None]
+    return once, (1 if rows else counts[0], 1 if cols else counts[1])
+
+
 def extremes(
     part: NDArray[Any], rows: int, cols: int
 ) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
@@ -42,6 +50,11 @@ def extremes(
     Returns:
         Two float64[rows, cols], NaN where nothing is finite, and bool[rows, cols].
     """
+    once, made = _repeated(part, (rows, cols))
+    if once.shape != part.shape:
+        low, high, bad = extremes(once, *made)
+        times = rows // made[0], cols // made[1]
+        return np.tile(low, times), np.tile(high, times), np.tile(bad, times)
     low, high = np.empty((rows, cols)), np.empty((rows, cols))
     bad = np.zeros((rows, cols), bool)
     downs, starts = _edges(part.shape[0], rows), _edges(part.shape[1], cols)[:-1]
@@ -83,6 +96,9 @@ def means(part: NDArray[Any], rows: int, cols: int) -> Numbers:
     Returns:
         float64[rows, cols, channels].
     """
+    once, made = _repeated(part, (rows, cols))
+    if once.shape != part.shape:
+        return np.tile(means(once, *made), (rows // made[0], cols // made[1], 1))
     downs, across = _edges(part.shape[0], rows), _edges(part.shape[1], cols)
     found = np.empty((rows, cols, part.shape[2]))
     for at in range(rows):

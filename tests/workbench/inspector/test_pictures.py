@@ -152,7 +152,8 @@ def test_what_is_rare_in_a_large_array_is_seen(shape: tuple[int, int], dtype: st
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
-@pytest.mark.parametrize("form", ["as it is", "turned", "backwards", "in columns", "in part"])
+@pytest.mark.parametrize("form", ["as it is", "turned", "backwards", "in columns", "in part",
+                                  "one row", "one column", "one number"])  # fmt: skip
 def test_blocks_leave_nothing_out(dtype: str, form: str) -> None:
     draw = np.random.default_rng(5)
     array: Any = (draw.normal(size=(37, 2 * 53)) * 50).astype(dtype)
@@ -161,7 +162,10 @@ def test_blocks_leave_nothing_out(dtype: str, form: str) -> None:
         array[draw.random(array.shape) < 0.01] = np.inf
         array[10:20] = np.nan
     array = {"as it is": array[:, :53].copy(), "turned": array.T, "backwards": array[::-1, ::-1],
-             "in columns": np.asfortranarray(array), "in part": array[:, ::2]}[form]  # fmt: skip
+             "in columns": np.asfortranarray(array), "in part": array[:, ::2],
+             "one row": np.broadcast_to(array[:1, :53], (37, 53)),
+             "one column": np.broadcast_to(array[:, 3:4], (37, 53)),
+             "one number": np.broadcast_to(array[0, 0], (37, 53))}[form]  # fmt: skip
     rows, cols = 9, 7
     downs = np.arange(rows + 1) * array.shape[0] // rows
     across = np.arange(cols + 1) * array.shape[1] // cols
