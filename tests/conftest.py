@@ -19,13 +19,15 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 
 # Before anything of kbench is imported, and once for all workers of a parallel run, which inherit
-# it: no test reads or writes the user's settings, history, progress or kernel cache.
+# it: no test reads or writes the user's settings, history, progress or kernel cache. What has been
+# compiled stays for the next run; its files are found by a hash of all that they are made of.
 if "KBENCH_TEST_HOME" not in os.environ:
     home = tempfile.mkdtemp(prefix="kbench-tests-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ["KBENCH_TEST_HOME"] = home
+    kernels = ROOT / ".pytest_cache" / "kbench"
     folders = {
-        "KBENCH_CACHE_DIR": "cache",
+        "KBENCH_CACHE_DIR": str(kernels) if os.access(ROOT, os.W_OK) else "cache",
         "KBENCH_STATE_DIR": "state",
         "KERAS_HOME": "keras",
         "IPYTHONDIR": "ipython",
