@@ -72,7 +72,7 @@ FLOATS, EPSILONS = {"floatx": ["float32", "float64"]}, {"epsilon": [1e-7, 1e-3]}
 UNFELT: list[tuple[str, Any, Any, str]] = [
     ("a tensor", lambda K, y: y, FLOATS, "by floatx, all are float32: softmax"),
     ("one made of it", lambda K, y: y * 2.0 + 1.0, FLOATS, "all are float32: softmax"),
-    ("a variable", lambda K, y: K.sum(y.inputs[0]), FLOATS, " (test_compare_settings.py:"),
+    ("a variable", lambda K, y: K.sum(y.inputs[0]), FLOATS, " (test_comparison_settings.py:"),
     ("epsilon", lambda K, y: y, EPSILONS, "by epsilon: softmax"),
     ("what reads no epsilon", lambda K, y: K.sum(K.ones(2)), EPSILONS, "builds reads it"),
     ("a variable has no epsilon", lambda K, y: K.sum(y.inputs[0]), EPSILONS, "builds reads it"),

@@ -241,7 +241,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LEAST", "1")
 
 
-@pytest.mark.parametrize("case", every(6, CASES), ids=title)
+@pytest.mark.parametrize("case", every(24, CASES), ids=title)
 def test_compiled(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(monkeypatch)
     check(case, "placeholder")

@@ -182,6 +182,7 @@ def test_doctor_names_a_broken_settings_file(run_kbench, tmp_path):
     assert done.returncode == 2 and "keras.json, line 2" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_screenshot_is_the_same_bytes_every_time(run_kbench, tmp_path):
     script = tmp_path / "a.kbs"
     script.write_text("w = K.variable([[1., 2.], [3., 4.]], name='w')\nK.eval(w * 2)\n")

@@ -75,6 +75,7 @@ def test_a_terminal_shows_the_last_of_a_progress_bar():
     assert runner.screen(drawn) == f"Epoch 1\n{last}\n\nend"
 
 
+@pytest.mark.slow
 def test_a_step_is_timed(tmp_path):
     script = EXAMPLES.parent / "benchmarks" / "keras_steps.py"
     done = subprocess.run(

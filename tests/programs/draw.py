@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -238,13 +239,16 @@ def draw(seed: int, sizes: Sizes = SMALL, longest: int = 60) -> tuple[Program, l
     return program, [one.array for one in drawing.values]
 
 
-def values_of(program: Program, dtype: str) -> list[np.ndarray]:
+def values_of(
+    program: Program, dtype: str, moved: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> list[np.ndarray]:
     """All values of a program for its first feed, each operation evaluated by itself.
 
-    No step knows of another one here, so nothing that joins, moves or drops steps has a part in it.
+    `moved` gives what is computed with in place of a value. No step knows of another one here, so
+    nothing that joins, moves or drops steps has a part in it.
     """
-    values = [one.astype(dtype) for one in feeds(program, 0)]
+    values = [moved(one.astype(dtype)) for one in feeds(program, 0)]
     for step in program.steps:
         given = [values[n] for n in step.operands]
-        values.append(alone(OPERATIONS[step.name], given, step.attributes))
+        values.append(moved(alone(OPERATIONS[step.name], given, step.attributes)))
     return values

@@ -91,13 +91,19 @@ class Judge:
         return fault
 
     def _jumps(self, program: Program, fault: Fault) -> bool:
-        """Whether the right result is as far off, wherever it is wrong, for inputs that are moved
-        by a few roundings: a value is so near to an edge, as that of `maximum`, that any side of
-        it is right.
+        """Whether the right result is as far off, wherever it is wrong, for inputs, or results of
+        single steps, that are moved by a few roundings: a value is so near to an edge, as that of
+        `maximum`, that any side of it is right.
         """
         random = np.random.default_rng(program.seed)
         unit = JITTER * float(np.finfo(program.dtype).eps)
         plain = replace(program, dtype="float64")
+
+        def near(value: np.ndarray) -> np.ndarray:
+            if value.dtype.kind != "f":
+                return value
+            return np.asarray(value * (1 + unit * random.uniform(-1, 1, value.shape)))
+
         every = [feeds(plain, number) for number in range(FEEDS)]
         with mode("off", self.interpreter is not None):
             shapes = [one.shape for one in values_of(plain, "float64")]
@@ -105,12 +111,13 @@ class Judge:
             first = replay(built, fault.call + 1, every)[fault.call][fault.result]
             moved = np.zeros(first.shape)
             for _ in range(TRIALS):
-                near = [
-                    [one * (1 + unit * random.uniform(-1, 1, one.shape)) for one in feed]
-                    for feed in every
-                ]
-                other = replay(built, fault.call + 1, near)[fault.call][fault.result]
+                moves = [[near(one) for one in feed] for feed in every]
+                other = replay(built, fault.call + 1, moves)[fault.call][fault.result]
                 moved = np.maximum(moved, _differences(other, first))
+            if fault.call == 0:  # whose values are known step by step
+                for _ in range(TRIALS):
+                    other = stepwise(plain, values_of(plain, "float64", near))[fault.result]
+                    moved = np.maximum(moved, _differences(other, first))
         wrong = fault.apart > fault.allowed
         return wrong.shape == moved.shape and bool((2 * moved >= fault.apart)[wrong].all())
 

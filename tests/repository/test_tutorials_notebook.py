@@ -126,6 +126,7 @@ def test_files_that_it_names_exist(book: nbformat.NotebookNode) -> None:
     assert [name for name in named if not (BOOK.parents[1] / name).is_file()] == []
 
 
+@pytest.mark.slow
 def test_it_runs_and_does_what_it_says(book: nbformat.NotebookNode, tmp_path: Path) -> None:
     cells = [*book.cells, nbformat.v4.new_code_cell(CLAIMS)]
     ran = nbformat.v4.new_notebook(cells=cells, metadata=book.metadata)

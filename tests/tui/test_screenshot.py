@@ -51,6 +51,7 @@ def draw(out: Path, script: Path) -> str:
     return out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_script_gives_the_same_picture(tmp_path: Path) -> None:
     script = tmp_path / "a.kbs"
     script.write_text(
@@ -120,6 +121,7 @@ def test_scripts_are_read(lines: list[str], size: tuple[int, int], steps: list[A
     assert (script.size, script.steps) == (size, steps)
 
 
+@pytest.mark.slow
 def test_what_is_typed_goes_to_a_dialog_and_recorded_times_are_told(tmp_path: Path) -> None:
     script = tmp_path / "a.kbs"
     script.write_text(

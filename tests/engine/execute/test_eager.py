@@ -82,7 +82,7 @@ def test_errors_are_those_of_a_plan():
     x = K.variable([1, 2], dtype="int32")
     with pytest.raises(K.KbenchError) as caught:
         K.eval(x // K.variable([1, 0], dtype="int32"))
-    assert "//" in str(caught.value) and "test_direct.py" in str(caught.value)
+    assert "//" in str(caught.value) and "test_eager.py" in str(caught.value)
 
 
 def test_nothing_is_evaluated_from_before_the_session_was_cleared():

@@ -125,6 +125,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.sampled_from(sorted(STEPS)), min_size=2, max_size=6),

@@ -135,7 +135,7 @@ def _operands(shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[np.ndar
     return [random.normal(0.3, 1, one).astype(dtype) for one in parts]
 
 
-@pytest.mark.parametrize("name", every(2, ROWS))
+@pytest.mark.parametrize("name", every(4, ROWS))
 def test_row_kernels_agree_with_numpy(name: str) -> None:
     """On odd sizes, one row, one column, several leading axes."""
     for shape in SHAPES:
@@ -249,6 +249,7 @@ def test_statistics_of_a_batch_take_one_step() -> None:
     assert _steps([x], both)[0] in ("mean+var", "var+mean")
 
 
+@pytest.mark.slow
 def test_no_step_waits_for_itself() -> None:
     """The second fold needs a product of the first one's result, which no row kernel computes."""
     x = _operands((20, 20), "float32")[0]
@@ -290,7 +291,7 @@ def test_one_side_of_a_branch() -> None:
         _agree(_run([one, x], build, "wait"), _run([one, x], build, "off"))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", every(4, ROWS))
 def test_until_the_kernel_is_ready_the_items_run(name: str) -> None:
     arrays = _operands((33, 20), "float32")
     with mock.patch.object(row_kernel, "request", lambda program: None):
@@ -298,6 +299,7 @@ def test_until_the_kernel_is_ready_the_items_run(name: str) -> None:
     _agree(got, _run(arrays, ROWS[name], "off"))
 
 
+@pytest.mark.slow
 def test_threads_make_no_difference() -> None:
     arrays = _operands((3000, 130), "float32")
     before = K.num_threads()

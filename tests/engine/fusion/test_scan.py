@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sampling import every
 from scan_cells import CELLS, Cell, both, graph, lstm, random, same, weight
 
 from kbench import backend as K
@@ -32,7 +33,7 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sizes", [(1, 3, 2, 1), (5, 1, 3, 7), (19, 6, 5, 33)], ids=str)
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", every(2, CELLS))
 def test_a_compiled_loop_equals_its_steps(
     name: str, sizes: tuple[int, int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

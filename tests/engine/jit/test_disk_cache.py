@@ -132,6 +132,7 @@ def test_a_folder_of_somebody_else_is_not_believed(folder, monkeypatch):
         assert disk_cache.read("one", "k") is None
 
 
+@pytest.mark.slow
 def test_damaged_files_are_compiled_anew(tmp_path):
     run_script(tmp_path, "wait")
     files = sorted(tmp_path.rglob("*.kernel"))
@@ -187,6 +188,7 @@ def test_a_full_disk_leaves_everything_on_numpy(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_processes_that_compile_the_same_at_once_do_not_disturb_each_other(tmp_path):
     with ThreadPoolExecutor(3) as threads:
         several = [threads.submit(run_script, tmp_path, "wait", COUNTS) for _ in range(3)]
@@ -339,6 +341,7 @@ def test_an_image_calls_the_c_library():
         _ = loaded.g
 
 
+@pytest.mark.slow
 def test_object_code_that_is_no_image_is_loaded_by_llvm(tmp_path):
     before = HERE + "from kbench.engine.jit import loader; loader.can_run_images = bool\n"
     assert run_script(tmp_path, "wait", COUNTS, before) == (["2", "0", "0"], "")
@@ -346,6 +349,7 @@ def test_object_code_that_is_no_image_is_loaded_by_llvm(tmp_path):
     assert run_script(tmp_path, "wait", after) == (["0", "2", "0", "True"], "")
 
 
+@pytest.mark.slow
 def test_a_system_that_runs_no_images_stays_on_numpy(tmp_path):
     """Such as one that forbids memory to be made executable."""
     before = """

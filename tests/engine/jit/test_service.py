@@ -263,6 +263,7 @@ def test_a_host_that_is_not_python_is_not_started_again(tmp_path):
     assert run_script(tmp_path, "wait", after, before)[0] == ["True", "True"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaths, state", [(1, "ready"), (2, "failed")])
 def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, state):
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
@@ -292,6 +293,7 @@ print(service.submit("nothing", lambda: "x = 1").reason)
     assert run_script(tmp_path, "wait", after)[0][-3:] == ["defines", "no", "kernel"]
 
 
+@pytest.mark.slow
 def test_two_compilers_work_at_once(tmp_path):
     """The driver, asked for first, is needed by all the others."""
     before = "from kbench.engine.jit.service import service; service._crew = 2\n"
@@ -305,6 +307,7 @@ print(all(library.find(name, "float32", "all") for name in names), len(stats().f
     assert run_script(tmp_path, "auto", after, before)[0] == ["True", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities of POSIX")
 def test_the_user_comes_before_a_compiler():
     """Between sessions Linux shares evenly, so that a compiler must stay in that of the user; and
@@ -321,6 +324,7 @@ def test_the_user_comes_before_a_compiler():
         process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities of POSIX")
 def test_a_compiler_is_as_urgent_as_those_who_wait(tmp_path):
     """And only as long as they wait; also when what they wait for was begun before."""
@@ -356,6 +360,7 @@ print(stats().pending)
     assert run_script(tmp_path, "auto", after)[0] == ["10", "0", "10", "0", "0"]
 
 
+@pytest.mark.slow
 def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     """Whoever has stood back may come forward only where the system allows it."""
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
@@ -383,6 +388,7 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     assert (job.state, job.deaths, urgencies) == ("ready", 0, [False, True])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="parents of POSIX")
 @pytest.mark.parametrize(
     "without", ["", "import kbench.engine.jit.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
@@ -424,6 +430,7 @@ def _runs(pid):
     return bool(found) and not found.startswith("Z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["", HERE, HERE + "sys.modules['llvmlite'] = None\n"])
 def test_somebody_compiles_from_the_first_request_to_the_last_compile(tmp_path, before):
     after = """
@@ -439,6 +446,7 @@ print(threads.compiling(), stats().pending)
     assert printed == ["True", "False", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_has_its_own_compiler(tmp_path):
     """And lets go of its parent's, which must see the parent end."""
@@ -457,6 +465,7 @@ print(os.waitpid(child, 0)[1], request(program) is not None)
     assert run_script(tmp_path, "auto", after, before)[0] == ["0", "True"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize(
     "moment",
@@ -495,6 +504,7 @@ def test_threads_leave_the_users_environment_alone():
     assert done.stdout.split() == ["ACTIVE", "9"]
 
 
+@pytest.mark.slow
 def test_compiling_leaves_the_users_warnings_alone(tmp_path):
     """Numba swaps the filters of the process while it compiles, in a thread beside the user's."""
     before = HERE + "import time, warnings\n"

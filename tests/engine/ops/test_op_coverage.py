@@ -68,6 +68,7 @@ def reached(row: Row) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_every_registered_op_has_a_row() -> None:
     missing = set(REGISTRY) - SOURCES - set(RANDOM)
     one_of_each_case = {id(row.case): row for row in ROWS}.values()

@@ -115,7 +115,7 @@ def check_gradients(loss: Any, inputs: list[Any], arrays: list[np.ndarray], whic
 
 
 def gradient_rows(smooth: bool) -> list[Row]:
-    # A rounding cast is a staircase to finite differences; test_gradient.py has its rule.
+    # A rounding cast is a staircase to finite differences; test_autodiff.py has its rule.
     chosen = [row for row in ROWS if "float64" in row.case.dtypes and row.case.name != "cast"]
     return [row for row in chosen if row.case.smooth] if smooth else chosen
 

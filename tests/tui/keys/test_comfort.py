@@ -161,6 +161,7 @@ async def test_without_motion_nothing_spins_or_blinks() -> None:
         session.interrupt()
 
 
+@pytest.mark.slow
 async def test_ascii_mode_is_ascii_in_every_dialog() -> None:
     async with bench((80, 24), ascii=True) as (app, pilot, _):
         await submit(pilot, "define")
@@ -219,6 +220,7 @@ async def test_borders_are_moved_by_keys() -> None:
         assert app.query_one("#variables").region.height < before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(400, 120), (1000, 300), (3, 2), (2, 100), (500, 1)])
 async def test_very_large_and_very_small_terminals(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, session):
@@ -228,6 +230,7 @@ async def test_very_large_and_very_small_terminals(size: tuple[int, int]) -> Non
         assert app.is_running and session.cells[1].status == "ok"
 
 
+@pytest.mark.slow
 async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")

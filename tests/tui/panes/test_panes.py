@@ -281,6 +281,7 @@ async def test_history_by_arrows_prefix_and_search() -> None:
         assert prompt.text == "beta = 2" and prompt.has_focus
 
 
+@pytest.mark.slow
 async def test_every_pane_is_reached_and_has_a_help_page() -> None:
     for size in SIZES:
         async with bench(size) as (app, pilot, _):

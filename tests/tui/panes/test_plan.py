@@ -259,13 +259,14 @@ async def test_the_line_that_made_a_node_is_shown() -> None:
     async with bench((120, 40), session) as (app, pilot, _):
         await submit(pilot, "1 + 1")
         await press(pilot, "f3", "o", "down", "enter")
-        assert app.clipboard.startswith("test_tui_runs.py:")
+        assert app.clipboard.startswith("test_plan.py:")
         view = app.screen.query_one("#graph", GraphView)
         view.post_message(GraphView.PlaceWanted("In [1] line 2"))
         await settle(pilot)
         assert app.screen.focused_pane() == "transcript"
 
 
+@pytest.mark.slow
 async def test_5000_nodes_are_shown_and_walked() -> None:
     value = K.placeholder((4,), name="start")
     for _ in range(5_000):

@@ -44,7 +44,7 @@ async def test_t_on_a_variable_traces_it(size: tuple[int, int]) -> None:
         await submit(pilot, "f([a])")
         await pilot.press("f3", "t")
         shown = await until(app, pilot, "log of 0 is -Inf")
-        assert "an infinity made by log at test_tui_tracing.py" in shown
+        assert "an infinity made by log at test_nan_controller.py" in shown
         assert "NaN trace: f" in shown
         await pilot.press("escape")
         await settle(pilot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from bench_screen import bench, settle
 from textual._styles_cache import StylesCache
 
@@ -16,6 +17,7 @@ def drawn() -> int:
     return sum(type(one) is StylesCache for one in gc.get_objects())
 
 
+@pytest.mark.slow
 async def test_closed_dialogs_leave_no_drawn_lines_behind() -> None:
     async with bench((80, 24)) as (_app, pilot, _):
         before = 0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench_screen import text_of
+from sampling import every
 from value_helpers import pane, press, ramp, showing, until
 
 from kbench.workbench.analysis import array_search
@@ -88,7 +89,7 @@ async def test_keys_of_the_grid_say_where_there_is_none() -> None:
             assert "x has no cells" in await press(pilot, key)
 
 
-@pytest.mark.parametrize(("values", "words"), RANKS)
+@pytest.mark.parametrize(("values", "words"), every(3, RANKS))
 async def test_every_key_on_every_kind_of_array(values: Any, words: str) -> None:
     async with showing(values) as (app, pilot, _):
         assert words in text_of(app)

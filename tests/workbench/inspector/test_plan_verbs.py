@@ -148,6 +148,7 @@ def pages(inspector: Inspector, name: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_node_of_a_large_graph_is_told_page_by_page(names: dict[str, Any]) -> None:
     value = names["x"]
     for _ in range(5_000):
@@ -180,5 +181,5 @@ def test_after_a_run_nodes_tell_what_they_were(names: dict[str, Any]) -> None:
     assert all(row["last"]["shape"] == [5, 2] for key, row in rows.items() if "relu" in key)
     out = rows[names["out"].name.partition(":")[0]]
     assert out["last"]["text"] == "NaN" and out["spec"] == "float32[]"
-    assert "test_run_verbs.py" in out["place"]
+    assert "test_plan_verbs.py" in out["place"]
     inspector.close()

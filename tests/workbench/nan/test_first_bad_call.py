@@ -77,7 +77,7 @@ def test_log_of_zero_times_zero_is_told_where_it_was_made(
     text = told(asked, names, recorder)
     first = text.splitlines()[0]
     assert first.startswith("NaN made by multiply") and first.endswith(": log(0) * 0"), text
-    assert "test_first_bad.py" in first and "K.log(1 - p)" in text
+    assert "test_first_bad_call.py" in first and "K.log(1 - p)" in text
     assert "log of 0 is -Inf" in text and "at [0, 0]: 0" in text
     assert "the first call of step that made some, with the variables as they were before" in text
     assert "learning rate" not in text and "holds NaN already" not in text

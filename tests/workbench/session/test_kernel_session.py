@@ -328,6 +328,7 @@ def test_a_kernel_that_cannot_start_is_told(
     session.shutdown()
 
 
+@pytest.mark.slow
 def test_a_killed_front_end_takes_its_kernel_along(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path

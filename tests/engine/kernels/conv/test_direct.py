@@ -175,6 +175,7 @@ def test_every_depthwise_way_agrees_with_loops(size, dtype):
     check_all(*arrays, geometry, run_depthwise, deep=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lanes", "most"), [(8, 6), (4, 12), (4, 6)])
 def test_tiles_of_other_machines(lanes, most):
     """What AVX2, NEON and SSE would run; this machine's own tile is in every other test."""

@@ -101,6 +101,7 @@ def window(shape: tuple[int, ...], dtype: str, seed: int, how: Any) -> tuple[Any
     return np.flip(view, turned), whole
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.data(), st.lists(st.integers(0, 21), min_size=1, max_size=5), st.sampled_from(DTYPES))
 def test_any_strides(data: st.DataObject, sizes: list[int], dtype: str) -> None:

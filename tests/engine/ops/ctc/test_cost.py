@@ -124,6 +124,7 @@ def test_dtypes_and_forms_of_the_lengths(dtype: str) -> None:
     assert K.dtype(score) == K.eval(score).dtype == dtype
 
 
+@pytest.mark.slow
 def test_long_rows_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """20,000 equal steps: the number of paths is known, and far beyond what a float can hold."""
     from scipy.special import gammaln
