@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.codegen.loop_program import Input, Program, field_names, is_direct, may_stream
+from kbench.engine.core.types import Array
 from kbench.engine.jit.array_memory import describe, in_order, same
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import cpu_caches
 
-Array = np.ndarray[Any, Any]
 # NumPy 2 has moved it.
 _byte_bounds = getattr(np.lib, "array_utils", np).byte_bounds
 

@@ -7,17 +7,15 @@ is handled before it or after it, so that either all results are there or none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_kernel import Kernel
+from kbench.engine.core.types import Array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import threads
-
-Array = np.ndarray[Any, Any]
 
 PIECE = 8192
 """Elements of one piece, the least that a thread takes."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
 from kbench.engine.codegen.row_program import DEAR
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr import numpy_form
 from kbench.engine.jit.array_memory import same
-from kbench.engine.jit.launch import Check, Launch, drive, join, joined, spread
+from kbench.engine.jit.launch import Launch, drive, join, joined, spread
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
 
@@ -36,7 +37,6 @@ __all__ = [
     "request",
 ]
 
-Array = np.ndarray[Any, Any]
 
 EASE = 4
 """How many times as many elements of sums and products are worth the waking of threads."""
@@ -86,7 +86,7 @@ class Nest(Generic[Bound]):
             self._bindings[dims] = binding
         return binding
 
-    def drive(self, params: Array, binding: Bound, check: Check | None) -> None:
+    def drive(self, params: Array, binding: Bound, check: CancelCheck | None) -> None:
         """Run every item, and take the time of a large run as the pace of the next."""
         work = binding.items * binding.each
         if work < self._ease * threads.PARALLEL_FROM:
@@ -133,7 +133,7 @@ class Kernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: Sequence[int],
-        check: Check | None = None,
+        check: CancelCheck | None = None,
     ) -> None:
         """Compute into `outs`: the program's outputs, then the fold's result.
 
@@ -173,7 +173,9 @@ class Kernel:
         last = join(outs[-1], partials, binding.reduced if fold.kind == "mean" else 1)
         return None if last is None else [self._nest.call(params, binding), last]
 
-    def _fold(self, binding: Binding, params: Array, result: Array, check: Check | None) -> None:
+    def _fold(
+        self, binding: Binding, params: Array, result: Array, check: CancelCheck | None
+    ) -> None:
         assert self.program.fold is not None
         kind = self.program.fold.kind
         if binding.kept == 0 or binding.reduced == 0:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,12 @@ from kbench.engine.codegen import row_source
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import describe, same
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Check, Launch, find, join, joined
+from kbench.engine.jit.launch import Launch, find, join, joined
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
-
-Array = np.ndarray[Any, Any]
 
 KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
@@ -89,7 +87,7 @@ class RowKernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: Sequence[int],
-        check: Check | None = None,
+        check: CancelCheck | None = None,
     ) -> None:
         """Compute into `outs`: the program's outputs, then the folds down the columns.
 
@@ -199,7 +197,11 @@ class RowKernel:
         return min(max(1, WIDTH // dims[-1]), math.prod(dims[:-1]))
 
     def _joined(
-        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], check: Check | None
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        check: CancelCheck | None,
     ) -> list[_Part]:
         """Where rows are apart, short ones are joined; what is left over is a second sweep."""
         rows, columns = math.prod(dims[:-1]), dims[-1]
@@ -228,7 +230,7 @@ class RowKernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: tuple[int, ...],
-        check: Check | None,
+        check: CancelCheck | None,
     ) -> _Part:
         """One call of the kernel; gives what it folded, for each item and column."""
         binding = self._nest.bind(dims)

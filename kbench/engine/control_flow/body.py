@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kbench.engine.core.errors import KbenchError, ShapeError, op_symbol
-from kbench.engine.core.spec import Dim, Shape, Spec, Specs, several
+from kbench.engine.core.spec import Spec, Specs, several
+from kbench.engine.core.types import Dim, Shape
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk

@@ -15,7 +15,8 @@ from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.core.masked_arrays import masked_entries
 from kbench.engine.core.scipy_input import compressed_rows
-from kbench.engine.core.spec import INTEGERS, Shape, show
+from kbench.engine.core.spec import INTEGERS, show
+from kbench.engine.core.types import Shape
 
 Csr = Any  # scipy.sparse.csr_array
 SPARSE_DTYPES = ("bool", *INTEGERS, "float32", "float64")

@@ -16,10 +16,7 @@ import numpy as np
 
 from kbench.engine.core import masked_arrays
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
-
-Dim = int | None
-Shape = tuple[Dim, ...]
-Axis = int | Sequence[int] | None
+from kbench.engine.core.types import Axis, Dim, Shape
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

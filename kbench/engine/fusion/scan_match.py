@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.compiler.values import Value
+from kbench.engine.core.types import Array, Ints
 from kbench.engine.fusion.elementwise import checks_values
 from kbench.engine.fusion.scan_ir import Node, Nodes, ScanValue, Segments, Source
 from kbench.engine.graph.op import Op
@@ -25,8 +26,6 @@ from kbench.engine.ops.layout.reshape import EXPAND, PERMUTE, RESHAPE, RESHAPE_L
 from kbench.engine.ops.linear.matmul import DOT
 from kbench.engine.ops.reduce.reduction import BROADCAST
 
-Array = np.ndarray[Any, Any]
-Shape = tuple[int, ...]
 Rearrange = Callable[[Array], Array]
 
 RESHAPES = (EXPAND, SQUEEZE, RESHAPE, RESHAPE_LIKE)
@@ -46,7 +45,7 @@ class Raw:
 
     kind: str
     index: int
-    shape: Shape
+    shape: Ints
     dtype: str
     views: tuple[Rearrange, ...] = ()
 
@@ -67,9 +66,9 @@ class Frame:
     """How shapes are read as rows and columns: `flat` makes one long row of `shape`."""
 
     rows: int
-    flat: Shape | None
+    flat: Ints | None
 
-    def columns(self, shape: Shape) -> int:
+    def columns(self, shape: Ints) -> int:
         """The columns of a shape; Unfit when it is not made of such rows."""
         if self.flat is not None:
             if shape != self.flat and math.prod(shape) != 1:
@@ -224,13 +223,13 @@ class _Tracer:
 
     # -------------------------------------------------------------- parts and joins
 
-    def _last_axis(self, shape: Shape) -> int:
+    def _last_axis(self, shape: Ints) -> int:
         """The number of the axis of columns."""
         if self.frame.flat is not None or not shape:
             raise Unfit("parts of values without rows")
         return len(shape) - 1
 
-    def _window(self, item: Value, shape: Shape) -> tuple[int, int]:
+    def _window(self, item: Value, shape: Ints) -> tuple[int, int]:
         """Start and size along the columns of what an index picks; Unfit for other indices."""
         axis = self._last_axis(shape)
         entries = item.attrs["items"]
@@ -293,7 +292,7 @@ _RULES: dict[Op, Callable[[_Tracer, Value], Segments]] = {
 }
 
 
-def _rows(shape: Shape) -> int:
+def _rows(shape: Ints) -> int:
     return shape[0] if len(shape) == 2 else 1
 
 

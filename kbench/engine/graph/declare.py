@@ -14,7 +14,6 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, KbenchError
 from kbench.engine.core.spec import (
-    Axis,
     Spec,
     broadcast,
     check_axes,
@@ -23,6 +22,7 @@ from kbench.engine.core.spec import (
     promote,
     reduced_shape,
 )
+from kbench.engine.core.types import Axis
 from kbench.engine.graph import expr as scalars
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
@@ -138,7 +138,7 @@ def _need_bool(op: Op, operands: list[Tensor]) -> None:
 
 # Functions of `allocating` without a check -> the form that they run, without what it adds. Kept
 # here, not as attributes, which a function wrapped around one of them would seem to have too.
-BARE: dict[Callable[..., np.ndarray], scalars.Form] = {}
+BARE: dict[Callable[..., np.ndarray], scalars.ArrayFunction] = {}
 
 
 def allocating(

@@ -15,14 +15,14 @@ import numpy as np
 
 from kbench.engine.core import syntax
 from kbench.engine.core.special import erf
+from kbench.engine.core.types import Array
 
 BLOCK = 32_768
 """Elements per block of a long array: a few temporaries of this length stay in the L2 cache."""
 
 CONSTANTS = {"inf": np.inf, "nan": np.nan, "pi": np.pi}
 
-Array = np.ndarray[Any, Any]
-Form = Callable[..., None]
+ArrayFunction = Callable[..., None]
 
 
 class Scalar(NamedTuple):
@@ -203,7 +203,7 @@ def _scope() -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _numpy_form(expr: str, names: tuple[str, ...], dtype: str) -> Form:
+def _numpy_form(expr: str, names: tuple[str, ...], dtype: str) -> ArrayFunction:
     tree = parse(expr, names)
     source = (
         f"lambda out, {', '.join(names)}: {_top(tree)}" if names else f"lambda out: {_top(tree)}"
@@ -213,7 +213,7 @@ def _numpy_form(expr: str, names: tuple[str, ...], dtype: str) -> Form:
     return _wrap(run, single and not _composed(tree), dtype)
 
 
-def numpy_form(expr: str, names: Sequence[str], dtype: str) -> Form:
+def numpy_form(expr: str, names: Sequence[str], dtype: str) -> ArrayFunction:
     """The NumPy form of an expression: a callable `(out, *arrays)` that fills `out` (tier 0).
 
     Arguments:
@@ -284,7 +284,7 @@ def literal_value(node: ast.expr) -> bool | int | float:
     return value if isinstance(value, bool | int) else float(value)
 
 
-def _wrap(run: Form, single: bool, dtype: str) -> Form:
+def _wrap(run: ArrayFunction, single: bool, dtype: str) -> ArrayFunction:
     """Add what every form needs: no warnings, float16 through float32, blocks for long arrays."""
 
     def form(out: Array, *arrays: Array) -> None:
@@ -302,20 +302,20 @@ def _wrap(run: Form, single: bool, dtype: str) -> Form:
     return form
 
 
-def bare_form(form: Form) -> Form:
+def bare_form(form: ArrayFunction) -> ArrayFunction:
     """The form without what it adds, for arrays up to `BLOCK` without float16; it may warn."""
-    bare: Form = form.bare  # type: ignore[attr-defined]
+    bare: ArrayFunction = form.bare  # type: ignore[attr-defined]
     return bare
 
 
-def _through_float32(run: Form) -> Form:
+def _through_float32(run: ArrayFunction) -> ArrayFunction:
     def widened(out: Array, *arrays: Array) -> None:
         run(out, *[a.astype(np.float32) if a.dtype.char == "e" else a for a in arrays])
 
     return widened
 
 
-def _run_blocks(run: Form, out: Array, arrays: Sequence[Array]) -> None:
+def _run_blocks(run: ArrayFunction, out: Array, arrays: Sequence[Array]) -> None:
     for piece, parts in _blocks(out, arrays):
         run(piece, *parts)
 

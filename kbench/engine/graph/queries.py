@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, shown
-from kbench.engine.core.spec import Shape, dtype_name
+from kbench.engine.core.spec import dtype_name
+from kbench.engine.core.types import Shape
 from kbench.engine.graph.convert import to_array
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.variables import Placeholder, Variable

@@ -14,7 +14,6 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, sho
 from kbench.engine.core.signal import Signal
 from kbench.engine.core.spec import (
     MOST_AXES,
-    Shape,
     Spec,
     check_rank,
     checked_flag,
@@ -22,6 +21,7 @@ from kbench.engine.core.spec import (
     is_whole,
     show,
 )
+from kbench.engine.core.types import Shape
 from kbench.engine.graph.array_protocol import Known
 from kbench.engine.graph.convert import (
     REGISTRY_FUNCTIONS,

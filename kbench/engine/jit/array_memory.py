@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array
 from kbench.engine.jit.fast_call import address_of
-
-Array = np.ndarray[Any, Any]
 
 _copy: Callable[[Array, Array], object] = np.copyto
 

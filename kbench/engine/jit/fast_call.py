@@ -60,8 +60,10 @@ def call(own, arguments, count):
     return field(table, 5)
 """
 
-Address = Callable[[np.ndarray], int]
-Call = Callable[[int, np.ndarray, int, int], None]
+AddressOf = Callable[[np.ndarray], int]
+"""From an array to where its data begins."""
+RangeCall = Callable[[int, np.ndarray, int, int], None]
+"""Runs a kernel: its address, its parameter block, the first item, the one behind the last."""
 
 
 def slow_address(array: np.ndarray) -> int:
@@ -72,7 +74,7 @@ def slow_address(array: np.ndarray) -> int:
         return int(array.ctypes.data)
 
 
-_address: Address = slow_address
+_address: AddressOf = slow_address
 
 
 def address_of(array: np.ndarray) -> int:
@@ -112,7 +114,7 @@ def _begin_as_expected() -> bool:
     return words[1] == id(np.ndarray) and words[2] == block.ctypes.data
 
 
-def use(module: Any) -> Call | None:
+def use(module: Any) -> RangeCall | None:
     """Take over `address_of`, and give the call of a kernel with a parameter block; None where
     compiled functions cannot be had, and all stays as it is.
     """
@@ -121,8 +123,8 @@ def use(module: Any) -> Call | None:
         if not _begin_as_expected():
             return None
         table = _table()
-        address: Address = _method(b"address_of", module.address_of.address, _ONE, table)
-        call: Call = _method(b"call", module.call.address, _SEVERAL, table)
+        address: AddressOf = _method(b"address_of", module.address_of.address, _ONE, table)
+        call: RangeCall = _method(b"call", module.call.address, _SEVERAL, table)
     except (AttributeError, OSError):
         return None
     _address = address

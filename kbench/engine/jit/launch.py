@@ -19,15 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import describe
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.jit.thread_pool_source import ROW
 from kbench.engine.runtime import threads
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-"""What is called between tiles of a long run; it may raise to stop it."""
 
 TILE_SECONDS = 0.015
 """Longest time between two looks at the cancel flag."""
@@ -104,7 +101,7 @@ def drive(
     params: Array,
     items: int,
     each: int,
-    check: Check | None = None,
+    check: CancelCheck | None = None,
     pace: float = 2e-9,
     ease: int = 1,
 ) -> None:

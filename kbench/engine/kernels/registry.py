@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.reduce import argreduce, cumulative, softmax
 from kbench.engine.runtime import cpu_caches
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Call = Callable[..., None]
 
 FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
@@ -61,7 +57,7 @@ def sides(shape: tuple[int, ...], view: str) -> tuple[int, int, int]:
     return full  # type: ignore[return-value]
 
 
-def find(name: str, dtype: str, view: str = "last") -> Call | None:
+def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
     """The library kernel `(out, x, check=None)` of that name, or None when it is not ready.
 
     Arguments:
@@ -87,7 +83,7 @@ def find(name: str, dtype: str, view: str = "last") -> Call | None:
     family, _, kind = name.partition("_")
     if family in OTHERS:
         module = importlib.import_module(f"kbench.engine.{OTHERS[family]}")
-        call: Call | None = module.find(kind, dtype)
+        call: KernelCall | None = module.find(kind, dtype)
         return call
     raise ValueError(f"no library kernel {name!r}")
 
@@ -124,19 +120,19 @@ def _program(name: str, dtype: str, view: str) -> Program:
     return Program((one,), (Statement("a0", dtype),), (), Fold(name, start, stop))
 
 
-def _fold(name: str, dtype: str, view: str) -> Call | None:
+def _fold(name: str, dtype: str, view: str) -> KernelCall | None:
     kernel = request(_program(name, dtype, view))
     if kernel is None:
         return None
 
-    def call(out: Array, x: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
         sides(x.shape, view)
         kernel.run([out], [x], x.shape, check)
 
     return call
 
 
-def _variance(name: str, dtype: str, view: str) -> Call | None:
+def _variance(name: str, dtype: str, view: str) -> KernelCall | None:
     """Two passes in float64, the mean first: no cancellation, whatever the mean's size.
 
     The mean of float64 is that of distances from the first element, so that equal elements have
@@ -157,7 +153,7 @@ def _variance(name: str, dtype: str, view: str) -> Call | None:
     if average is None or spread is None:
         return None
 
-    def call(out: Array, x: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         middle, found = np.empty(out.shape), np.empty(out.shape)
         with np.errstate(all="ignore"):
@@ -177,7 +173,7 @@ def _variance(name: str, dtype: str, view: str) -> Call | None:
 # ---------------------------------------------------------------- rows
 
 
-def _rows(name: str, dtype: str, view: str) -> Call | None:
+def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
     if dtype not in FLOATS or view not in ("last", "all"):
         return None
     job = _ready(f"{name}_{dtype}", lambda: softmax.source(name, dtype))
@@ -185,7 +181,7 @@ def _rows(name: str, dtype: str, view: str) -> Call | None:
         return None
     again = name == "log_softmax" or dtype == "float16"
 
-    def call(out: Array, x: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
         outer, n, _ = sides(x.shape, view)
         x = _expect(x, dtype, outer * n)
         _expect(out, dtype, outer if name == "logsumexp" else outer * n, writes=True)
@@ -202,7 +198,7 @@ def _rows(name: str, dtype: str, view: str) -> Call | None:
 # ---------------------------------------------------------------- argmax, argmin
 
 
-def _argfold(name: str, dtype: str, view: str) -> Call | None:
+def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
     read = "uint8" if dtype == "bool" else dtype
     last = view in ("last", "all")
     side = "last" if last else "across"
@@ -211,7 +207,7 @@ def _argfold(name: str, dtype: str, view: str) -> Call | None:
         return None
     kept_dtype = "float32" if read == "float16" else read
 
-    def call(out: Array, x: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         x = _expect(x, dtype, outer * n * inner).view(read)
         _expect(out, "int64", outer * inner, writes=True)
@@ -244,7 +240,7 @@ def _argfold(name: str, dtype: str, view: str) -> Call | None:
 # ---------------------------------------------------------------- running sums and products
 
 
-def _scan(name: str, dtype: str, view: str) -> Call | None:
+def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
     if dtype == "bool":
         return None
     last = view in ("last", "all")
@@ -257,7 +253,7 @@ def _scan(name: str, dtype: str, view: str) -> Call | None:
     if job is None or (last and fold is None):
         return None
 
-    def call(out: Array, x: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         x = _expect(x, dtype, outer * n * inner)
         _expect(out, dtype, x.size, writes=True)
@@ -286,7 +282,7 @@ def _scan(name: str, dtype: str, view: str) -> Call | None:
     return call
 
 
-def _starts(name: str, x: Array, width: int, fold: Kernel, check: Check | None) -> Array:
+def _starts(name: str, x: Array, width: int, fold: Kernel, check: CancelCheck | None) -> Array:
     """The running total before each block of each row."""
     outer, n = x.shape
     blocks = -(-n // width)

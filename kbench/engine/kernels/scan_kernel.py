@@ -7,22 +7,19 @@ between rows and places. What they hold is all that compiled code can reach.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from kbench.engine.codegen.scan_program import Recurrence, source
 from kbench.engine.core.fork_safety import cached_property
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS
 from kbench.engine.kernels.conv.launch import PRODUCTS, Tiles, made_run
 from kbench.engine.runtime import config, threads
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
 
 LEAST_ROWS = 4
 """Rows of an item: fewer would read the matrices more often than compute with them."""
@@ -56,7 +53,7 @@ class Kernel:
         rows: int,
         arrays: Sequence[Array],
         matrices: Sequence[Array],
-        check: Check | None = None,
+        check: CancelCheck | None = None,
     ) -> None:
         """Run `steps` steps.
 
@@ -95,7 +92,13 @@ class Kernel:
         return max(LEAST_ROWS, -(-rows // (count * rounds))), whole
 
     def _drive(
-        self, params: Array, items: int, steps: int, work: int, spread: bool, check: Check | None
+        self,
+        params: Array,
+        items: int,
+        steps: int,
+        work: int,
+        spread: bool,
+        check: CancelCheck | None,
     ) -> None:
         if check is None:
             params[0:2] = 0, steps

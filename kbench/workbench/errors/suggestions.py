@@ -13,7 +13,8 @@ from math import prod
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import FeedError, KbenchError, Operand
-from kbench.engine.core.spec import Shape, broadcast_dim
+from kbench.engine.core.spec import broadcast_dim
+from kbench.engine.core.types import Shape
 
 _OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "<", "<=", ">", ">=", "&", "|", "^")
 _PAIRS = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.control_flow.body import Body, Emit, stacked
 from kbench.engine.core import cancel
+from kbench.engine.core.types import Array
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Bound
 from kbench.engine.fusion.scan_ir import Source
@@ -16,8 +16,6 @@ from kbench.engine.fusion.scan_lower import Place, Planned, plan_step
 from kbench.engine.fusion.scan_match import Step, Unfit, trace_step
 from kbench.engine.kernels import scan_kernel
 from kbench.engine.runtime import config
-
-Array = np.ndarray[Any, Any]
 
 LEAST = 2048  # elements of all steps from which on a kernel is worth while
 PAD = 64  # bytes between rows, so that rows of a power of two do not share their cache lines

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.array_memory import holds, same
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import PLANS, Sizes, Tiles, compiled
+from kbench.engine.kernels.conv.launch import PLANS, Tiles, compiled
 from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
 
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
 MakeWays = Callable[..., Iterable[Way]]
-Ints = Sequence[int]
 
 FLOATS = ("float16", "float32", "float64")
 WORTH = 500_000
@@ -106,8 +104,8 @@ def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Convolution | 
         return None
 
     def widened(
-        tiles: Tiles, out: Array, first: Array, second: Array, strides: Ints, pads: Ints,
-        dilation: Ints, memory: Memory,
+        tiles: Tiles, out: Array, first: Array, second: Array, strides: Sequence[int],
+        pads: Sequence[int], dilation: Sequence[int], memory: Memory,
     ) -> Iterable[Way]:  # fmt: skip
         """All three spatial axes: those that are missing have one place."""
         arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
@@ -127,16 +125,16 @@ class Convolution:
         self._ways, self._compiled = ways, compiled
 
     def __call__(
-        self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
-        dilation: Ints, check: Check | None = None,
+        self, out: Array, first: Array, second: Array, strides: Sequence[int],
+        pads_before: Sequence[int], dilation: Sequence[int], check: CancelCheck | None = None,
     ) -> None:  # fmt: skip
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         with result_array(out, self._computed, ready) as into:
             perform(self._ways(self._compiled, into, *ready, *steps, Memory()), check)
 
     def launches(
-        self, out: Array, first: Array, second: Array, strides: Ints, pads_before: Ints,
-        dilation: Ints,
+        self, out: Array, first: Array, second: Array, strides: Sequence[int],
+        pads_before: Sequence[int], dilation: Sequence[int],
     ) -> list[Launch] | None:  # fmt: skip
         """The launches, to be made later; None where more than launches is needed."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
@@ -145,8 +143,8 @@ class Convolution:
         return captured(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
 
     def _checked(
-        self, out: Array, first: Array, second: Array, *steps: Ints
-    ) -> tuple[list[Array], tuple[Sizes, Sizes, Sizes]]:
+        self, out: Array, first: Array, second: Array, *steps: Sequence[int]
+    ) -> tuple[list[Array], tuple[Ints, Ints, Ints]]:
         """The operands as compiled code reads them, and the numbers for each axis."""
         for one in (out, first, second):
             if one.dtype != self._dtype or one.ndim != self._rank + 2:
@@ -158,8 +156,8 @@ class Convolution:
 
 @functools.lru_cache(PLANS)
 def _geometry(
-    rank: int, axes: int, strides: Sizes, pads: Sizes, dilation: Sizes
-) -> tuple[Sizes, Sizes, Sizes]:
+    rank: int, axes: int, strides: Ints, pads: Ints, dilation: Ints
+) -> tuple[Ints, Ints, Ints]:
     """The numbers of all axes of the compiled form: those that are missing have one place."""
     missing = axes - rank
     return (
@@ -169,7 +167,7 @@ def _geometry(
     )
 
 
-def _numbers(values: Ints, rank: int, low: int) -> Sizes:
+def _numbers(values: Sequence[int], rank: int, low: int) -> Ints:
     """One number for each axis, within bounds."""
     numbers = tuple([int(one) for one in values])
     if len(numbers) != rank or not all(low <= one <= 2**31 for one in numbers):

@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
 from kbench.engine.kernels.conv.launch import (
     PLANS,
     PRODUCTS,
-    Array,
-    Ints,
     Run,
-    Sizes,
     Tiles,
     compiled,
     made_run,
@@ -148,7 +146,7 @@ def find_loops(dtype: str) -> Loops | None:
     return _ready[dtype]
 
 
-def suits(tiles: Tiles, out: Sizes, kernel: Sizes, geometry: Sequence[Ints]) -> bool:
+def suits(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequence[int]]) -> bool:
     """Whether this form can be taken, and fills vectors better than the direct one."""
     strides, pads, dilation = geometry
     flat = (kernel[0], out[1], strides[0], dilation[0], dilation[2]) == (1,) * 5 and pads[0] == 0
@@ -156,8 +154,8 @@ def suits(tiles: Tiles, out: Sizes, kernel: Sizes, geometry: Sequence[Ints]) -> 
 
 
 def way(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, geometry: Sequence[Ints],
-    memory: Memory,
+    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array,
+    geometry: Sequence[Sequence[int]], memory: Memory,
 ) -> Way:  # fmt: skip
     """The gradient to the input, `out`, of a convolution whose result has the gradient `g`."""
     pack, plan = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
@@ -173,8 +171,8 @@ def way(
 
 @functools.lru_cache(PLANS)
 def _planned(
-    tiles: Tiles, loops: Loops, out: Sizes, g: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes,
-    dilation: Sizes,
+    tiles: Tiles, loops: Loops, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints,
+    dilation: Ints,
 ) -> tuple[Run, Run]:  # fmt: skip
     filters, width = kernel[4], math.prod(kernel[:4])
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]

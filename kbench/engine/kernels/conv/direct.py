@@ -13,24 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
     PAST_BYTES,
     PLANS,
     PRODUCTS,
-    Array,
-    Ints,
     Run,
-    Sizes,
     Tiles,
     made_run,
     starts,
 )
 from kbench.engine.kernels.conv.tiling import (
-    Axis,
     Cut,
     Sums,
+    WindowAxis,
     backward_axes,
     cut_gather,
     cut_sums,
@@ -45,8 +43,8 @@ NEAR_BYTES = 1 << 15
 
 
 def forward(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     """The convolution itself; what `pads` and the size of `out` reach over is zero."""
     if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
@@ -58,8 +56,8 @@ def forward(
 
 
 def to_input(
-    tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     """The gradient to the input of a convolution whose result has the gradient `g`."""
     if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
@@ -79,8 +77,8 @@ def to_input(
 
 
 def _by_winograd(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Ints, pads: Ints,
-    dilation: Ints, memory: Memory,
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Sequence[int],
+    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     """Winograd's form where it is faster and ready."""
     sizes = tiles, out.shape, kernel.shape
@@ -110,7 +108,7 @@ class _Gather:
 
 
 def _gather(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[Axis, ...],
+    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[WindowAxis, ...],
     memory: Memory,
 ) -> list[Stage | Filled]:  # fmt: skip
     """One phase of a convolution: every output of it is written."""
@@ -130,7 +128,7 @@ def _gather(
 
 @functools.lru_cache(PLANS)
 def _planned(
-    tiles: Tiles, out: Sizes, x: Sizes, kernel: Sizes, back: bool, axes: tuple[Axis, ...]
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
 ) -> _Gather:
     planes, rows, columns = axes
     taps = math.prod(len(axis.offsets) for axis in axes)
@@ -162,7 +160,9 @@ def _planned(
     return _Gather(pack, packed, run)
 
 
-def _packing(tiles: Tiles, kernel: Sizes, back: bool, axes: tuple[Axis, ...]) -> tuple[Run, int]:
+def _packing(
+    tiles: Tiles, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
+) -> tuple[Run, int]:
     """How the matrices of the axes' taps go into panels, transposed when going `back`."""
     channels, filters = kernel[3:]
     index = np.ix_(*(np.array(axis.index, np.int64) for axis in axes))
@@ -181,7 +181,7 @@ def _packing(tiles: Tiles, kernel: Sizes, back: bool, axes: tuple[Axis, ...]) ->
 
 
 def _axis_fields(
-    axes: Sequence[Axis], x: Sizes, out: Sizes, offsets: Sequence[Array], joined: bool
+    axes: Sequence[WindowAxis], x: Ints, out: Ints, offsets: Sequence[Array], joined: bool
 ) -> dict[str, int]:
     """What a kernel knows of each axis; joined columns are one tap."""
     fields: dict[str, int] = {}
@@ -205,8 +205,8 @@ def _cut_fields(cut: Cut) -> dict[str, int]:
 
 
 def to_kernel(
-    tiles: Tiles, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    tiles: Tiles, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     """The gradient to the kernel, `out`, of a convolution of `x` whose result has gradient `g`."""
     if x.shape[0] != g.shape[0] or (x.shape[4], g.shape[4]) != out.shape[3:]:
@@ -228,7 +228,7 @@ def to_kernel(
 
 @functools.lru_cache(PLANS)
 def _planned_sums(
-    tiles: Tiles, out: Sizes, g: Sizes, x: Sizes, strides: Sizes, pads: Sizes, dilation: Sizes
+    tiles: Tiles, out: Ints, g: Ints, x: Ints, strides: Ints, pads: Ints, dilation: Ints
 ) -> tuple[int, Run]:
     axes = tuple(map(forward_axis, out[:3], strides, pads, dilation, g[1:4]))
     planes, rows, columns = axes

@@ -10,20 +10,16 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Launch, drive, spread
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import threads
 
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
-Ints = Sequence[int]
-Sizes = tuple[int, ...]
-MakeArray = Callable[[Sizes, str], Array]
+MakeArray = Callable[[Ints, str], Array]
 """From a shape and a dtype to an uninitialised array."""
 
 PRODUCTS = 32
@@ -72,7 +68,7 @@ class Run:
     areas: tuple[int, ...]
     kept: tuple[Array, ...]
 
-    def __call__(self, job: Job, dtype: str, check: Check, *addresses: int) -> None:
+    def __call__(self, job: Job, dtype: str, check: CancelCheck | None, *addresses: int) -> None:
         """Drive the kernel, in tiles so short that `check` is called often enough."""
         params, _areas = self._parameters(addresses, np.empty)
         each = self._each
@@ -130,21 +126,21 @@ def starts(parts: Sequence[int]) -> list[int]:
 
 
 @functools.lru_cache(PLANS)
-def _area_bytes(parts: Sizes) -> int:
+def _area_bytes(parts: Ints) -> int:
     return starts(parts)[-1]
 
 
 class Areas:
     """Scratch areas, one for each thread, and the flags that say which are taken."""
 
-    def __init__(self, parts: Sizes, memory: MakeArray) -> None:
+    def __init__(self, parts: Ints, memory: MakeArray) -> None:
         self._bytes = _area_bytes(parts)
         self._count = max(1, threads.count())
         self._block = memory((self._count * self._bytes + 64,), "uint8")
         self._flags = np.zeros(self._count, np.int64)
 
     @property
-    def fields(self) -> Sizes:
+    def fields(self) -> Ints:
         """What a kernel needs to know: flags, their number, the first area, bytes of one."""
         start = -(-address_of(self._block) // 64) * 64
         return address_of(self._flags), self._count, start, self._bytes

@@ -7,20 +7,16 @@ which reads both as they lie: rows of pixels that follow each other are one row 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv.direct_source import filled
-from kbench.engine.kernels.conv.launch import PLANS, Run, Sizes, Tiles, compiled, made_run
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
-Call = Callable[..., None]
+from kbench.engine.kernels.conv.launch import PLANS, Run, Tiles, compiled, made_run
 
 LANES = 16
 """Filters come in so many: the tile reads whole vectors of weights."""
@@ -58,7 +54,7 @@ FIELDS
 '''
 
 
-def find(_kind: str, dtype: str) -> Call | None:
+def find(_kind: str, dtype: str) -> KernelCall | None:
     """`(out, x, weights, window, strides, check=None)`, or None while it is not ready.
 
     x[n, rows, columns, channels], weights[places, window rows * columns * channels, filters] and
@@ -73,7 +69,7 @@ def find(_kind: str, dtype: str) -> Call | None:
 
 def _call(
     tiles: Tiles, job: Job, out: Array, x: Array, weights: Array, window: Sequence[int],
-    strides: Sequence[int], check: Check = None,
+    strides: Sequence[int], check: CancelCheck | None = None,
 ) -> None:  # fmt: skip
     for one, rank in ((out, 3), (x, 4), (weights, 3)):
         if one.dtype != tiles.dtype or one.ndim != rank:
@@ -101,9 +97,7 @@ def _call(
 
 
 @functools.lru_cache(PLANS)
-def _planned(
-    tiles: Tiles, x: Sizes, window: Sizes, strides: Sizes, counts: Sizes, filters: int
-) -> Run:
+def _planned(tiles: Tiles, x: Ints, window: Ints, strides: Ints, counts: Ints, filters: int) -> Run:
     pixel = x[3] * tiles.size
     line, depth = x[2] * pixel, window[1] * x[3]
     table = np.array([(tap * line, tap * depth) for tap in range(window[0])], np.int64)

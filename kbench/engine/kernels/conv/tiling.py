@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-Ints = tuple[int, ...]
+from kbench.engine.core.types import Ints
 
 STRIP_BYTES = 384 * 1024
 """Rows copied for one item: with the panel that meets them they stay in the second cache."""
@@ -26,7 +26,7 @@ ENOUGH = 32
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """One axis of a gather: output place o = number * step + phase, for number < count, adds up
     the input at number * stride + offsets[t] times the kernel's entry index[t]."""
 
@@ -58,14 +58,16 @@ class Axis:
 
 
 @functools.lru_cache(1024)
-def forward_axis(window: int, stride: int, pad: int, dilation: int, count: int) -> Axis:
+def forward_axis(window: int, stride: int, pad: int, dilation: int, count: int) -> WindowAxis:
     """The axis of a convolution with `count` outputs."""
     index = tuple(range(window))
-    return Axis(tuple(i * dilation - pad for i in index), index, count, stride)
+    return WindowAxis(tuple(i * dilation - pad for i in index), index, count, stride)
 
 
 @functools.lru_cache(1024)
-def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) -> tuple[Axis, ...]:
+def backward_axes(
+    window: int, stride: int, pad: int, dilation: int, size: int
+) -> tuple[WindowAxis, ...]:
     """The axes of the gradient to an input of `size`, one for each phase of the stride.
 
     Input h was read by output o with tap i where o * stride = h + pad - i * dilation, so inputs of
@@ -77,11 +79,11 @@ def backward_axes(window: int, stride: int, pad: int, dilation: int, size: int) 
         taps = taps[::-1] if dilation > 0 else taps
         offsets = tuple((phase + pad - i * dilation) // stride for i in taps)
         count = -(-(size - phase) // stride)
-        axes.append(Axis(offsets, tuple(taps), count, 1, stride, phase))
+        axes.append(WindowAxis(offsets, tuple(taps), count, 1, stride, phase))
     return tuple(axes)
 
 
-def phases(axes: Sequence[tuple[Axis, ...]]) -> Iterator[tuple[Axis, ...]]:
+def phases(axes: Sequence[tuple[WindowAxis, ...]]) -> Iterator[tuple[WindowAxis, ...]]:
     """Every combination of the phases of the axes."""
     return itertools.product(*axes)
 
@@ -105,8 +107,8 @@ class Cut:
 
 
 def cut_gather(
-    planes: Axis, rows: Axis, columns: Axis, images: int, depth: int, filters: int,
-    lanes: int, pixel: int,
+    planes: WindowAxis, rows: WindowAxis, columns: WindowAxis, images: int, depth: int,
+    filters: int, lanes: int, pixel: int,
 ) -> Cut:  # fmt: skip
     """Cut a gather; `depth` is products per output, `pixel` bytes in a strip, 0 for none."""
     panels = -(-filters // (2 * lanes))
@@ -141,14 +143,14 @@ def cut_gather(
     )  # fmt: skip
 
 
-def cut_columns(columns: Axis, most: int = WIDE) -> tuple[int, int]:
+def cut_columns(columns: WindowAxis, most: int = WIDE) -> tuple[int, int]:
     """Columns of a piece of a row, and the pieces: a long row is not one item's alone."""
     slices = max(1, -(-columns.count // most))
     across = -(-columns.count // slices)
     return across, -(-columns.count // across)
 
 
-def _strip(planes: Axis, rows: Axis, height: int, together: int) -> int:
+def _strip(planes: WindowAxis, rows: WindowAxis, height: int, together: int) -> int:
     """Most input rows that an item reads."""
     span = (height - 1) * rows.stride + rows.reach
     return together * len(planes.offsets) * min(span, height * len(rows.offsets))
@@ -179,7 +181,7 @@ CHUNK_PLACES = 448
 
 
 def cut_sums(
-    rows: int, columns: Axis, taps: int, channels: int, filters: int, itemsize: int
+    rows: int, columns: WindowAxis, taps: int, channels: int, filters: int, itemsize: int
 ) -> Sums:
     """Cut the gradient to a kernel of taps rows of columns, channels and filters."""
     column_taps = len(columns.offsets)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.launch import Launch, join, joined, scratch
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels import chosen_variant
-from kbench.engine.kernels.conv.launch import Check, Run, Sizes
-
-Array = np.ndarray[Any, Any]
+from kbench.engine.kernels.conv.launch import Run
 
 LINE = 64
 """Bytes of a cache line, on which each array begins."""
@@ -33,7 +32,7 @@ class Memory:
     def __init__(self) -> None:
         self._kept: list[Array] = []
 
-    def array(self, shape: Sizes, dtype: str) -> Array:
+    def array(self, shape: Ints, dtype: str) -> Array:
         """An uninitialised array, kept as long as this is."""
         self._kept.append(np.empty(shape, dtype))
         return self._kept[-1]
@@ -46,7 +45,7 @@ class Room(Memory):
         super().__init__()
         self._block, self._used = scratch(), 0
 
-    def array(self, shape: Sizes, dtype: str) -> Array:
+    def array(self, shape: Ints, dtype: str) -> Array:
         """As of any memory.
 
         Raises:
@@ -78,7 +77,7 @@ class Total(NamedTuple):
 class Filled(NamedTuple):
     """What is more than a kernel; it is given the check that stages are driven with."""
 
-    fill: Callable[[Check], object]
+    fill: Callable[[CancelCheck | None], object]
 
 
 Stages = Sequence[Stage | Total | Filled]
@@ -99,7 +98,7 @@ def cleared(out: Array, places: tuple[slice, ...]) -> Filled:
     return Filled(lambda _check: out[places].fill(0))
 
 
-def perform(ways: Iterable[Way], check: Check) -> None:
+def perform(ways: Iterable[Way], check: CancelCheck | None) -> None:
     """Take the first way whose result is right; the last one's always is."""
     for way in ways:
         go(way.stages, way.dtype, check)
@@ -109,7 +108,7 @@ def perform(ways: Iterable[Way], check: Check) -> None:
             return
 
 
-def go(stages: Stages, dtype: str, check: Check) -> None:
+def go(stages: Stages, dtype: str, check: CancelCheck | None) -> None:
     """Perform stages of a dtype."""
     for one in stages:
         if isinstance(one, Stage):

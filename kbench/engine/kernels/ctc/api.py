@@ -7,24 +7,21 @@ makes the scratch that the kernels work in; the sources are in `source.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.ctc.source import LANES, scratch, source
 
-Array = np.ndarray[Any, Any]
-Call = Callable[..., None]
-
 GROUP = 1 << 23  # float64 numbers of scratch that the rows of one call may take
 PACE = 3e-9  # seconds for a state and step
 
 
-def find(name: str, dtype: str) -> Call | None:
+def find(name: str, dtype: str) -> KernelCall | None:
     """The kernel "cost" or "slope" for activations of a dtype, or None when it is not ready.
 
     The call is `(out, x, steps, last, labels, skips, check=None)`. `x` is [rows, time, classes];

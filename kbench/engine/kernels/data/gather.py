@@ -7,20 +7,15 @@ them between. `scatter_add.py` has the way back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.strided_copy import STREAM
 from kbench.engine.runtime.cpu_caches import LINE
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Call = Callable[..., None]
 
 AHEAD = 8  # rows that are asked for before they are needed: the tables are not in the caches
 BLOCK = 64  # bytes of a row from which on it moves as one block
@@ -117,7 +112,7 @@ def _source(word: int) -> str:
     )
 
 
-def find_take(dtype: str, width: int) -> Call | None:
+def find_take(dtype: str, width: int) -> KernelCall | None:
     """The kernel `(out, x, indices, check)`: `out[i] = x[indices[i]]`, of rows of `width` cells.
 
     None while it is not ready. It raises IndexError, with nothing written, when an index is
@@ -129,7 +124,7 @@ def find_take(dtype: str, width: int) -> Call | None:
     if job is None:
         return None
 
-    def call(out: Array, x: Array, indices: Array, check: Check | None = None) -> None:
+    def call(out: Array, x: Array, indices: Array, check: CancelCheck | None = None) -> None:
         own = own_indices(indices, len(x))
         checked_result(out, dtype, own.size * width)
         if x.dtype != dtype or x.size != len(x) * width:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.kernels.data.gather import checked_result, ready_job
 from kbench.engine.kernels.data.strided_copy import STREAM
-
-Array = np.ndarray[Any, Any]
-Call = Callable[..., None]
 
 PACE = 3e-10
 
@@ -59,7 +56,7 @@ def run(params, start, stop):
 '''
 
 
-def find(kind: str, dtype: str) -> Call | None:
+def find(kind: str, dtype: str) -> KernelCall | None:
     """The kernel `(out, indices, check)`: `out[i]` is 0 but for a 1 at `indices[i]`; or None.
 
     `out` is [..., classes] and contiguous; an index that is no class gives a row of zeros.

@@ -10,11 +10,11 @@ over all positions. Both add in the same order and give the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -28,10 +28,6 @@ from kbench.engine.kernels.data.gather import (
 )
 from kbench.engine.kernels.data.strided_copy import STREAM
 from kbench.engine.runtime import threads
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Call = Callable[..., None]
 
 TILE = 6_000_000  # elements added up between two looks at the cancel flag
 SPAN = 16  # columns that one thread owns, at least: a cache line of float32
@@ -180,12 +176,12 @@ def source(form: str, dtype: str) -> str:
     return text.replace("DTYPE", dtype).replace("WIDE", _wide(dtype))
 
 
-def find(kind: str, dtype: str) -> Call | None:
+def find(kind: str, dtype: str) -> KernelCall | None:
     """The kernel "take", for words of a dtype, or "add"."""
     return find_take(dtype, 1) if kind == "take" else find_add(dtype)
 
 
-def find_add(dtype: str) -> Call | None:
+def find_add(dtype: str) -> KernelCall | None:
     """The kernel `(out, g, indices, check)`: `out[indices[i]] += g[i]` from zero; or None.
 
     float16 adds up in float32. It raises IndexError, with nothing written, when an index is
@@ -198,7 +194,7 @@ def find_add(dtype: str) -> Call | None:
     if None in jobs.values():
         return None
 
-    def call(out: Array, g: Array, indices: Array, check: Check | None = None) -> None:
+    def call(out: Array, g: Array, indices: Array, check: CancelCheck | None = None) -> None:
         own, width = own_indices(indices, len(out)), math.prod(out.shape[1:])
         checked_result(out, dtype, len(out) * width)
         if g.dtype != dtype or g.size != own.size * width:
@@ -215,7 +211,7 @@ def find_add(dtype: str) -> Call | None:
 
 
 def _by_rows(
-    jobs: dict[str, Any], out: Array, g: Array, rows: Array, width: int, check: Check | None
+    jobs: dict[str, Any], out: Array, g: Array, rows: Array, width: int, check: CancelCheck | None
 ) -> bool:
     """Add up row by row; False, with nothing done, when one row has too large a share."""
     ends, order = np.zeros(len(out), np.int32), np.empty(rows.size, np.int32)
@@ -238,7 +234,7 @@ def _by_rows(
 
 
 def _by_columns(
-    job: Job, out: Array, g: Array, rows: Array, width: int, check: Check | None
+    job: Job, out: Array, g: Array, rows: Array, width: int, check: CancelCheck | None
 ) -> None:
     wide = _wide(out.dtype.name)
     total = out if wide == out.dtype else np.empty(out.shape, wide)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import array_memory
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
@@ -23,9 +23,7 @@ from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 from kbench.engine.runtime.cpu_caches import LINE
 
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Axis = tuple[int, int, int]
+AxisStrides = tuple[int, int, int]
 """Size, and the steps of target and source in bytes."""
 
 LEAST = 1 << 16
@@ -205,7 +203,7 @@ def source(form: str, width: int) -> str:
 
 def canonical(
     shape: tuple[int, ...], target: tuple[int, ...], origin: tuple[int, ...]
-) -> tuple[list[Axis], int, int]:
+) -> tuple[list[AxisStrides], int, int]:
     """The axes in the target's order, merged; and by how many bytes both sides begin later.
 
     The target is walked upwards along every axis, so one that it walks down is turned round.
@@ -218,7 +216,7 @@ def canonical(
         if size != 1:
             axes.append((size, to, out_of))
     axes.sort(key=lambda one: -one[1])
-    merged: list[Axis] = []
+    merged: list[AxisStrides] = []
     for size, to, out_of in axes:
         if merged and merged[-1][1] == size * to and merged[-1][2] == size * out_of:
             merged[-1] = (merged[-1][0] * size, to, out_of)
@@ -227,7 +225,7 @@ def canonical(
     return merged, late, early
 
 
-def _words(axes: list[Axis], itemsize: int) -> tuple[list[Axis], int]:
+def _words(axes: list[AxisStrides], itemsize: int) -> tuple[list[AxisStrides], int]:
     """The copy by larger elements, when the last axis is contiguous and short."""
     size, to, out_of = axes[-1]
     if to != itemsize or out_of != itemsize or size * itemsize > 64:
@@ -243,7 +241,7 @@ def _words(axes: list[Axis], itemsize: int) -> tuple[list[Axis], int]:
 class Move:
     """How a copy of some shape and strides is done: its form, items and parameter block."""
 
-    def __init__(self, axes: list[Axis], itemsize: int) -> None:
+    def __init__(self, axes: list[AxisStrides], itemsize: int) -> None:
         reach = max(size * to for size, to, _ in axes)
         axes, width = _words(axes, itemsize)
         while len(axes) < 2:
@@ -282,7 +280,9 @@ class Move:
         return columns >= LONG
 
 
-def _turned(outer: list[Axis], columns: Axis, width: int) -> tuple[list[Axis], Axis] | None:
+def _turned(
+    outer: list[AxisStrides], columns: AxisStrides, width: int
+) -> tuple[list[AxisStrides], AxisStrides] | None:
     """The axis along which the source is contiguous, and the rest, when squares can be turned."""
     least = LANES[width]
     if columns[1] != width or columns[0] < least:
@@ -293,7 +293,7 @@ def _turned(outer: list[Axis], columns: Axis, width: int) -> tuple[list[Axis], A
     return None
 
 
-def _blocks(axis: Axis, length: int) -> Axis:
+def _blocks(axis: AxisStrides, length: int) -> AxisStrides:
     """An axis of blocks of this length."""
     return -(-axis[0] // length), length * axis[1], length * axis[2]
 
@@ -322,7 +322,7 @@ def _job(form: str, width: int) -> Job | None:
     return job if job is not None and job.state == "ready" else None
 
 
-def copy(target: Array, origin: Array, check: Check | None = None) -> None:
+def copy(target: Array, origin: Array, check: CancelCheck | None = None) -> None:
     """Copy an array into one of the same shape and dtype, both of any strides.
 
     By a kernel when it is large and the kernel is ready, else by NumPy. `check` is called about
@@ -334,7 +334,7 @@ def copy(target: Array, origin: Array, check: Check | None = None) -> None:
         in_parts(target, origin, check)
 
 
-def _by_kernel(target: Array, origin: Array, check: Check | None) -> bool:
+def _by_kernel(target: Array, origin: Array, check: CancelCheck | None) -> bool:
     """Whether a kernel has copied."""
     if target.dtype != origin.dtype or target.dtype.kind not in "biuf" or not target.size:
         return False
@@ -356,7 +356,7 @@ def _by_kernel(target: Array, origin: Array, check: Check | None) -> bool:
     return True
 
 
-def in_parts(target: Array, origin: Array, check: Check | None = None) -> None:
+def in_parts(target: Array, origin: Array, check: CancelCheck | None = None) -> None:
     """The NumPy form of `copy`, in parts of a few milliseconds."""
     if check is None or target.nbytes <= PART:
         np.copyto(target, origin)
@@ -376,7 +376,7 @@ def zero(out: Array, copy: Callable[[Array, Array], None]) -> None:
     flat[whole:] = 0
 
 
-def contiguous(array: Array, check: Check | None = None) -> Array:
+def contiguous(array: Array, check: CancelCheck | None = None) -> Array:
     """The array itself when it is C-contiguous, else a copy that is."""
     if array.flags.c_contiguous:
         return array

@@ -11,20 +11,21 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import launch as conv_drive
 from kbench.engine.kernels.conv.api import FLOATS, Convolution, MakeWays
 from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.tiling import (
-    Axis,
+    WindowAxis,
     backward_axes,
     cut_columns,
     forward_axis,
@@ -42,10 +43,6 @@ from kbench.engine.kernels.conv.variants import (
 )
 from kbench.engine.kernels.depthwise import source as sources
 from kbench.engine.runtime import config
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
-Ints = Sequence[int]
 
 BLOCK_BYTES = 32 * 2**20
 """Copies of the input, one for each of several filters of a channel, are made in such blocks."""
@@ -121,8 +118,8 @@ def _found(dtype: str, ways: MakeWays) -> Convolution | None:
 
 
 def _forward(
-    loops: Loops, out: Array, x: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    loops: Loops, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = kernel.shape[2:]
     if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
@@ -130,7 +127,7 @@ def _forward(
     axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
-    def block(first: int, last: int, check: Check) -> None:
+    def block(first: int, last: int, check: CancelCheck | None) -> None:
         spread = np.repeat(x[first:last], multiplier, axis=-1)
         go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, check)
 
@@ -141,8 +138,8 @@ def _forward(
 
 
 def _to_input(
-    loops: Loops, out: Array, g: Array, kernel: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = kernel.shape[2:]
     if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
@@ -157,7 +154,7 @@ def _to_input(
         found = [_gather(loops, out, g, weights, phase) for phase in phases(axes)]
         return list(itertools.chain(*found))
 
-    def block(first: int, last: int, check: Check) -> None:
+    def block(first: int, last: int, check: CancelCheck | None) -> None:
         part = out[first:last]
         whole = np.empty((*part.shape[:3], g.shape[3]), out.dtype)
         go(all_phases(whole, g[first:last]), loops.dtype, check)
@@ -178,7 +175,9 @@ def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, images)) for first in range(0, images, step)]
 
 
-def _gather(loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[Axis]) -> Stages:
+def _gather(
+    loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[WindowAxis]
+) -> Stages:
     rows, columns = axes
     if out.size == 0 or min(rows.count, columns.count) == 0:
         return []
@@ -192,7 +191,7 @@ def _gather(loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[A
 
 @functools.lru_cache(conv_drive.PLANS)
 def _planned(
-    loops: Loops, out: Ints, x: Ints, window: int, axes: tuple[Axis, ...]
+    loops: Loops, out: Sequence[int], x: Sequence[int], window: int, axes: tuple[WindowAxis, ...]
 ) -> conv_drive.Run:
     rows, columns = axes
     taps = len(rows.offsets) * len(columns.offsets)
@@ -223,8 +222,8 @@ def _planned(
 
 
 def _to_kernel(
-    loops: Loops, out: Array, g: Array, x: Array, strides: Ints, pads: Ints, dilation: Ints,
-    memory: Memory,
+    loops: Loops, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], memory: Memory,
 ) -> Iterator[Way]:  # fmt: skip
     channels, multiplier = out.shape[2:]
     if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
@@ -242,7 +241,7 @@ def _to_kernel(
         addresses = address_of(totals), address_of(x), address_of(g)
         return Stage(run, loops.reduce, addresses), totals
 
-    def blocks(check: Check) -> None:
+    def blocks(check: CancelCheck | None) -> None:
         totals = []
         for first, last in _image_blocks(x, multiplier):
             spread = np.repeat(x[first:last], multiplier, axis=-1)
@@ -260,7 +259,11 @@ def _to_kernel(
 
 @functools.lru_cache(conv_drive.PLANS)
 def _planned_sums(
-    loops: Loops, window: Ints, g: Ints, x: Ints, axes: tuple[Axis, ...]
+    loops: Loops,
+    window: Sequence[int],
+    g: Sequence[int],
+    x: Sequence[int],
+    axes: tuple[WindowAxis, ...],
 ) -> tuple[int, conv_drive.Run]:
     rows, columns = axes
     lines = g[0] * rows.count

@@ -15,12 +15,12 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.array_memory import holds
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, spread
@@ -28,11 +28,9 @@ from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.gemm import source as sources
 from kbench.engine.kernels.gemm import tiling as gemm_plan
-from kbench.engine.kernels.gemm.tiling import Ints, Piece, Sizes, Tile, padded
+from kbench.engine.kernels.gemm.tiling import Piece, ProductSizes, Tile, padded
 from kbench.engine.runtime import config, threads
 
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
 After = tuple[int, Array]
 
 PLACES = {name: number for number, name in enumerate(sources.FIELDS)}
@@ -103,7 +101,12 @@ class Product:
         self._compiled = compiled
 
     def __call__(
-        self, out: Array, x: Array, y: Array, check: Check | None = None, after: After | None = None
+        self,
+        out: Array,
+        x: Array,
+        y: Array,
+        check: CancelCheck | None = None,
+        after: After | None = None,
     ) -> None:
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
@@ -158,7 +161,12 @@ def _followed(array: Array) -> Array:
 
 
 def _product(
-    compiled: Compiled, out: Array, x: Array, y: Array, check: Check | None, after: After | None
+    compiled: Compiled,
+    out: Array,
+    x: Array,
+    y: Array,
+    check: CancelCheck | None,
+    after: After | None,
 ) -> None:
     finished = False
     if out.size and x.shape[-1]:
@@ -197,7 +205,7 @@ class _Run:
         self._free: list[tuple[Array, memoryview]] = []
 
     def __call__(
-        self, job: Job, dtype: str, out: Array, x: Array, y: Array, check: Check | None,
+        self, job: Job, dtype: str, out: Array, x: Array, y: Array, check: CancelCheck | None,
         after: After | None,
     ) -> None:  # fmt: skip
         params, fields = self._block()
@@ -246,7 +254,7 @@ class _Run:
         return params, memoryview(params)
 
     def _drive(
-        self, job: Job, dtype: str, params: Array, fields: memoryview, check: Check | None
+        self, job: Job, dtype: str, params: Array, fields: memoryview, check: CancelCheck | None
     ) -> None:
         """All jobs, in portions so short that `check` is called often enough."""
         piece = self.piece
@@ -274,7 +282,7 @@ def _planned(
 ) -> list[_Run]:  # fmt: skip
     """The runs of a product of nonzero size; `whole` asks for jobs of whole rows."""
     item = compiled.tile.size
-    sizes = Sizes(
+    sizes = ProductSizes(
         stacks=math.prod(out[:-2]), rows=out[-2], columns=out[-1], depth=x[-1],
         a_row=x_steps[-2], a_depth=x_steps[-1], b_depth=y_steps[-2], b_column=y_steps[-1],
         step_out=out[-1] * item,

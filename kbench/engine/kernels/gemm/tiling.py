@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-Ints = tuple[int, ...]
+from kbench.engine.core.types import Ints
 
 FLOATS = ("float32", "float64")
 LEAST = 1 << 21
@@ -60,7 +60,7 @@ STACKED = 1 << 26
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ProductSizes:
     """A product of `stacks` pairs of matrices; steps are in bytes."""
 
     stacks: int
@@ -134,7 +134,7 @@ def split(total: int, most: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(each, total - start)
 
 
-def cut(sizes: Sizes, tile: Tile, threads: int, whole: bool) -> list[Piece]:
+def cut(sizes: ProductSizes, tile: Tile, threads: int, whole: bool) -> list[Piece]:
     """The pieces of a product of nonzero sizes, in the order in which they must run.
 
     `whole` asks for jobs of whole rows, where a row is one piece.
@@ -161,7 +161,9 @@ def _widest(tile: Tile) -> int:
     return max(2 * tile.lanes, min(WIDE, columns // (2 * tile.lanes) * 2 * tile.lanes))
 
 
-def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, wide: Ints, along: Ints) -> Piece:
+def _piece(
+    sizes: ProductSizes, tile: Tile, threads: int, whole: bool, wide: Ints, along: Ints
+) -> Piece:
     column, columns = wide
     start, depth = along
     double = 2 * tile.lanes
@@ -209,7 +211,7 @@ def _piece(sizes: Sizes, tile: Tile, threads: int, whole: bool, wide: Ints, alon
     )
 
 
-def _a_in_place(sizes: Sizes, tile: Tile) -> bool:
+def _a_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     """Whether the left operand is read where it is: its rows, or its columns if they are near and
     read for few panels."""
     row, depth = abs(sizes.a_row), abs(sizes.a_depth)
@@ -219,7 +221,7 @@ def _a_in_place(sizes: Sizes, tile: Tile) -> bool:
     return row == tile.size and near and sizes.columns <= READ * 2 * tile.lanes
 
 
-def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
+def _b_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     """Whether whole panels of the right operand are read where they are."""
     if sizes.b_column != tile.size:
         return False
@@ -230,7 +232,7 @@ def _b_in_place(sizes: Sizes, tile: Tile) -> bool:
     return step % apart != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
 
 
-def _splits_columns(sizes: Sizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
+def _splits_columns(sizes: ProductSizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
     """Whether each job has all rows and some columns, whose part of the right operand it packs.
 
     Then no thread reads what another has just written, which takes longer than to read it from
@@ -241,13 +243,15 @@ def _splits_columns(sizes: Sizes, tile: Tile, panels: int, workers: int, deep: i
     return sizes.rows * deep * tile.size <= NEAR
 
 
-def _tall_jobs(sizes: Sizes, panels: int, wanted: int) -> dict[str, int]:
+def _tall_jobs(sizes: ProductSizes, panels: int, wanted: int) -> dict[str, int]:
     """The jobs of one product that is cut into groups of panels alone, about as many as wanted."""
     group = -(-panels // min(panels, wanted))
     return {"blocks": 1, "block": sizes.rows, "groups": -(-panels // group), "group": group}
 
 
-def _jobs(sizes: Sizes, tile: Tile, panels: int, workers: int, whole: bool) -> dict[str, int]:
+def _jobs(
+    sizes: ProductSizes, tile: Tile, panels: int, workers: int, whole: bool
+) -> dict[str, int]:
     """The jobs of one product: blocks of rows, groups of panels."""
     wanted = max(1, SHARE * workers // sizes.stacks)
     tiles = -(-sizes.rows // tile.most)

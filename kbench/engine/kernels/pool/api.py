@@ -14,15 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.pool import channel_lanes, spatial_source
 from kbench.engine.runtime import config
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Call = Callable[..., None]
 
 LEAST = 8192  # elements of the input from which on a kernel is worth while
 FEW = 8  # lanes up to which neighbouring windows are computed side by side
@@ -60,7 +57,7 @@ class Line(Protocol):
 
 def native(
     name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
-) -> Callable[[], Call | None] | None:
+) -> Callable[[], KernelCall | None] | None:
     """Where the kernel `name` is found for these sizes, None when NumPy is the better way.
 
     Arguments:
@@ -177,7 +174,7 @@ class Work:
 
     # -------------------------------------------------------------- running
 
-    def find(self) -> Call | None:
+    def find(self) -> KernelCall | None:
         """The call, or None while the kernel is not ready."""
         if self.windows_alone is not None:
             loops = channel_lanes.find_loops(self.taken)
@@ -216,7 +213,7 @@ class Work:
 
     def _drive(
         self, job: Job | channel_lanes.Loops, out: Array, arrays: dict[str, Array],
-        check: Check | None,
+        check: CancelCheck | None,
     ) -> None:  # fmt: skip
         if isinstance(job, channel_lanes.Loops):
             assert self.windows_alone is not None

@@ -4,20 +4,16 @@ to the largest. `pooling` checks sizes and arrays, and has the other forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.launch import PAST_BYTES, PRODUCTS, Run, compiled, made_run, starts
 from kbench.engine.kernels.pool import channel_source
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object] | None
 
 NAMES = ("max", "average", "sum", "max_gradient", "spread")
 LANES = {"float32": 16, "float64": 8}
@@ -93,7 +89,9 @@ class Windows:
         self.exact = is_exact(axes)
         self._runs: dict[int, Run] = {}
 
-    def drive(self, loops: Loops, out: Array, arrays: dict[str, Array], check: Check) -> None:
+    def drive(
+        self, loops: Loops, out: Array, arrays: dict[str, Array], check: CancelCheck | None
+    ) -> None:
         """Compute `out` from contiguous arrays of the right sizes and dtype."""
         images = len(out)
         run = self._runs.get(images)

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
-
-Array = np.ndarray[Any, Any]
-Check = Callable[[], object]
-Call = Callable[..., None]
 
 LEAST = 8192  # elements of the larger array from which on a kernel is worth while
 FEW = 8  # lanes up to which neighbouring cells are computed side by side
@@ -166,7 +162,7 @@ def source(name: str, dtype: str) -> str:
 
 def native(
     name: str, dtype: str, outer: int, n: int, factor: int, inner: int
-) -> Callable[[], Call | None] | None:
+) -> Callable[[], KernelCall | None] | None:
     """Where the kernel `(out, x, check)` is found: "stretch", or "shrink", its transpose."""
     size = outer * n * factor * inner
     if dtype not in ("float32", "float64") and (name, dtype) != ("stretch", "float16"):
@@ -176,12 +172,12 @@ def native(
     return partial(_find, name, dtype, outer, n, factor, inner)
 
 
-def find(name: str, dtype: str) -> Call | None:
+def find(name: str, dtype: str) -> KernelCall | None:
     """The kernel "stretch" or "shrink" for a single cell, for warm-up."""
     return _find(name, dtype, 1, 1, 1, 1)
 
 
-def _find(name: str, dtype: str, outer: int, n: int, factor: int, inner: int) -> Call | None:
+def _find(name: str, dtype: str, outer: int, n: int, factor: int, inner: int) -> KernelCall | None:
     job = service.submit(f"{name}_{dtype}", partial(source, name, dtype))
     if job is None or job.state != "ready":
         return None
@@ -198,7 +194,7 @@ def _run(
     sizes: tuple[int, int, int, int],
     out: Array,
     x: Array,
-    check: Check | None = None,
+    check: CancelCheck | None = None,
 ) -> None:
     outer, n, factor, inner = sizes
     small, large = outer * n * inner, outer * n * factor * inner

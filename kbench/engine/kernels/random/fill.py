@@ -7,19 +7,16 @@ numbers on every tier and on any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, KernelCall
 from kbench.engine.intrinsics import philox
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.random import normal
-
-Array = np.ndarray[Any, Any]
-Fill = Callable[..., None]
 
 KINDS = {  # the dtypes that each kind of number has
     "uniform": ("float32", "float64"),
@@ -195,7 +192,7 @@ def per_run(kind: str, dtype: str) -> int:
     return philox.RUN_WORDS // 2 if pairs else philox.RUN_WORDS
 
 
-def find(kind: str, dtype: str) -> Fill | None:
+def find(kind: str, dtype: str) -> KernelCall | None:
     """The kernel of a kind of numbers, or None when there is none, or while it is not ready.
 
     The call is `(out, key, stream, first, numbers, limit=0, least=None, check=None)`: fill `out`

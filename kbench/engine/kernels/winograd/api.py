@@ -22,26 +22,17 @@ from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
-from kbench.engine.kernels.conv.launch import (
-    PLANS,
-    Check,
-    Run,
-    Sizes,
-    Tiles,
-    compiled,
-    made_run,
-    starts,
-)
-from kbench.engine.kernels.conv.tiling import Axis, backward_axes
+from kbench.engine.kernels.conv.launch import PLANS, Run, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
 
-Array = np.ndarray[Any, Any]
-_Way = tuple[Sizes, Sizes, tuple[int, int], bool]
+_Way = tuple[Ints, Ints, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
 columns, and whether the window is turned around."""
 
@@ -99,7 +90,7 @@ def find_loops() -> Loops | None:
 
 
 def suits(
-    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool = False,
+    tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool = False,
 ) -> bool:  # fmt: skip
     """Whether this form can be taken, and is faster than the direct one.
 
@@ -110,7 +101,7 @@ def suits(
 
 @functools.lru_cache(PLANS)
 def _suits(
-    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes, sums: bool
+    tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool
 ) -> bool:
     if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(one != 1 for one in strides):
         return False
@@ -125,7 +116,7 @@ def _suits(
 
 
 def suits_spread(
-    tiles: Tiles, out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int],
+    tiles: Tiles, out: Ints, kernel: Ints, strides: Sequence[int], pads: Sequence[int],
     dilation: Sequence[int],
 ) -> bool:  # fmt: skip
     """Whether the gradient to the input of a convolution with strides can be had by this form, and
@@ -143,7 +134,7 @@ def suits_spread(
     return _fits(out[0] * out[1], out, strides, matrix // 48)
 
 
-def _fits(images: int, out: Sizes, apart: Sequence[int], least: int) -> bool:
+def _fits(images: int, out: Ints, apart: Sequence[int], least: int) -> bool:
     """Whether tiles cover images, of every so many rows and columns of `out`, with little left
     over, and there are enough places."""
     rows, columns = _tiles_of(out, apart)
@@ -153,14 +144,14 @@ def _fits(images: int, out: Sizes, apart: Sequence[int], least: int) -> bool:
 
 
 def _axes(
-    out: Sizes, kernel: Sizes, strides: Sequence[int], pads: Sequence[int]
-) -> list[tuple[Axis, ...]]:
+    out: Ints, kernel: Ints, strides: Sequence[int], pads: Sequence[int]
+) -> list[tuple[WindowAxis, ...]]:
     """The phases of rows and of columns."""
     sides = zip(kernel[1:3], strides[1:], pads[1:], out[2:4], strict=True)
     return [backward_axes(size, stride, pad, 1, count) for size, stride, pad, count in sides]
 
 
-def _reach(axes: Sequence[Axis]) -> int:
+def _reach(axes: Sequence[WindowAxis]) -> int:
     """Places from the first to the last that any of the phases looks at."""
     return max(one.low + one.reach for one in axes) - min(one.low for one in axes)
 
@@ -181,7 +172,7 @@ def spread(
     whole = memory.array((1, 3, 3, channels, count * filters), "float32")
     grouped = whole.reshape(3, 3, channels, count, filters)
 
-    def fill(_check: Check) -> None:
+    def fill(_check: CancelCheck | None) -> None:
         grouped[...] = 0
         for number, (row, column) in enumerate(itertools.product(rows, columns)):
             for i, a in zip(row.offsets, row.index, strict=True):
@@ -192,7 +183,7 @@ def spread(
     return _convolve(tiles, loops, out, g, whole, way, memory, Filled(fill))
 
 
-def _tiles_of(out: Sizes, apart: Sequence[int]) -> tuple[int, int]:
+def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
     in the eyes of a window that is dilated."""
     rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart[1:], strict=True))
@@ -251,8 +242,8 @@ def _convolve(
 
 @functools.lru_cache(PLANS)
 def _planned(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
-    groups: Sizes, back: bool,
+    tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
+    groups: Ints, back: bool,
 ) -> tuple[Run, Run]:  # fmt: skip
     channels, filters = x[4], out[4] * math.prod(groups)
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
@@ -277,8 +268,8 @@ def _planned(
 
 
 def _shared(
-    tiles: Tiles, loops: Loops, out: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes,
-    groups: Sizes = (1, 1),
+    tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
+    groups: Ints = (1, 1),
 ) -> tuple[dict[str, int], tuple[int, ...], int]:  # fmt: skip
     """What both kernels know, the sizes of a strip and of the planes of both sides, and the work
     of a row of tiles."""
@@ -343,7 +334,7 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
 
 @functools.lru_cache(PLANS)
 def _planned_sums(
-    tiles: Tiles, loops: Loops, g: Sizes, x: Sizes, taps: int, before: Sizes, apart: Sizes
+    tiles: Tiles, loops: Loops, g: Ints, x: Ints, taps: int, before: Ints, apart: Ints
 ) -> tuple[int, Run]:
     values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
     lines = values["images"] * values["tile_rows"]

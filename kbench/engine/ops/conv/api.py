@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import Spec, is_float, promote
 from kbench.engine.core.type_errors import entries_of
+from kbench.engine.core.types import Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted, tensors_of
 from kbench.engine.graph.tensor import Operand, Tensor
@@ -24,8 +24,6 @@ from kbench.engine.ops.conv.windows import (
     to_channels_last,
 )
 from kbench.engine.ops.layout.shape import shape, shape_operand
-
-Sizes = int | Sequence[int]
 
 # ------------------------------------------------------------------ what all have in common
 

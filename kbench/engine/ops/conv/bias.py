@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.engine.core.errors import ShapeError
-from kbench.engine.core.spec import Shape, Spec
+from kbench.engine.core.spec import Spec
+from kbench.engine.core.types import Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import tensors_of
 from kbench.engine.graph.op import Op, register

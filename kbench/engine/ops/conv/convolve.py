@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
-from kbench.engine.core.spec import Dim, Shape, Spec, known_size, show
+from kbench.engine.core.spec import Spec, known_size, show
+from kbench.engine.core.types import Dim, Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv import convolve_numpy
 from kbench.engine.ops.conv.convolve_kernels import Finder, Suits, hooks
-from kbench.engine.ops.conv.windows import Ints, pads_of, window_counts
+from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.ops.layout.shape import shape
 
-Attrs = Any  # strides, padding and dilation, of every op here
-Form = Callable[..., None]  # (out, first, second, strides, starts, dilation)
+WindowAttrs = Any  # strides, padding and dilation, of every op here
+ConvFunction = Callable[..., None]  # (out, first, second, strides, starts, dilation)
 
 
 class Kind(NamedTuple):
@@ -35,9 +36,9 @@ class Kind(NamedTuple):
     tier: str
     filters: Callable[[Spec], Dim]  # channels of the result, by the kernel
     summed: Callable[[Spec], Dim]  # channels that one element of the result sums over
-    forward: Form
-    to_input: Form
-    to_kernel: Form
+    forward: ConvFunction
+    to_input: ConvFunction
+    to_kernel: ConvFunction
     finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
     suits: Suits  # whether these are worth while
 
@@ -132,7 +133,7 @@ def starts_of(sizes: Ints, window: Ints, strides: Ints, padding: str, dilation: 
 
 
 def _forward_numpy(kind: Kind) -> Callable[..., Any]:
-    def run(out: Any, x: np.ndarray, kernel: np.ndarray, **attrs: Attrs) -> np.ndarray:
+    def run(out: Any, x: np.ndarray, kernel: np.ndarray, **attrs: WindowAttrs) -> np.ndarray:
         if out is None:
             space = window_counts(x.shape[1:-1], kernel.shape[:-2], **attrs)
             filters = kind.filters(Spec(kernel.shape, x.dtype.name))
@@ -146,7 +147,7 @@ def _forward_numpy(kind: Kind) -> Callable[..., Any]:
 
 def _to_input_numpy(kind: Kind) -> Callable[..., Any]:
     def run(
-        out: Any, g: np.ndarray, kernel: np.ndarray, sizes: np.ndarray, **attrs: Attrs
+        out: Any, g: np.ndarray, kernel: np.ndarray, sizes: np.ndarray, **attrs: WindowAttrs
     ) -> np.ndarray:
         if out is None:
             space = tuple(sizes[1:-1].tolist())
@@ -160,7 +161,7 @@ def _to_input_numpy(kind: Kind) -> Callable[..., Any]:
 
 def _to_kernel_numpy(kind: Kind) -> Callable[..., Any]:
     def run(
-        out: Any, x: np.ndarray, g: np.ndarray, sizes: np.ndarray, **attrs: Attrs
+        out: Any, x: np.ndarray, g: np.ndarray, sizes: np.ndarray, **attrs: WindowAttrs
     ) -> np.ndarray:
         if out is None:
             out = np.empty(tuple(sizes.tolist()), x.dtype)
@@ -185,14 +186,16 @@ class Family(NamedTuple):
 def family(kind: Kind) -> Family:
     """Declare the three ops of a kind, each the gradient of the others."""
 
-    def forward_gradient(g: Tensor, y: Tensor, x: Tensor, kernel: Tensor, **attrs: Attrs) -> Any:
+    def forward_gradient(
+        g: Tensor, y: Tensor, x: Tensor, kernel: Tensor, **attrs: WindowAttrs
+    ) -> Any:
         return (
             apply(made.to_input, g, kernel, shape(x), **attrs),
             apply(made.to_kernel, x, g, shape(kernel), **attrs),
         )
 
     def to_input_gradient(
-        h: Tensor, y: Tensor, g: Tensor, kernel: Tensor, sizes: Tensor, **attrs: Attrs
+        h: Tensor, y: Tensor, g: Tensor, kernel: Tensor, sizes: Tensor, **attrs: WindowAttrs
     ) -> Any:
         return (
             apply(made.forward, h, kernel, **attrs),
@@ -201,7 +204,7 @@ def family(kind: Kind) -> Family:
         )
 
     def to_kernel_gradient(
-        k: Tensor, y: Tensor, x: Tensor, g: Tensor, sizes: Tensor, **attrs: Attrs
+        k: Tensor, y: Tensor, x: Tensor, g: Tensor, sizes: Tensor, **attrs: WindowAttrs
     ) -> Any:
         return (
             apply(made.to_input, g, k, shape(x), **attrs),
@@ -236,11 +239,13 @@ def _taps(kernel: Spec) -> int:
     return known_size(kernel.shape[:-2]) or 1
 
 
-def _to_input_work(g: Spec, kernel: Spec, sizes: Spec, *, strides: Ints, **_attrs: Attrs) -> int:
+def _to_input_work(
+    g: Spec, kernel: Spec, sizes: Spec, *, strides: Ints, **_attrs: WindowAttrs
+) -> int:
     return max(1, 2 * _taps(kernel) * (kernel.shape[-1] or 1) // math.prod(strides))
 
 
-def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: Attrs) -> int:
+def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: WindowAttrs) -> int:
     return 2 * (known_size(g.shape[:-1]) or 1)
 
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.core.spec import Shape, Spec
+from kbench.engine.core.spec import Spec
+from kbench.engine.core.types import Ints, KernelCall, Shape
 from kbench.engine.graph.op import Native
 from kbench.engine.jit import launch
 from kbench.engine.jit.array_memory import seen_at
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
-from kbench.engine.ops.conv.windows import Ints, pads_of, window_counts
+from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.runtime import config
 
-Call = Callable[..., None]
-Finder = Callable[[str, int], Call | None]  # by dtype and number of spatial axes
+Finder = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
 Hook = Callable[..., Native | None]
 Suits = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
 Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
@@ -65,7 +65,7 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
         geometry = (attrs["strides"], before, attrs["dilation"])
         bordered = name == "to_input" or attrs["padding"] != "valid"
 
-        def found() -> Call | None:
+        def found() -> KernelCall | None:
             call = find(specs[0].dtype, len(before))
             if call is None:
                 return None

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from kbench.engine.core import cancel
-from kbench.engine.ops.conv.windows import Ints, reach
+from kbench.engine.core.types import Ints
+from kbench.engine.ops.conv.windows import reach
 from kbench.engine.ops.linear.matmul import multiply_into
 from kbench.engine.runtime import blas
 

@@ -6,18 +6,19 @@ Separable convolution adds a product over the channels behind it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
+from kbench.engine.core.types import Ints, KernelCall, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.conv.convolve import CONVOLVE, Kind, check_channels, family
-from kbench.engine.ops.conv.convolve_kernels import Call, Finder
+from kbench.engine.ops.conv.convolve_kernels import Finder
 from kbench.engine.ops.conv.convolve_numpy import (
     Block,
     Scratch,
@@ -29,7 +30,6 @@ from kbench.engine.ops.conv.convolve_numpy import (
     working_dtype,
 )
 from kbench.engine.ops.conv.windows import (
-    Ints,
     check_rank,
     checked_padding,
     from_channels_last,
@@ -37,8 +37,6 @@ from kbench.engine.ops.conv.windows import (
     to_channels_last,
 )
 from kbench.engine.ops.reduce.summation import added
-
-Sizes = int | Sequence[int]
 
 CELLS = 1 << 17  # elements of a block, which each tap reads and writes
 WORTH = 1 << 15  # products from which on a compiled kernel is worth while
@@ -153,7 +151,7 @@ def _finder(name: str, axis: Ints) -> Finder:
     The kernels' module is loaded when one is first asked for.
     """
 
-    def found(dtype: str, rank: int) -> Call | None:
+    def found(dtype: str, rank: int) -> KernelCall | None:
         from kbench.engine.kernels.depthwise import api as compiled
 
         call = getattr(compiled, name)(dtype) if rank < 3 else None

@@ -14,7 +14,8 @@ import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
-from kbench.engine.core.spec import Dim, Spec, known_size, show
+from kbench.engine.core.spec import Spec, known_size, show
+from kbench.engine.core.types import Dim, Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Native, Op, register
@@ -22,7 +23,6 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import factors
 from kbench.engine.ops.conv.convolve_numpy import windows_of
 from kbench.engine.ops.conv.windows import (
-    Ints,
     check_rank,
     checked_ints,
     from_channels_last,
@@ -36,7 +36,6 @@ from kbench.engine.ops.layout.shape import shape
 from kbench.engine.ops.linear.matmul import BATCH_DOT, contract
 from kbench.engine.runtime import config
 
-Sizes = int | Sequence[int]
 PRODUCT = ((2,), (1,))
 """The axes that patches and their weights are contracted over, after that of the places."""
 WORTH = 1 << 20

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
-from kbench.engine.core.spec import Dim, Shape, Spec, integer
+from kbench.engine.core.spec import Spec, integer
 from kbench.engine.core.type_errors import entries_of
+from kbench.engine.core.types import Dim, Ints, Shape
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.layout.reshape import permute_dimensions
 from kbench.engine.runtime.config import normalize_data_format
 
-Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
 LIMIT = 1 << 31  # of strides, windows and dilations

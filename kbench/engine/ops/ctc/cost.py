@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError
-from kbench.engine.core.spec import Dim, Spec, Specs, is_float, several
+from kbench.engine.core.spec import Spec, Specs, is_float, several
+from kbench.engine.core.types import Dim
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Native, Op, register

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from kbench.engine.core import cancel, memory_limit
+from kbench.engine.core.types import Array
 
 GROUP = 1 << 22  # states times steps that are kept at a time
 NEVER = -np.inf
-
-Array = np.ndarray
 
 
 class Lattice:

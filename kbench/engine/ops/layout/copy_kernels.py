@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.spec import Spec, known_size
+from kbench.engine.core.types import KernelCall
 from kbench.engine.graph.op import Native
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.runtime import config
 
-Lay = Callable[..., None]
 """`lay(copy, out, *arrays, **attrs)` fills `out` by calls of `copy(target, source)`."""
 
 
-def moved(infer: Callable[..., Spec], lay: Lay) -> Callable[..., Native | None]:
+def moved(infer: Callable[..., Spec], lay: KernelCall) -> Callable[..., Native | None]:
     """The `native=` of an op with this rule: `lay`, with the kernels that copy, when it is large.
 
     `copy` takes views of any strides; what it is given as source is broadcast over the target.

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
-from kbench.engine.core.spec import Shape, Spec, check_axes, check_axis, known_size, show
+from kbench.engine.core.spec import Spec, check_axes, check_axis, known_size, show
+from kbench.engine.core.types import Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view

@@ -11,6 +11,7 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, is_float
+from kbench.engine.core.types import Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
@@ -18,7 +19,7 @@ from kbench.engine.graph.op import Native
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import resize
-from kbench.engine.ops.conv.windows import Ints, check_rank, layout_of, whole_number
+from kbench.engine.ops.conv.windows import check_rank, layout_of, whole_number
 from kbench.engine.ops.layout.copy_kernels import moved
 from kbench.engine.ops.pool.pool_numpy import Line
 from kbench.engine.runtime import config

@@ -14,8 +14,6 @@ import numpy as np
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import (
-    Dim,
-    Shape,
     Spec,
     broadcast,
     check_axis,
@@ -24,18 +22,13 @@ from kbench.engine.core.spec import (
     promote,
     show,
 )
+from kbench.engine.core.types import Axes, Dim, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import converted, tensors_of
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 from kbench.engine.ops.layout.reshape import expand_dims, permute_dimensions, squeeze
-from kbench.engine.ops.linear.matmul_kernels import (
-    Axes,
-    arranged,
-    contract_native,
-    kept,
-    matmul_native,
-)
+from kbench.engine.ops.linear.matmul_kernels import arranged, contract_native, kept, matmul_native
 from kbench.engine.ops.reduce.reduction import reduce_like
 from kbench.engine.ops.sparse.sparse_ops import dot_sparse
 from kbench.engine.runtime.blas import SERIAL, VECTORS, matmul

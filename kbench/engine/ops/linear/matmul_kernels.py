@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
+from kbench.engine.core.types import Axes, KernelCall
 from kbench.engine.graph.op import Native
 from kbench.engine.jit import launch
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.runtime import config
 
-Axes = tuple[int, ...]
-Call = Callable[..., None]
 NEVER = 1 << 62
 
 
@@ -77,7 +75,7 @@ def _hook(
     if computed not in gemm_plan.FLOATS or work < max(config.least(0 if worth else NEVER), 1):
         return None
 
-    def found() -> Call | None:
+    def found() -> KernelCall | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
         multiply: Any = gemm.find("product", computed)
@@ -111,7 +109,7 @@ class _Arranged:
         return launches
 
 
-def _in_float32(multiply: Call, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:
+def _in_float32(multiply: KernelCall, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:
     wide = np.empty(out.shape, np.float32)
     multiply(wide, x.astype(np.float32), y.astype(np.float32), check)
     with np.errstate(all="ignore"):

@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, is_float
+from kbench.engine.core.types import Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
@@ -19,7 +20,6 @@ from kbench.engine.graph.op import Native
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.ops.conv.windows import (
-    Ints,
     check_rank,
     checked_ints,
     checked_padding,

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.engine.core import cancel
-from kbench.engine.ops.conv.windows import Ints, pads_of, window_count
+from kbench.engine.core.types import Ints
+from kbench.engine.ops.conv.windows import pads_of, window_count
 
 BLOCK = 1 << 18  # elements of the input that are pooled at a time
 
@@ -105,10 +106,10 @@ def _lines(form: Form, shape: Ints) -> tuple[Line, ...]:
     return tuple(found)
 
 
-Block = tuple[tuple[slice, ...], tuple[slice, ...], Sequence[Line]]
+PoolBlock = tuple[tuple[slice, ...], tuple[slice, ...], Sequence[Line]]
 
 
-def _blocks(form: Form, shape: Ints) -> Iterator[Block]:
+def _blocks(form: Form, shape: Ints) -> Iterator[PoolBlock]:
     """Parts of the input, the part of the result that each gives, and the windows on it."""
     lines = form.lines(shape)
     outer = math.prod(shape[: form.first])

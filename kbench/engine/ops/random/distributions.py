@@ -6,7 +6,6 @@ evaluation it has one value. The numbers come from `sampling.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, dtype_name, is_float
+from kbench.engine.core.types import KernelCall
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, dtype_or_floatx, plain_array
 from kbench.engine.graph.op import Op, register
@@ -32,8 +32,6 @@ from kbench.engine.ops.random.sampling import (
     native_fill,
 )
 
-Fill = Callable[..., None]
-
 # ------------------------------------------------------------------ the ops
 
 
@@ -44,7 +42,7 @@ def _drawn_infer(*target: Spec, dtype: str, shape: Any = None, **_attrs: Any) ->
     return Spec(shape, dtype)
 
 
-def _distribution(name: str, fill: Fill, kernel: str | None = None) -> Op:
+def _distribution(name: str, fill: KernelCall, kernel: str | None = None) -> Op:
     """The op of a distribution; `kernel` is the kind of numbers that it has a compiled form of."""
 
     def run(

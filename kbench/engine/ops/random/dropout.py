@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
-from kbench.engine.core.spec import Dim, Shape, Spec, is_float
+from kbench.engine.core.spec import Spec, is_float
+from kbench.engine.core.types import Dim, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Native, Op, register

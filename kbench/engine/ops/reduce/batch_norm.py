@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.engine.core.errors import ShapeError
-from kbench.engine.core.spec import Axis, check_axes, check_axis, is_float
+from kbench.engine.core.spec import check_axes, check_axis, is_float
+from kbench.engine.core.types import Axis
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.arithmetic import add, multiply

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core import cancel
-from kbench.engine.core.spec import Axis, Spec, check_axes, checked_flag, reduced_shape
+from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
+from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import reduction
 from kbench.engine.graph.op import Op, register
@@ -20,8 +21,7 @@ from kbench.engine.ops.elementwise.elementary import exp, sqrt, square
 from kbench.engine.ops.reduce.reduction import count, floating, spread, stored, sum
 from kbench.engine.ops.reduce.summation import added
 
-Axes = tuple[int, ...]
-Form = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
 SLAB = 1 << 18  # elements of which the terms of a sum are made at a time, at most
 
 
@@ -109,7 +109,7 @@ def _first(x: np.ndarray, axis: Axes) -> np.ndarray:
     return found
 
 
-def _summed(term: Form, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndarray:
+def _summed(term: Term, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndarray:
     """The sums of `term(x, about)` over `axis`, in float64, without a temporary of x's size."""
     total = np.zeros(about.shape)
     carry = np.zeros(about.shape)

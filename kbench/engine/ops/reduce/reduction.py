@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
-from kbench.engine.core.spec import Axis, Spec, check_axis, is_float, known_size, reduced_shape
+from kbench.engine.core.spec import Spec, check_axis, is_float, known_size, reduced_shape
+from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import reduction, structured
@@ -22,8 +23,6 @@ from kbench.engine.ops.layout.reshape import reshape_like
 from kbench.engine.ops.layout.shape import IDENTITY, shape
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
-
-Axes = tuple[int, ...]
 
 # ------------------------------------------------------------------ the way back
 

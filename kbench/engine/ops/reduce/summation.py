@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core import cancel
-
-Axes = tuple[int, ...]
+from kbench.engine.core.types import Axes
 
 FEW = 8  # numbers up to which the order does not matter
 SLAB = 1 << 14  # elements that are halved at a time: they stay in the cache

@@ -280,7 +280,7 @@ def test_dtypes_and_read_only_results_are_refused() -> None:
 def _cut(side: int, dtype: str, workers: int) -> list[gemm_plan.Piece]:
     tile = gemm_plan.Tile(64 // np.dtype(dtype).itemsize, 14, np.dtype(dtype).itemsize)
     step = side * tile.size
-    sizes = gemm_plan.Sizes(1, side, side, side, step, tile.size, step, tile.size, step)
+    sizes = gemm_plan.ProductSizes(1, side, side, side, step, tile.size, step, tile.size, step)
     return gemm_plan.cut(sizes, tile, workers, False)
 
 
@@ -299,7 +299,7 @@ def test_threads_have_equal_numbers_of_jobs(side: int, workers: int, dtype: str)
 def test_few_rows_are_cut_into_columns_alone(workers: int) -> None:
     """So that what one thread packs no other reads; the result is cut once, and wholly."""
     tile = gemm_plan.Tile(16, 14, 4)
-    sizes = gemm_plan.Sizes(1, 128, 512, 512, 2048, 4, 2048, 4, 2048)
+    sizes = gemm_plan.ProductSizes(1, 128, 512, 512, 2048, 4, 2048, 4, 2048)
     (piece,) = gemm_plan.cut(sizes, tile, workers, False)
     fields = piece.fields
     assert (fields["own"], fields["packs"], fields["blocks"]) == (1, 0, 1)
