@@ -163,11 +163,11 @@ def _agree(found: ModuleType) -> None:
 @contextmanager
 def running(name: str) -> Iterator[None]:
     """What is evaluated inside runs as on that engine: "numpy" without compiled kernels."""
-    before = config.kernels_here({"numpy": False, "kbench": True}.get(name))
+    before = config.allow_kernels({"numpy": False, "kbench": True}.get(name))
     try:
         yield
     finally:
-        config.kernels_here(before)
+        config.allow_kernels(before)
 
 
 def load(name: str) -> Any:

@@ -187,10 +187,10 @@ def _told(result: Result) -> Iterator[None]:
 @contextmanager
 def _looking() -> Iterator[None]:
     """What is evaluated inside changes nothing."""
-    if read_only.looks():
+    if read_only.is_active():
         yield
     else:
-        with read_only.looking():
+        with read_only.evaluation():
             yield
 
 
@@ -285,7 +285,7 @@ def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
     """Values for placeholders of the program's own, as they were fed last."""
     own = {id(one) for one in tensors.values()}
     nodes = [one for one in flat if describe.is_tensor(one)]
-    found = profile.keepers[-1](nodes) if profile.keepers and nodes else {}
+    found = profile.fed_value_sources[-1](nodes) if profile.fed_value_sources and nodes else {}
     return {node: array for node, array in found.items() if id(node) not in own}
 
 

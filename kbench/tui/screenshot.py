@@ -169,7 +169,7 @@ class _Timing:
         """Stand before all who listen to runs."""
         from kbench.engine.runtime import profile
 
-        self.stop = profile.ran.subscribe(self.fix)
+        self.stop = profile.run_finished.subscribe(self.fix)
 
     def fix(self, record: RunRecord) -> None:
         """Replace what was measured, before anybody else sees the record."""

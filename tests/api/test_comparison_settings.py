@@ -195,14 +195,14 @@ def test_placeholders_take_what_was_fed_last() -> None:
     recorder = Recorder()
     recorder.keep_feeds()
     find = compare.feeds(recorder)
-    profile.keepers.append(find)
+    profile.fed_value_sources.append(find)
     try:
         x = K.placeholder((2,), name="x")
         K.function([x], [x])([[3.0, 4.0]])
         found = kbench.compare(lambda K: K.sum(x), repeats=0)
         assert [float(one.value) for one in found.results] == [7.0, 7.0]
     finally:
-        profile.keepers.remove(find)
+        profile.fed_value_sources.remove(find)
         recorder.stop()
 
 

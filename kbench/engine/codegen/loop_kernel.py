@@ -89,7 +89,7 @@ class Nest(Generic[Bound]):
     def drive(self, params: Array, binding: Bound, check: CancelCheck | None) -> None:
         """Run every item, and take the time of a large run as the pace of the next."""
         work = binding.items * binding.each
-        if work < self._ease * threads.PARALLEL_FROM:
+        if work < self._ease * threads.MIN_PARALLEL_ELEMENTS:
             drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
             return
         begun = time.perf_counter()
@@ -98,7 +98,7 @@ class Nest(Generic[Bound]):
 
     def call(self, params: Array, binding: Bound, *kept: Array) -> Launch:
         """What `drive` does, to be done later."""
-        wanted = binding.items * binding.each >= self._ease * threads.PARALLEL_FROM
+        wanted = binding.items * binding.each >= self._ease * threads.MIN_PARALLEL_ELEMENTS
         many = spread(binding.items, wanted)
         return Launch(self._job.address, params, binding.items, many, kept=kept)
 

@@ -10,10 +10,10 @@ import threading
 
 from kbench.engine.core import fork_safety
 
-_waiting = False  # whether anybody is asked to stop, so that looking costs one test
-_program = False
-_beside: set[int] = set()  # threads that evaluate beside the program
-_stops: set[int] = set()  # those of them that are asked to stop
+_any_request = False  # whether anybody is asked to stop, so that looking costs one test
+_program_request = False
+_read_only_threads: set[int] = set()  # threads that evaluate beside the program
+_read_only_requests: set[int] = set()  # those of them that are asked to stop
 
 
 def request(thread: int | None = None) -> None:
@@ -21,59 +21,59 @@ def request(thread: int | None = None) -> None:
 
     `thread` is the ident of one that evaluates beside the program, None for the program.
     """
-    global _waiting, _program
+    global _any_request, _program_request
     if thread is None:
-        _program = True
-    elif thread in _beside:
-        _stops.add(thread)
+        _program_request = True
+    elif thread in _read_only_threads:
+        _read_only_requests.add(thread)
     else:
         return
-    _waiting = True
+    _any_request = True
 
 
 def clear() -> None:
     """Forget an earlier request to the program; every new evaluation starts with this."""
-    global _waiting, _program
-    if _waiting and threading.get_ident() not in _beside:
-        _program = False
-        _waiting = bool(_stops)
+    global _any_request, _program_request
+    if _any_request and threading.get_ident() not in _read_only_threads:
+        _program_request = False
+        _any_request = bool(_read_only_requests)
 
 
 def requested() -> bool:
     """True while a request to this thread waits to be honoured."""
-    if not _waiting:
+    if not _any_request:
         return False
     here = threading.get_ident()
-    return here in _stops if here in _beside else _program
+    return here in _read_only_requests if here in _read_only_threads else _program_request
 
 
 def check() -> None:
     """Raise KeyboardInterrupt when a stop was requested, and forget the request."""
-    if _waiting and requested():
+    if _any_request and requested():
         clear()
         raise KeyboardInterrupt("evaluation cancelled")
 
 
-def begin_beside() -> None:
+def begin_read_only() -> None:
     """Let this thread evaluate beside the program; what it is asked, it is asked by its ident."""
-    _beside.add(threading.get_ident())
+    _read_only_threads.add(threading.get_ident())
 
 
-def end_beside() -> None:
-    """Undo `begin_beside`, and forget what the thread was asked."""
-    global _waiting
+def end_read_only() -> None:
+    """Undo `begin_read_only`, and forget what the thread was asked."""
+    global _any_request
     here = threading.get_ident()
-    _beside.discard(here)
-    _stops.discard(here)
-    _waiting = _program or bool(_stops)
+    _read_only_threads.discard(here)
+    _read_only_requests.discard(here)
+    _any_request = _program_request or bool(_read_only_requests)
 
 
 def _after_fork() -> None:
     """Forget other threads in a child, where one of its own may get the ident of one of them."""
-    global _waiting
-    _beside.intersection_update({threading.get_ident()})
-    _stops.intersection_update(_beside)
-    _waiting = _program or bool(_stops)
+    global _any_request
+    _read_only_threads.intersection_update({threading.get_ident()})
+    _read_only_requests.intersection_update(_read_only_threads)
+    _any_request = _program_request or bool(_read_only_requests)
 
 
 fork_safety.in_child(_after_fork)

@@ -12,7 +12,8 @@ import warnings
 _held = getattr(os.environ, "_data", os.environ)
 _key = functools.cache(getattr(os.environ, "encodekey", str))
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
+"""Threads that may be asked for, more than any machine has cores; guards against slips."""
 _FLAGS = {"1": True, "on": True, "yes": True, "true": True}
 _FLAGS |= {"0": False, "off": False, "no": False, "false": False}
 
@@ -22,7 +23,7 @@ def env(name: str) -> str | None:
     return (os.environ.get(name) or None) if _key(name) in _held else None
 
 
-def chosen(name: str, words: tuple[str, ...]) -> str:
+def one_of(name: str, words: tuple[str, ...]) -> str:
     """A variable that is one of some words, in any case; the first where it is not set."""
     text = env(name)
     if text is None:
@@ -45,7 +46,7 @@ def flag(name: str) -> bool:
     return bool(found)
 
 
-def whole(name: str, most: int, otherwise: int, least: int = 1) -> int:
+def whole_number(name: str, most: int, otherwise: int, least: int = 1) -> int:
     """A variable that is a whole number in a range; `otherwise` where it is not set."""
     text = env(name)
     if text is None:
@@ -67,13 +68,13 @@ def _warn(name: str, text: str, needed: str, taken: str) -> None:
     )
 
 
-def cores() -> int:
+def core_count() -> int:
     """Cores that this process may use."""
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable else os.cpu_count() or 1
 
 
 @functools.cache
-def usual_threads() -> int:
+def default_threads() -> int:
     """Threads of a parallel call where nobody sets how many, as first asked for."""
-    return whole("KBENCH_NUM_THREADS", MOST_THREADS, min(cores(), MOST_THREADS))
+    return whole_number("KBENCH_NUM_THREADS", MAX_THREADS, min(core_count(), MAX_THREADS))

@@ -156,7 +156,7 @@ class _Owners(dict[str, int]):
 _whose = _Owners()
 
 
-_LONGEST = 200  # characters of a value that are shown
+_MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
 
 
 def shown(value: Any) -> str:
@@ -167,7 +167,7 @@ def shown(value: Any) -> str:
         if not isinstance(value, int):
             return f"a value of type {type(value).__name__}"
         return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
 def describe_value(value: Any) -> str | None:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 5.0
+FORK_WAIT_SECONDS = 5.0
 """Seconds for which a fork waits for those who store; a listener of theirs may wait for it."""
 
 _turn = threading.RLock()  # one fork at a time
@@ -65,7 +65,7 @@ def in_child(action: Callable[[], object]) -> None:
         os.register_at_fork(after_in_child=action)
 
 
-class _Whole:
+class _Unforked:
     """A context that a fork waits for; it must be left soon, and within it nobody may wait.
 
     OpenBLAS ends its threads before a fork. While one of them computes it waits for ever, in the
@@ -109,7 +109,7 @@ class _Whole:
         self._inside.intersection_update({threading.get_ident()})
 
 
-whole = _Whole()
+unforked = _Unforked()
 
 
 def _imported_elsewhere() -> bool:
@@ -128,13 +128,13 @@ def _imported_elsewhere() -> bool:
 
 def _before() -> None:
     _turn.acquire()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + FORK_WAIT_SECONDS
     while _imported_elsewhere() and time.monotonic() < end:
         time.sleep(1e-3)
     for one in _awaited:
         _taken.append(one)
         one.acquire(timeout=max(0.0, end - time.monotonic()))
-    whole.close()  # last: who stores may be about to come in
+    unforked.close()  # last: who stores may be about to come in
 
 
 def _give_back() -> None:
@@ -146,13 +146,13 @@ def _give_back() -> None:
 
 
 def _in_parent() -> None:
-    whole.open()
+    unforked.open()
     _give_back()
 
 
 def _in_child() -> None:
     global _turn
-    whole.renew()
+    unforked.renew()
     _give_back()
     _turn = threading.RLock()
     _lost.clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-_DEEPEST = 64  # levels of lists, as many as an array of NumPy has axes
+_MAX_LEVELS = 64  # levels of lists, as many as an array of NumPy has axes
 _PLAIN = (int, float, complex, str, bytes, np.generic, type(None))
 
 
@@ -70,7 +70,7 @@ def _told(value: Any, kind: Any) -> str | None:
 def _listed(value: Iterable[Any], kind: Any) -> bool:
     """Whether anything in nested lists may be masked; looks at types, level by level."""
     level = value
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_LEVELS):
         kinds = set(map(type, level))
         nested = tuple(one for one in kinds if issubclass(one, (list, tuple)))
         for one in kinds.difference(nested):
@@ -90,7 +90,7 @@ def _path_and_words(value: Any, kind: Any, depth: int = 0) -> str | None:
     """The way to the first masked entry of nested lists, and the words for it."""
     for index, one in enumerate(value):
         if isinstance(one, (list, tuple)):
-            found = _path_and_words(one, kind, depth + 1) if depth < _DEEPEST else None
+            found = _path_and_words(one, kind, depth + 1) if depth < _MAX_LEVELS else None
         elif _is_sequence(type(one)):
             found = masked_entries(one)
         else:

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from kbench.engine.core.errors import OutOfMemory, ShapeError
 
-ASK_FROM = 1 << 26  # bytes from which on it is worth asking
+MIN_CHECKED_BYTES = 1 << 26
+"""Bytes from which on it is worth asking the system what is left."""
 
 
-def available() -> int:
+def available_bytes() -> int:
     """Bytes that can be allocated without swapping."""
     import psutil
 
@@ -20,9 +21,9 @@ def available() -> int:
 
 def require(nbytes: int, what: str, function: str | None = None) -> None:
     """Raise OutOfMemory, with both numbers, when `nbytes` are more than the machine has left."""
-    if nbytes < ASK_FROM:
+    if nbytes < MIN_CHECKED_BYTES:
         return
-    free = available()
+    free = available_bytes()
     if nbytes > free:
         raise OutOfMemory(
             f"{what} needs {_gigabytes(nbytes)} GB, and {_gigabytes(free)} GB are available",

@@ -43,7 +43,7 @@ def keras_home() -> Path:
 # ------------------------------------------------------------------ reading
 
 
-READABLE = 1 << 26
+MAX_TEXT_BYTES = 1 << 26
 """Bytes of a text file that people or kbench have written, at most."""
 
 
@@ -53,7 +53,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     Raises:
         OSError: as of `read_regular`. UnicodeDecodeError: not UTF-8.
     """
-    text = read_regular(path, READABLE).decode("utf-8")
+    text = read_regular(path, MAX_TEXT_BYTES).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -21,7 +21,8 @@ from kbench.engine.core.types import Axis, Dim, Shape
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = ("bool", *INTEGERS, *FLOATS)
-SMALL = 32  # entries of an integer tensor that are followed as known values
+MAX_KNOWN_ENTRIES = 32
+"""Entries of an integer tensor that are followed as known values: a shape, as a rule."""
 
 
 class DType(str):
@@ -203,22 +204,22 @@ def show(shape: Iterable[Dim]) -> str:
     return f"[{', '.join('?' if size is None else _size_text(size) for size in shape)}]"
 
 
-LARGEST = 2**63 - 1
+MAX_INDEX = 2**63 - 1
 """The largest size of an axis, and the largest index."""
 
 
 def _size_text(size: int) -> str:
-    return str(size) if size <= LARGEST else shown(size)  # a product of sizes has no bound
+    return str(size) if size <= MAX_INDEX else shown(size)  # a product of sizes has no bound
 
 
-MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+MAX_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 """Axes that an array of NumPy can have."""
 
 
 def check_rank(shape: Sequence[Any]) -> None:
     """ShapeError for more axes than an array can have."""
-    if len(shape) > MOST_AXES:
-        raise ShapeError(f"{len(shape)} axes are more than the {MOST_AXES} that an array can have")
+    if len(shape) > MAX_AXES:
+        raise ShapeError(f"{len(shape)} axes are more than the {MAX_AXES} that an array can have")
 
 
 def is_whole(value: object) -> bool:

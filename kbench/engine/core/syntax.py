@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable
 from typing import TypeVar
 
-TRIES = 1000
+MAX_PARSES = 1000
 """How often a text is parsed at most. Four threads that do nothing else disturb one try in four."""
 
 Tree = TypeVar("Tree")
@@ -18,17 +18,17 @@ Tree = TypeVar("Tree")
 
 def parse_module(text: str | bytes, filename: str = "<unknown>") -> ast.Module:
     """The tree of a module, as `ast.parse` gives it."""
-    return _undisturbed(lambda: ast.parse(text, filename))
+    return _parse_again(lambda: ast.parse(text, filename))
 
 
 def parse_expression(text: str | bytes, filename: str = "<unknown>") -> ast.Expression:
     """The tree of one expression."""
-    return _undisturbed(lambda: ast.parse(text, filename, "eval"))
+    return _parse_again(lambda: ast.parse(text, filename, "eval"))
 
 
-def _undisturbed(parse: Callable[[], Tree]) -> Tree:
+def _parse_again(parse: Callable[[], Tree]) -> Tree:
     """What `parse` gives, called again where another thread disturbed it."""
-    for _ in range(TRIES):
+    for _ in range(MAX_PARSES):
         try:
             return parse()
         except SystemError as error:

@@ -21,12 +21,12 @@ from kbench.engine.core.errors import (
 )
 
 _NEEDED = "a tensor, an array or numbers"
-_LONGEST = 40  # characters of a text that are shown
-_DEEPEST = 8  # levels of lists that are looked into
-_WIDEST = 10_000  # entries of one list that are looked at
+_MAX_TEXT_CHARACTERS = 40  # characters of a text that are shown
+_MAX_LEVELS = 8  # levels of lists that are looked into
+_MAX_ENTRIES = 10_000  # entries of one list that are looked at
 
 
-def told(value: Any) -> str:
+def describe_operand(value: Any) -> str:
     """What a value is, in words: "None", "the text 'a'", "the function K.mean", "a dict"."""
     if value is None:
         return "None"
@@ -35,8 +35,8 @@ def told(value: Any) -> str:
     if (spec := describe_value(value)) is not None:
         return f"{getattr(value, 'kind', 'array')} {spec}"
     if isinstance(value, (str, bytes)):
-        text = repr(value if len(value) <= _LONGEST else value[:_LONGEST])
-        return f"the text {text}" + ("..." if len(value) > _LONGEST else "")
+        text = repr(value if len(value) <= _MAX_TEXT_CHARACTERS else value[:_MAX_TEXT_CHARACTERS])
+        return f"the text {text}" + ("..." if len(value) > _MAX_TEXT_CHARACTERS else "")
     if isinstance(value, type):
         return f"the class {value.__name__}"
     kind = type(value).__name__
@@ -54,31 +54,31 @@ def _is_layer(value: Any) -> bool:
     return all(hasattr(type(value), one) for one in ("get_config", "call", "output"))
 
 
-def refused(value: Any, role: str | None = None) -> KbenchError:
+def operand_error(value: Any, role: str | None = None) -> KbenchError:
     """The error for a value of which no array of numbers can be made."""
-    path, found = _culprit(value)
+    path, found = _first_non_number(value)
     role = role or role_of(value) or ("value" if path else "")
     role, value = role + path, found
     suggestion = meant_call(value)
     if suggestion is None and _is_layer(value):
         suggestion = f"{role}.output" if role else "layer.output"
-    reason = f"{role} is {told(value)}" if role else f"got {told(value)}"
+    reason = f"{role} is {describe_operand(value)}" if role else f"got {describe_operand(value)}"
     return DtypeError(f"{reason}, where {_NEEDED} are needed", suggestion=suggestion)
 
 
-def no_number(value: Any) -> str:
+def describe_non_number(value: Any) -> str:
     """Which entry of a fed value is none, in words: "value[1] is None"."""
-    path, found = _culprit(value)
-    return f"{f'value{path}' if path else 'the value'} is {told(found)}"
+    path, found = _first_non_number(value)
+    return f"{f'value{path}' if path else 'the value'} is {describe_operand(found)}"
 
 
-def _culprit(value: Any) -> tuple[str, Any]:
+def _first_non_number(value: Any) -> tuple[str, Any]:
     """The first entry of nested lists that is no number, and the way to it."""
     path = ""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_LEVELS):
         if not isinstance(value, (list, tuple)):
             break
-        odd = [(i, one) for i, one in enumerate(value[:_WIDEST]) if not _is_number(one)]
+        odd = [(i, one) for i, one in enumerate(value[:_MAX_ENTRIES]) if not _is_number(one)]
         if not odd:
             break
         flat = [pair for pair in odd if not isinstance(pair[1], (list, tuple))]
@@ -89,7 +89,7 @@ def _culprit(value: Any) -> tuple[str, Any]:
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(_is_number(one) for one in value[:_WIDEST])
+        return all(_is_number(one) for one in value[:_MAX_ENTRIES])
     if isinstance(value, int):
         return -(2**63) <= value < 2**64
     return getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf") or isinstance(
@@ -97,23 +97,23 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def numbers(value: Any) -> np.ndarray:
+def numeric_array(value: Any) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has.
 
     Raises:
         ArgumentError: lists that make no array, or masked entries. DtypeError: no numbers, or of
         another dtype.
     """
-    refuse_masks(value)
+    refuse_masked(value)
     try:
         array = np.asarray(value)
     except ValueError as error:
         if not isinstance(value, (list, tuple)):
             raise ArgumentError(f"not an array: {error}") from None
         head = f"{role_of(value) or 'value'} is a {type(value).__name__}"
-        raise ArgumentError(f"{head} that makes no array: {difference(value)}") from None
+        raise ArgumentError(f"{head} that makes no array: {describe_ragged(value)}") from None
     if array.dtype.kind in "OUSVmM" and not isinstance(value, np.ndarray):
-        raise refused(value)
+        raise operand_error(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise DtypeError(
             f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
@@ -121,43 +121,44 @@ def numbers(value: Any) -> np.ndarray:
     return array
 
 
-def refuse_masks(value: Any, name: str = "") -> None:
+def refuse_masked(value: Any, name: str = "") -> None:
     """ArgumentError when an entry of what becomes an array is masked."""
     found = masked_arrays.masked_entries(value)
     if found is not None:
         name = name or role_of(value) or "value"
-        raise ArgumentError(f"{name}{found}{NO_MASK}", suggestion=filled(value, name))
+        raise ArgumentError(f"{name}{found}{NO_MASK_WORDS}", suggestion=suggest_filled(value, name))
 
 
 def entries_of(value: Any, name: str) -> Any:
     """The entries of an array in nested lists; anything else as it is. ArgumentError for masks."""
     if not isinstance(value, np.ndarray):
         return value
-    refuse_masks(value, name)
+    refuse_masked(value, name)
     return value.tolist()
 
 
-NO_MASK = ", and a tensor has no mask: fill its entries, or leave them out"
+NO_MASK_WORDS = ", and a tensor has no mask: fill its entries, or leave them out"
 
 
-def filled(value: Any, name: str) -> str | None:
+def suggest_filled(value: Any, name: str) -> str | None:
     """What to write for a masked array."""
     return f"{name}.filled(0)" if hasattr(value, "filled") and value.ndim else None
 
 
-def difference(value: Any) -> str:
+def describe_ragged(value: Any) -> str:
     """How nested lists fail to be an array, in words."""
     rows = value
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_LEVELS):
         if not isinstance(rows, (list, tuple)):
             break
-        lengths = {_length(one) for one in rows[:_WIDEST]}
+        lengths = {_length(one) for one in rows[:_MAX_ENTRIES]}
         if len(lengths) > 1 and None in lengths:
             return "numbers stand beside lists"
         if len(lengths) > 1:
             first, second, *_ = sorted(one for one in lengths if one is not None)
             return f"its rows differ in length, {first} and {second}"
-        rows = [item for one in rows[:_WIDEST] if isinstance(one, (list, tuple)) for item in one]
+        lists = [row for row in rows[:_MAX_ENTRIES] if isinstance(row, (list, tuple))]
+        rows = [entry for row in lists for entry in row]
     return "its entries differ"
 
 

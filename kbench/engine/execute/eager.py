@@ -27,7 +27,7 @@ _WITHOUT = ("source", "several", "update")  # kinds of operations that need a pl
 
 def direct_value(root: Tensor) -> np.ndarray | None:
     """The value of a small expression; None when it needs a plan, which also tells of errors."""
-    if profile.wanted():
+    if profile.is_recording():
         return None
     try:
         with np.errstate(all="ignore"), store_lock:  # no update of variables in between
@@ -36,7 +36,7 @@ def direct_value(root: Tensor) -> np.ndarray | None:
         return None
     if root.op.kind == "view":
         value = value.copy()
-    if not read_only.looks():
+    if not read_only.is_active():
         root.last = Last(value.shape, value if value.size <= 16 else None)
     return value
 
@@ -51,7 +51,7 @@ class _Walk:
     __slots__ = ("found", "generation", "most")
 
     def __init__(self) -> None:
-        self.most, self.generation = config.least(MOST_ELEMENTS), scope.generation()
+        self.most, self.generation = config.min_elements(MOST_ELEMENTS), scope.generation()
         self.found: dict[int, np.ndarray] = {}
 
     def value(self, node: Tensor, depth: int) -> np.ndarray:

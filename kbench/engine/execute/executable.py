@@ -118,7 +118,7 @@ class Executable:
         """Compare the peak of a run with what the machine has, before anything is allocated."""
         copies = sum(nbytes(self.items[self.roots[position]]) for position in self._views)
         needed = self.layout.peak_bytes + copies
-        if needed >= memory_limit.ASK_FROM and self.chosen:
+        if needed >= memory_limit.MIN_CHECKED_BYTES and self.chosen:
             largest = max((self.items[one.slot] for one in self.chosen), key=nbytes)
             what = f"evaluating (largest result: {largest.op.name} {largest.spec})"
             memory_limit.require(needed, what, self.name)
@@ -196,7 +196,7 @@ class Executable:
         self, steps: Sequence[StepFunction], values: SlotValues, late: Collection[int]
     ) -> Collection[int]:
         """Run the steps; gives the slots of results in memory of the plan itself."""
-        recorded = profile.wanted()
+        recorded = profile.is_recording()
         if self._replay_policy is not None and self._kept is not None and not recorded:
             replay = self._replay_policy.run(self, values, len(steps))
             if replay is not None:

@@ -11,7 +11,12 @@ from kbench.engine.core import csr as sparse
 from kbench.engine.core.errors import FeedError, KbenchError, shown
 from kbench.engine.core.masked_arrays import masked_entries
 from kbench.engine.core.spec import show
-from kbench.engine.core.type_errors import NO_MASK, difference, filled, no_number
+from kbench.engine.core.type_errors import (
+    NO_MASK_WORDS,
+    describe_non_number,
+    describe_ragged,
+    suggest_filled,
+)
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Placeholder, Variable
@@ -81,15 +86,15 @@ def _cast_feed(node: Tensor, value: Any) -> Any:
     if sparse.is_matrix(value):
         return _sparse_feed(node, value)
     if (masked := masked_entries(value)) is not None:
-        raise _refused(node, f"but value{masked}{NO_MASK}", filled(value, "value"))
+        raise _refused(node, f"but value{masked}{NO_MASK_WORDS}", suggest_filled(value, "value"))
     try:
         array = np.asarray(value)
     except ValueError as error:
         listed = isinstance(value, (list, tuple))
-        why = f"but the value makes no array: {difference(value) if listed else error}"
+        why = f"but the value makes no array: {describe_ragged(value) if listed else error}"
         raise _refused(node, why) from None
     if array.dtype.kind in "OUS" and not isinstance(value, np.ndarray):
-        raise _refused(node, f"but {no_number(value)}")
+        raise _refused(node, f"but {describe_non_number(value)}")
     return _cast(node, array)
 
 

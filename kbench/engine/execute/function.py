@@ -12,7 +12,7 @@ import numpy as np
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.csr import as_dense, is_csr
 from kbench.engine.core.errors import ArgumentError, DtypeError, FeedError, shown
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.execute.control_deps import seeing_updates
 from kbench.engine.execute.eager import direct_value
 from kbench.engine.execute.executable import Executable
@@ -151,13 +151,15 @@ class Function:
 
     def run(self, arrays: list[np.ndarray], bound: Executable | None = None) -> list[Any]:
         """The call after its values were checked; `bound` is the plan for them, if known."""
-        if self._stores and read_only.looks():
-            read_only.refuse(f"store to variable {self._stores[0].target.name.split(':')[0]!r}")
+        if self._stores and read_only.is_active():
+            read_only.refuse_change(
+                f"store to variable {self._stores[0].target.name.split(':')[0]!r}"
+            )
         with self._lock:
             cancel.clear()
             undo: list[tuple[Variable, Any]] = []
-            if self._stores and profile.storing:
-                profile.storing.emit((self, arrays))
+            if self._stores and profile.update_started:
+                profile.update_started.emit((self, arrays))
             try:
                 if self._before is not None:
                     undo = [(one.target, one.target._array) for one in _early_stores(self)]
@@ -185,19 +187,19 @@ class Function:
 
     def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
         results = results[: len(self.outputs)]
-        if read_only.looks():
+        if read_only.is_active():
             return results
         profile.calls.count += 1
         profile.calls.name = self.name
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
-        if profile.fed and arrays:
-            profile.fed.emit(list(zip(self.inputs, arrays, strict=True)))
+        if profile.inputs_fed and arrays:
+            profile.inputs_fed.emit(list(zip(self.inputs, arrays, strict=True)))
         for node, value in zip(self.outputs, results, strict=True):
             few = not is_csr(value) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
-        if profile.ended:
-            profile.ended.emit((self, arrays, results))
+        if profile.call_ended:
+            profile.call_ended.emit((self, arrays, results))
         if not self._stores:
             return results
         return [
@@ -331,7 +333,7 @@ def function(
     for label, value in (("inputs", inputs), ("outputs", outputs), ("updates", updates)):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"function: {label} must be a list or tuple, got {told(value)}; "
+                f"function: {label} must be a list or tuple, got {describe_operand(value)}; "
                 "it is called as K.function([x], [y])"
             )
     for one in inputs:

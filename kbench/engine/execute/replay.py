@@ -91,7 +91,7 @@ class ReplayPolicy:
             self._replay = None
             self._moves.update(moved)
             self._left = self._given_up = min(MAX_RUNS_BETWEEN_CAPTURES, 2 * self._given_up)
-        if self._left > 0 or threads.compiling() or not LaunchGraph.possible():
+        if self._left > 0 or threads.is_compiling() or not LaunchGraph.possible():
             self._left -= self._left > 0
             return None
         steady = {
@@ -227,11 +227,11 @@ class Replay:
             return None
         write = one.launches
         if write is None and item.op.native is not None and one.work * item.size <= MAX_SMALL_FLOPS:
-            before = config.every_size_here(True)
+            before = config.allow_any_size(True)
             try:
                 native = native_step(item, plan.items)
             finally:
-                config.every_size_here(before)
+                config.allow_any_size(before)
             write = None if native is None else native.launches
         return None if write is None else write(values, buffers)
 

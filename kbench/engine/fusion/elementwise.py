@@ -68,7 +68,12 @@ class Group:
 
 def can_join(item: Value, least: int) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
-    if item.source or item.op.expr is None or not item.static or item.size < config.least(least):
+    if (
+        item.source
+        or item.op.expr is None
+        or not item.static
+        or item.size < config.min_elements(least)
+    ):
         return False
     return not checks_values(item)
 
@@ -213,7 +218,7 @@ def _is_fold(item: Value, items: Sequence[Value]) -> bool:
     if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
         return False
     source = items[item.inputs[0]]
-    return source.static and item.size > 0 and source.size >= max(2, config.least(LEAST))
+    return source.static and item.size > 0 and source.size >= max(2, config.min_elements(LEAST))
 
 
 def _lone_fold(item: Value, items: Sequence[Value]) -> Group:

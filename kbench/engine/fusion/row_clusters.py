@@ -55,7 +55,7 @@ def fold_key(item: Value, items: Sequence[Value]) -> tuple[Key, bool] | None:
     if item.source or not item.static or not item.inputs:
         return None
     source = items[item.inputs[0]]
-    if not source.static or source.size < max(2, config.least(SMALL)):
+    if not source.static or source.size < max(2, config.min_elements(SMALL)):
         return None
     if item.op in (SOFTMAX, PICK):
         axes: tuple[int, ...] = (item.attrs["axis"],)
@@ -243,11 +243,11 @@ def is_worth(cluster: Cluster, items: Sequence[Value]) -> bool:
     folds = [one for one in cluster.members if not is_elementwise(one)]
     rows, columns = _product(shape[:cut]), _product(shape[cut:])
     least = SMALL if len(cluster.members) >= STEPS else LEAST
-    if rows * columns < config.least(least):
+    if rows * columns < config.min_elements(least):
         return False
     if not cluster.along:
         return rows > 1 and (len(folds) > 1 or _gains_alone(folds[0], items))
-    if rows < FEWEST and config.least(LEAST) == LEAST or not 1 < columns <= LONGEST:
+    if rows < FEWEST and config.min_elements(LEAST) == LEAST or not 1 < columns <= LONGEST:
         return False
     wide = [one for one in cluster.members if is_elementwise(one) and one.shape == shape]
     dear = any(one.op in (SOFTMAX, LOGSUMEXP, VARIANCE) for one in folds)

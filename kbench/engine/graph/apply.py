@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.engine.core.errors import DtypeError
-from kbench.engine.core.spec import MOST_AXES, check_rank
+from kbench.engine.core.spec import MAX_AXES, check_rank
 from kbench.engine.graph import scope
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
@@ -19,7 +19,7 @@ def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Ten
             if spec.sparse:
                 _refuse_sparse(inputs)
     spec = op.infer(*specs, **attrs)
-    if len(spec.shape) > MOST_AXES:
+    if len(spec.shape) > MAX_AXES:
         check_rank(spec.shape)
     return Tensor(op, inputs, attrs, spec, name)
 

@@ -19,13 +19,13 @@ from kbench.engine.core.errors import (
 )
 from kbench.engine.core.spec import (
     FLOATS,
-    SMALL,
+    MAX_KNOWN_ENTRIES,
     Spec,
     dtype_name,
     is_float,
     promote,
 )
-from kbench.engine.core.type_errors import numbers, refuse_masks
+from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.graph import expr, scope
 from kbench.engine.graph.array_protocol import Known
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
@@ -57,7 +57,7 @@ class Constant(Known, Tensor):
 
 def known_value(array: np.ndarray) -> tuple[int, ...] | None:
     """The entries of a small integer array, to be followed as a static value."""
-    if array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= SMALL:
+    if array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= MAX_KNOWN_ENTRIES:
         return tuple(array.ravel().tolist())
     return None
 
@@ -73,7 +73,7 @@ def to_array(value: Any) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
     if is_matrix(value):
         raise DtypeError("a sparse matrix is no array; K.variable makes a sparse tensor of it")
-    return numbers(value)
+    return numeric_array(value)
 
 
 def plain_array(value: Any) -> np.ndarray | None:
@@ -81,7 +81,7 @@ def plain_array(value: Any) -> np.ndarray | None:
 
     ArgumentError when entries are masked.
     """
-    refuse_masks(value)
+    refuse_masked(value)
     try:
         return np.asarray(value)
     except ValueError:

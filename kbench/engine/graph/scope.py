@@ -134,7 +134,7 @@ def get_uid(prefix: str = "") -> int:
     """
     if not isinstance(prefix, str):
         raise ArgumentError(f"prefix must be a string, got {shown(prefix)}")
-    read_only.refuse("count a uid")
+    read_only.refuse_change("count a uid")
     with _lock:
         _uids[prefix] += 1
         return _uids[prefix]
@@ -149,7 +149,7 @@ def reset_uids() -> None:
     >>> K.get_uid("conv")
     1
     """
-    read_only.refuse("start the uids again")
+    read_only.refuse_change("start the uids again")
     with _lock:
         _uids.clear()
 
@@ -187,7 +187,7 @@ def clear_session() -> None:
     'x:0'
     """
     global _generation
-    read_only.refuse("clear the session")
+    read_only.refuse_change("clear the session")
     with _lock:
         _generation += 1
         _numbers.clear()
@@ -216,7 +216,7 @@ def manual_variable_initialization(value: bool) -> None:
     """
     global _manual_initialization
     wanted = checked_flag(value, "value")
-    read_only.refuse("set a flag of Keras")
+    read_only.refuse_change("set a flag of Keras")
     _manual_initialization = wanted
 
 

@@ -13,7 +13,7 @@ from kbench.engine.core.csr import sparse_dtype, sparse_shape
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.signal import Signal
 from kbench.engine.core.spec import (
-    MOST_AXES,
+    MAX_AXES,
     Spec,
     check_rank,
     checked_flag,
@@ -187,8 +187,8 @@ def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
     All of them or, when an interrupt comes between, none.
     """
     stored = list(pairs)
-    if stored and read_only.looks():
-        read_only.refuse(f"store to variable {stored[0][0].name.split(':')[0]!r}")
+    if stored and read_only.is_active():
+        read_only.refuse_change(f"store to variable {stored[0][0].name.split(':')[0]!r}")
     with store_lock:
         stores.count += 1
         before = [(target, target._array, target.version) for target, _ in stored]
@@ -354,8 +354,8 @@ def placeholder(
     (None, 3)
     """
     counted = is_whole(ndim)
-    if ndim is not None and (not counted or not 0 <= ndim <= MOST_AXES):
-        raise ArgumentError(f"ndim must be an integer from 0 to {MOST_AXES}, got {shown(ndim)}")
+    if ndim is not None and (not counted or not 0 <= ndim <= MAX_AXES):
+        raise ArgumentError(f"ndim must be an integer from 0 to {MAX_AXES}, got {shown(ndim)}")
     if shape is None:
         sizes: Shape = (None,) * (1 if ndim is None else int(ndim))
     else:

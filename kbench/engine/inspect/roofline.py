@@ -20,7 +20,7 @@ import numpy as np
 from kbench.engine.codegen.loop_program import Input, Program, Statement
 from kbench.engine.core import fork_safety, paths
 from kbench.engine.runtime import threads
-from kbench.engine.runtime.cpu_caches import last_level
+from kbench.engine.runtime.cpu_caches import last_level_bytes
 
 COPY_BYTES = 64 * 2**20
 GEMM_SIZE = 1024
@@ -82,7 +82,7 @@ def _cached_rates() -> tuple[tuple[int, float], ...]:
     """The rates where the caches hold what is moved, without what a call costs by itself."""
     found = []
     for size in CACHED:
-        if 2 * size > last_level():
+        if 2 * size > last_level_bytes():
             break
         rates = []
         for run in (_copy_seconds, _read_seconds):
@@ -98,7 +98,7 @@ def _gemm_rate(dtype: str) -> float:
     out = np.empty_like(x)
 
     def multiply() -> None:
-        with fork_safety.whole:
+        with fork_safety.unforked:
             np.matmul(x, x, out=out)
 
     seconds = _best(multiply)
@@ -156,7 +156,7 @@ def measure(*, again: bool = False) -> Limits:
         threads.count(),
         moved / _read_seconds(moved, SECONDS / 2) / 1e9,
         _cached_rates(),
-        last_level(),
+        last_level_bytes(),
     )
     if known is not None:
         before = dict(known.cached)

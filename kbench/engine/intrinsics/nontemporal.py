@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kbench.engine.intrinsics.primitives import peek_uint8, store_uint8
 from kbench.engine.jit.numba_backend import inline, intrinsic, ir, types
-from kbench.engine.runtime.cpu_caches import LINE
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 _I64 = ir.IntType(64)
 _LINE = ir.VectorType(_I64, 8)
@@ -20,7 +20,7 @@ def _stream_line(typing, target, source):
     def codegen(context, builder, signature, arguments):
         target, source = (builder.inttoptr(one, _LINE.as_pointer()) for one in arguments)
         line = builder.load(source, typ=_LINE, align=8)
-        stored = builder.store(line, target, align=LINE)
+        stored = builder.store(line, target, align=CACHE_LINE_BYTES)
         one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
         stored.set_metadata("nontemporal", one)
         return context.get_dummy_value()
@@ -43,9 +43,11 @@ def settle(typing):
 def before_line(address, step, size):
     """Elements of `size` bytes before the one that begins a line, in rows `step` bytes apart; none
     where lines do not begin alike in all rows."""
-    if step & (LINE - 1) != 0 or address % size != 0:
+    if step & (CACHE_LINE_BYTES - 1) != 0 or address % size != 0:
         return 0
-    return ((LINE - (address & (LINE - 1))) & (LINE - 1)) // size
+    return (
+        (CACHE_LINE_BYTES - (address & (CACHE_LINE_BYTES - 1))) & (CACHE_LINE_BYTES - 1)
+    ) // size
 
 
 @inline
@@ -54,8 +56,8 @@ def stream_out(target, source, size):
     head = min(before_line(target, 0, 1), size)
     for j in range(head):
         store_uint8(target, j, peek_uint8(source, j))
-    end = head + (size - head) // LINE * LINE
-    for j in range(head, end, LINE):
+    end = head + (size - head) // CACHE_LINE_BYTES * CACHE_LINE_BYTES
+    for j in range(head, end, CACHE_LINE_BYTES):
         _stream_line(target + j, source + j)
     for j in range(end, size):
         store_uint8(target, j, peek_uint8(source, j))

@@ -110,7 +110,7 @@ def drive(
     Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work;
     what is easy needs `ease` times as much.
     """
-    spread = items * each >= ease * threads.PARALLEL_FROM
+    spread = items * each >= ease * threads.MIN_PARALLEL_ELEMENTS
     if check is None:
         service.driver.run(job.address, params, 0, items, spread)
         return

@@ -77,7 +77,7 @@ class Pool:
         while self._helpers < count - 1:
             _thread.start_new_thread(self._attend, (self._block,))
             self._helpers += 1
-        return 0 if threads.compiling() else self._looks
+        return 0 if threads.is_compiling() else self._looks
 
     def _looks_of(self, seconds: float) -> int:
         """How often a thread can look for work in that time, which differs from one processor to

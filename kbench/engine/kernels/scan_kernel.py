@@ -70,7 +70,7 @@ class Kernel:
         packed = [self._packed(one) for one in matrices]
         work = 1 + sum(one.size // PRODUCTS for one in matrices)
         work += sum(one * width for one, width in zip(self._cost, widths, strict=True))
-        spread = work * rows * steps >= threads.PARALLEL_FROM
+        spread = work * rows * steps >= threads.MIN_PARALLEL_ELEMENTS
         block, across = self._cut(rows, widths, spread)
         pieces = -(-widths[0] // across) if self.program.split else 1
         params = self._parameters(arrays, widths, matrices, packed)
@@ -112,7 +112,7 @@ class Kernel:
             begun = time.perf_counter()
             service.driver.run(self._job.address, params, 0, items, spread)
             done += some
-            if some * work >= threads.PARALLEL_FROM:
+            if some * work >= threads.MIN_PARALLEL_ELEMENTS:
                 self._pace = 1.5 * max(1e-11, (time.perf_counter() - begun) / (some * work))
 
     # -------------------------------------------------------------- what is checked

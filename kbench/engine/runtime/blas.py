@@ -16,10 +16,14 @@ import numpy as np
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime import threads
 
-SERIAL = 1 << 19  # floating-point operations up to which BLAS takes one thread by itself
-VECTORS = 1 << 14  # the same where one side is a vector
-ALONE = 1 << 24  # up to which it is told to
-BESIDE = 1 << 31  # up to which it is told to while a compiler keeps a core busy: some 20 ms
+BLAS_SERIAL_FLOPS = 1 << 19
+"""Floating-point operations up to which BLAS takes one thread by itself."""
+BLAS_SERIAL_VECTOR_FLOPS = 1 << 14
+"""The same where one side is a vector."""
+ONE_THREAD_FLOPS = 1 << 24
+"""Floating-point operations up to which BLAS is told to take one thread; measured, see above."""
+ONE_THREAD_FLOPS_COMPILING = 1 << 31
+"""The same while a compiler keeps a core busy: some 20 ms."""
 
 
 class _OneThread:
@@ -72,17 +76,21 @@ fork_safety.in_child(one_thread.after_fork)
 def matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     """`out = x @ y`; of stacked matrices each product counts by itself."""
     work = 2 * x.shape[-1] * out.shape[-1] * (out.shape[-2] if out.ndim > 1 else 1)
-    if work <= VECTORS:
+    if work <= BLAS_SERIAL_VECTOR_FLOPS:
         np.matmul(x, y, out=out)
-    elif SERIAL < work <= (BESIDE if threads.compiling() else ALONE):
-        with fork_safety.whole, one_thread:  # also counts of threads must not change during a fork
+    elif BLAS_SERIAL_FLOPS < work <= _one_thread_flops():
+        with fork_safety.unforked, one_thread:  # nor may thread counts change during a fork
             np.matmul(x, y, out=out)
     else:
-        with fork_safety.whole:
+        with fork_safety.unforked:
             np.matmul(x, y, out=out)
+
+
+def _one_thread_flops() -> int:
+    return ONE_THREAD_FLOPS_COMPILING if threads.is_compiling() else ONE_THREAD_FLOPS
 
 
 def square_sum(values: np.ndarray) -> float:
     """The sum of the squares of a flat array, as BLAS adds them up."""
-    with fork_safety.whole:
+    with fork_safety.unforked:
         return float(np.vdot(values, values))

@@ -14,11 +14,18 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core import fork_safety
-from kbench.engine.core.environment import MOST_THREADS, chosen, env, flag, usual_threads, whole
+from kbench.engine.core.environment import (
+    MAX_THREADS,
+    default_threads,
+    env,
+    flag,
+    one_of,
+    whole_number,
+)
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.signal import Signal
 from kbench.engine.core.spec import FLOATS, is_whole
-from kbench.engine.core.type_errors import numbers, refuse_masks
+from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.runtime import read_only
 
 FORMATS = ("channels_last", "channels_first")
@@ -41,13 +48,13 @@ def _store(name: str, value: Any) -> None:
     with _lock:
         if _values.get(name) == value and type(_values.get(name)) is type(value):
             return
-        read_only.refuse(f"set {name}")
+        read_only.refuse_change(f"set {name}")
         _values[name] = value
         _epoch += 1
     changed.emit(name)
 
 
-def touch(name: str) -> None:
+def notify_changed(name: str) -> None:
     """Tell listeners that a setting held elsewhere (the learning phase) has changed."""
     global _epoch
     with _lock:
@@ -90,7 +97,7 @@ def set_epsilon(e: float) -> None:
     1e-05
     >>> K.set_epsilon(1e-7)
     """
-    refuse_masks(e, "epsilon")
+    refuse_masked(e, "epsilon")
     flag = isinstance(e, (bool, np.bool_)) or getattr(e, "dtype", None) == "bool"
     given: Any = e
     try:
@@ -149,7 +156,7 @@ def cast_to_floatx(x: Any) -> Any:
     dtype('float32')
     """
     with np.errstate(over="ignore"):
-        return numbers(x).astype(floatx(), copy=False)
+        return numeric_array(x).astype(floatx(), copy=False)
 
 
 def image_data_format() -> str:
@@ -261,7 +268,7 @@ def num_threads() -> int:
     1
     >>> K.set_num_threads(before)
     """
-    return int(_values["num_threads"]) or usual_threads()
+    return int(_values["num_threads"]) or default_threads()
 
 
 def _one_thread() -> None:
@@ -284,48 +291,50 @@ def set_num_threads(count: int) -> None:
     >>> K.num_threads()
     2
     """
-    if not is_whole(count) or not 1 <= count <= MOST_THREADS:
-        allowed = f"an integer from 1 to {MOST_THREADS}"
+    if not is_whole(count) or not 1 <= count <= MAX_THREADS:
+        allowed = f"an integer from 1 to {MAX_THREADS}"
         raise ArgumentError(f"count must be {allowed}, got {shown(count)}")
     _store("num_threads", int(count))
 
 
-class _Here(threading.local):
+class _ThreadSettings(threading.local):
     kernels: bool | None = None
     every_size = False
 
 
-_here = _Here()
+_thread = _ThreadSettings()
 
 
-def kernels_here(wanted: bool | None) -> bool | None:
+def allow_kernels(wanted: bool | None) -> bool | None:
     """Let this thread use compiled kernels or not, None as the engine does; returns what was."""
-    before, _here.kernels = _here.kernels, wanted
+    before, _thread.kernels = _thread.kernels, wanted
     return before
 
 
-def every_size_here(wanted: bool) -> bool:
+def allow_any_size(wanted: bool) -> bool:
     """Let this thread take compiled kernels for arrays of any size or not; returns what was."""
-    before, _here.every_size = _here.every_size, wanted
+    before, _thread.every_size = _thread.every_size, wanted
     return before
 
 
 def jit_mode() -> str:
     """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
-    wanted = _here.kernels
+    wanted = _thread.kernels
     if wanted is False or (wanted is None and _engine == "numpy"):
         return "off"
-    return "auto" if env("KBENCH_JIT") is None else chosen("KBENCH_JIT", ("auto", "wait", "off"))
+    return "auto" if env("KBENCH_JIT") is None else one_of("KBENCH_JIT", ("auto", "wait", "off"))
 
 
-def least(elements: int) -> int:
+def min_elements(elements: int) -> int:
     """Elements from which on a compiled kernel is worth while: KBENCH_LEAST instead, where set.
 
     Tests set it to 1, so that small arrays take the kernels too.
     """
-    if _here.every_size:
+    if _thread.every_size:
         return min(elements, 1)
-    return elements if env("KBENCH_LEAST") is None else whole("KBENCH_LEAST", 2**63, elements, 0)
+    if env("KBENCH_LEAST") is None:
+        return elements
+    return whole_number("KBENCH_LEAST", 2**63, elements, 0)
 
 
 def exact() -> bool:

@@ -11,13 +11,14 @@ import functools
 import os
 from pathlib import Path
 
-MOST = 32 << 20
+MAX_CACHE_BYTES = 32 << 20
 """Bytes that one program can count on, also where the system does not say: the largest caches serve
 dozens of cores. Where 480 MB are told, a running sum over 64 MB down the columns takes 6.4 ms past
 them and 11 through them."""
-LEAST_ROW = 256
-"""Bytes of a row of whole lines from which it is worth while; of any other row four times that."""
-LINE = 64
+MIN_STREAMED_ROW_BYTES = 256
+"""Bytes of a row of whole lines from which streaming is worth while; of any other row four times
+that."""
+CACHE_LINE_BYTES = 64
 """Bytes of a line, at which blocks of results begin."""
 
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -25,12 +26,12 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @functools.cache
-def last_level(folder: Path = _FOLDER) -> int:
-    """Bytes that the largest cache this processor reads through holds for us: at most `MOST`."""
+def last_level_bytes(folder: Path = _FOLDER) -> int:
+    """Bytes that the largest cache this processor reads through holds: at most MAX_CACHE_BYTES."""
     sizes = [_size(one) for one in folder.glob("index*/size")]
     if not any(sizes) and "SC_LEVEL3_CACHE_SIZE" in getattr(os, "sysconf_names", {}):
         sizes = [os.sysconf("SC_LEVEL3_CACHE_SIZE")]
-    return min(MOST, max((size for size in sizes if size > 0), default=MOST))
+    return min(MAX_CACHE_BYTES, max((size for size in sizes if size > 0), default=MAX_CACHE_BYTES))
 
 
 def _size(path: Path) -> int:
@@ -43,4 +44,5 @@ def _size(path: Path) -> int:
 
 def is_streamed(moved: int, row: int) -> bool:
     """Whether results go past the caches: `moved` bytes read and written, rows of `row` bytes."""
-    return moved > last_level() and row >= LEAST_ROW and (row % LINE == 0 or row >= 4 * LEAST_ROW)
+    least = MIN_STREAMED_ROW_BYTES if row % CACHE_LINE_BYTES == 0 else 4 * MIN_STREAMED_ROW_BYTES
+    return moved > last_level_bytes() and row >= least

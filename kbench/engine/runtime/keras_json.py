@@ -19,12 +19,12 @@ from kbench.engine.core import paths
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.runtime import config
 
-KEPT = ("epsilon", "floatx", "image_data_format")
-MOST = 1 << 20
+SAVED_SETTINGS = ("epsilon", "floatx", "image_data_format")
+MAX_FILE_BYTES = 1 << 20
 """Bytes of a file that is read; one of Keras has a hundred."""
 
-_DEEPEST = 100  # levels of lists and objects
-_LONGEST = 4000  # digits of a number: below what Python turns into an integer
+_MAX_LEVELS = 100  # levels of lists and objects
+_MAX_DIGITS = 4000  # digits of a number: below what Python turns into an integer
 _TOKEN = r'"(?:\\.|[^"\\])*"|[\[{]|[\]}]|\d+'
 
 
@@ -39,7 +39,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str, str | None]:
     """The fields of the file, its text, and what is wrong with it as a whole."""
     try:
         paths.check_own(path.parent)
-        text = _decoded(paths.read_regular(path, MOST, own=True))
+        text = _decoded(paths.read_regular(path, MAX_FILE_BYTES, own=True))
         return _parsed(text), text, None
     except FileNotFoundError:
         return {}, "", None
@@ -87,9 +87,9 @@ def _check_extent(text: str) -> None:
     for token in re.finditer(_TOKEN, text, re.DOTALL):
         found = token.group()
         depth += (found in ("[", "{")) - (found in ("]", "}"))
-        if depth > _DEEPEST:
-            what = f"more than {_DEEPEST} levels of lists and objects"
-        elif found[0].isdigit() and len(found) > _LONGEST:
+        if depth > _MAX_LEVELS:
+            what = f"more than {_MAX_LEVELS} levels of lists and objects"
+        elif found[0].isdigit() and len(found) > _MAX_DIGITS:
             what = f"a number of {len(found)} digits"
         else:
             continue
@@ -115,7 +115,7 @@ def load_file(path: Path | None = None) -> dict[str, Any]:
     path = path or paths.keras_home() / "keras.json"
     fields, text, problem = _read(path)
     problems = [] if problem is None else [problem]
-    given = {name: name for name in KEPT if name in fields}
+    given = {name: name for name in SAVED_SETTINGS if name in fields}
     if "image_data_format" not in fields and "image_dim_ordering" in fields:
         ordering = fields["image_dim_ordering"]
         known = isinstance(ordering, str) and ordering in config.ORDERINGS
@@ -157,7 +157,7 @@ def save_file(path: Path | None = None, engine: str | None = None) -> Path:
     if problem is not None and target.is_file():
         shutil.copyfile(target, target.with_name(f"{target.name}.broken"))
     fields["backend"] = engine or fields.get("backend", "kbench")
-    for name in KEPT:
+    for name in SAVED_SETTINGS:
         fields[name] = config.snapshot()[name]
     _replace(target, json.dumps(fields, indent=4) + "\n")
     return path

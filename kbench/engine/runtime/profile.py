@@ -13,14 +13,19 @@ from kbench.engine.core.errors import Place
 from kbench.engine.core.signal import Signal
 from kbench.engine.runtime import read_only
 
-ran = Signal("trace.ran")
-fed = Signal("trace.fed")  # the values of one call's inputs: a list of pairs (tensor, array)
-storing = Signal("trace.storing")  # a call that will store begins: (function, arrays)
-ended = Signal("trace.ended")  # a call has ended: (function, arrays, results)
-keepers: list[Callable[[list[Any]], Mapping[Any, Any]]] = []  # give what was fed to some nodes
+run_finished = Signal("profile.run_finished")
+"""A run is over: its `RunRecord`."""
+inputs_fed = Signal("profile.inputs_fed")
+"""The values of one call's inputs: a list of pairs (tensor, array)."""
+update_started = Signal("profile.update_started")
+"""A call that will store to variables begins: (function, arrays)."""
+call_ended = Signal("profile.call_ended")
+"""A call has ended: (function, arrays, results)."""
+fed_value_sources: list[Callable[[list[Any]], Mapping[Any, Any]]] = []
+"""Functions that give what was fed last to the placeholders behind some nodes."""
 
 
-fork_safety.in_child(keepers.clear)
+fork_safety.in_child(fed_value_sources.clear)
 
 
 class _Local(threading.local):
@@ -30,7 +35,7 @@ class _Local(threading.local):
 _local = _Local()
 
 
-class Tally:
+class CallCounter:
     """How many calls of functions have ended, and which was the last: the pace of a loop."""
 
     __slots__ = ("count", "name")
@@ -40,7 +45,7 @@ class Tally:
         self.name = ""
 
 
-calls = Tally()
+calls = CallCounter()
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,6 @@ class StepRecord:
     node: str = ""  # the name of the tensor that the step computes
 
     @property
-    def bandwidth(self) -> float:
-        """GB/s."""
-        return self.bytes / self.seconds / 1e9 if self.seconds > 0 else 0.0
-
-    @property
     def rate(self) -> float:
         """GFLOP/s."""
         return self.flops / self.seconds / 1e9 if self.seconds > 0 else 0.0
@@ -90,16 +90,16 @@ class RunRecord:
     steps: list[StepRecord] = field(default_factory=list)
 
 
-def wanted() -> bool:
+def is_recording() -> bool:
     """True when a run should be recorded."""
-    return _local.sinks is not None or (bool(ran) and not read_only.looks())
+    return _local.sinks is not None or (bool(run_finished) and not read_only.is_active())
 
 
 def publish(record: RunRecord) -> None:
     """Hand a finished record to the recordings of this thread and to every listener."""
     for sink in _local.sinks or ():
         sink.append(record)
-    ran.emit(record)
+    run_finished.emit(record)
 
 
 @contextmanager

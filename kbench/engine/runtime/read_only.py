@@ -1,8 +1,8 @@
-"""Evaluation beside the program: a thread that looks at values and changes nothing.
+"""Read-only evaluation: a thread that looks at values beside the program and changes nothing.
 
-While a thread is within `looking`, it cannot store to variables or change settings, its evaluations
-are not recorded, random nodes tell what they would draw next without drawing it, and a request to
-stop reaches it alone (`core/cancel.py`).
+While a thread is within `evaluation`, it cannot store to variables or change settings, what it
+evaluates is not recorded, random nodes tell what they would draw next without drawing it, and a
+request to stop reaches it alone (`core/cancel.py`).
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from kbench.engine.core.errors import ArgumentError
 
 
 @dataclass
-class Draws:
+class RepeatedDraws:
     """Of a run that repeats an earlier one: whether it drew, and whether any were other numbers."""
 
     new: bool = False
     streams: set[int] = field(default_factory=set)  # that drew
 
 
-class _Here(threading.local):
-    looks = False
-    repeats: Draws | None = None
+class _ThreadState(threading.local):
+    is_active = False
+    draws: RepeatedDraws | None = None
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
-def looks() -> bool:
-    """Whether this thread only looks."""
-    return _here.looks
+def is_active() -> bool:
+    """Whether this thread evaluates read-only."""
+    return _thread.is_active
 
 
 @contextmanager
-def looking() -> Iterator[None]:
-    """Let this thread only look; blocks may not be nested."""
-    cancel.begin_beside()
-    _here.looks = True
+def evaluation() -> Iterator[None]:
+    """Let this thread evaluate read-only; blocks may not be nested."""
+    cancel.begin_read_only()
+    _thread.is_active = True
     try:
         yield
     finally:
-        _here.looks = False
-        cancel.end_beside()
+        _thread.is_active = False
+        cancel.end_read_only()
 
 
 @contextmanager
-def repeating() -> Iterator[Draws]:
-    """Let random nodes draw what they drew last, in a thread that only looks."""
-    _here.repeats = draws = Draws()
+def repeated_draws() -> Iterator[RepeatedDraws]:
+    """Let random nodes draw what they drew last, in a thread that evaluates read-only."""
+    _thread.draws = draws = RepeatedDraws()
     try:
         yield draws
     finally:
-        _here.repeats = None
+        _thread.draws = None
 
 
-def place_of(stream: int, last: tuple[int, int], following: int, count: int) -> int:
-    """Where a thread that looks draws `count`: what comes next, or `last` (first, count) again."""
-    draws = _here.repeats
+def draw_position(stream: int, last: tuple[int, int], following: int, count: int) -> int:
+    """Where a read-only thread draws `count`: what comes next, or `last` (first, count) again."""
+    draws = _thread.draws
     if draws is None:
         return following
     again = stream in draws.streams  # a step of a loop: only the last of its draws is known
@@ -72,7 +72,7 @@ def place_of(stream: int, last: tuple[int, int], following: int, count: int) -> 
     return last[0]
 
 
-def refuse(what: str) -> None:
-    """Raise ArgumentError when this thread only looks; `what` is the change that it asks for."""
-    if _here.looks:
+def refuse_change(what: str) -> None:
+    """Raise ArgumentError when this thread is read-only; `what` is the change that it asks for."""
+    if _thread.is_active:
         raise ArgumentError(f"this would {what}, and what is only looked at must not change")

@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.engine.core import fork_safety
 
-PARALLEL_FROM = 100_000
+MIN_PARALLEL_ELEMENTS = 100_000
 """Elements below which waking the other threads costs more than it gives."""
 
 _numpy_was_loaded = "numpy" in sys.modules
@@ -64,7 +64,7 @@ def _no_compilers() -> None:
 fork_safety.in_child(_no_compilers)
 
 
-def compiling() -> bool:
+def is_compiling() -> bool:
     """Whether a compiler of ours is at work."""
     return _compilers > 0
 

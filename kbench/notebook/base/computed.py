@@ -32,7 +32,7 @@ class Computed:
         Raises:
             ArgumentError: something that it needs was never fed, or it cannot be computed.
         """
-        with nullcontext() if read_only.looks() else read_only.looking():
+        with nullcontext() if read_only.is_active() else read_only.evaluation():
             return self._compute()
 
     def again(self) -> np.ndarray | None:

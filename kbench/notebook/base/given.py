@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.inspector import callers, summary
@@ -47,7 +47,9 @@ def is_watched(value: object) -> bool:
 
 def refused(widget: str, argument: str, value: object, needed: str) -> ArgumentError:
     """The error for what a widget cannot show."""
-    return ArgumentError(f"{argument} must be {needed}; got {told(value)}", function=widget)
+    return ArgumentError(
+        f"{argument} must be {needed}; got {describe_operand(value)}", function=widget
+    )
 
 
 def listed(value: Any) -> list[Any]:
@@ -156,7 +158,9 @@ def array_of(value: Any) -> np.ndarray | None:
         return None
     kind = summary.type_name(value)
     if value is None or isinstance(value, (str, bytes)) or callable(value):
-        raise ArgumentError(f"a tensor, an array or numbers are needed; got {told(value)}")
+        raise ArgumentError(
+            f"a tensor, an array or numbers are needed; got {describe_operand(value)}"
+        )
     try:
         array = np.asarray(value)
     except Exception as error:  # whatever an object of the user's raises
@@ -164,5 +168,7 @@ def array_of(value: Any) -> np.ndarray | None:
 
         raise ArgumentError(f"{kind} is no array: {explanation.safe_text(error)}") from None
     if array.dtype.kind == "O" and type(value) is not np.ndarray:
-        raise ArgumentError(f"a tensor, an array or numbers are needed; got {told(value)}")
+        raise ArgumentError(
+            f"a tensor, an array or numbers are needed; got {describe_operand(value)}"
+        )
     return array

@@ -68,7 +68,7 @@ class Recording:
         if self._pause is None:
             self.recorder.stop()
             self.recorder.start()
-            self._pause = profile.ran.subscribe(self._ran)
+            self._pause = profile.run_finished.subscribe(self._ran)
 
     def _stop(self) -> None:
         if self._pause is not None:

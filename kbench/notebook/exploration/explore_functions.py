@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench import backend as K
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe
 from kbench.notebook.base.redraw import names
 
@@ -51,7 +51,7 @@ def find(wanted: Any) -> tuple[Any, str]:
             )
         return found, name
     if isinstance(wanted, type) or not callable(wanted):
-        reason = f"fn must be a function, its name or None; got {told(wanted)}"
+        reason = f"fn must be a function, its name or None; got {describe_operand(wanted)}"
         raise ArgumentError(reason, function="explore")
     name = str(getattr(wanted, "__name__", ""))
     if name in _public() and getattr(K, name) is wanted:

@@ -164,7 +164,7 @@ class KbenchMagics(Magics):
         if not text:
             raise UsageError("%nan wants a tensor, a K.function or a Keras model")
         try:
-            with read_only.looking():
+            with read_only.evaluation():
                 value = space[text] if text in space else nan_verbs.evaluated(text, space)
                 data = nan_verbs.traced(value, _fed(), space)
         except (ProtocolError, KbenchError) as error:
@@ -187,13 +187,13 @@ class KbenchMagics(Magics):
         except comparison.NotUnderstood as error:
             raise UsageError(f"%%ab: {error}") from None
         find = comparison.feeds(_fed())
-        trace.keepers.append(find)
+        trace.fed_value_sources.append(find)
         try:
             return compare(function, engines, settings=settings or None)
         except KbenchError as error:
             raise UsageError(f"%%ab: {error.reason}") from None
         finally:
-            trace.keepers.remove(find)
+            trace.fed_value_sources.remove(find)
 
     @line_magic
     def lesson(self, line: str) -> None:

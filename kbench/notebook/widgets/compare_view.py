@@ -135,11 +135,11 @@ class CompareView(Part):
         find = comparison.feeds(self.hub.inspector.recorder)
         try:
             function = comparison.function(expression, self.hub.view.snapshot())
-            profile.keepers.append(find)
+            profile.fed_value_sources.append(find)
             try:
                 self.comparison = compare(function, engines, settings=settings or None)
             finally:
-                profile.keepers.remove(find)
+                profile.fed_value_sources.remove(find)
             words = ""
         except KeyboardInterrupt:
             words = "stopped"

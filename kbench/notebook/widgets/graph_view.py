@@ -39,7 +39,7 @@ class GraphView(Part):
     """
 
     def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
-        super().__init__(namespace, [profile.fed, config.changed])
+        super().__init__(namespace, [profile.inputs_fed, config.changed])
         self._name = self._named("name", name, given.has_graph, NEEDED)
         self._title = ""
         self._folds: Folds | None = None

@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.api.differences import seconds
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
@@ -40,7 +40,7 @@ class PlanTable(Part):
     """
 
     def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
-        super().__init__(namespace, [profile.ran], [self._record])
+        super().__init__(namespace, [profile.run_finished], [self._record])
         self._function = self._named("function", function, given.runs, NEEDED)
         self._run: dict[str, Any] = {}
         self._limits: Row | None = None
@@ -171,7 +171,7 @@ class PlanTable(Part):
         except ProtocolError:
             return f"there is no name {name}, and no call of that name was recorded"
         if not given.runs(value):
-            return f"{name} must be {NEEDED}; it is {told(value)}"
+            return f"{name} must be {NEEDED}; it is {describe_operand(value)}"
         how = f"K.eval({name})" if describe.is_tensor(value) else f"call {name}"
         return f"no call of {name} was recorded yet: {how}, and its steps are shown"
 

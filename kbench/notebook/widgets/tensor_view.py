@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
@@ -95,7 +95,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         if found is None:
             return value, own or "array"
         if not found:
-            raise ArgumentError(f"there is no tensor and no array in {told(value)}")
+            raise ArgumentError(f"there is no tensor and no array in {describe_operand(value)}")
         self._inside = found
         for text, one in found:  # the first one that can be shown
             with suppress(ArgumentError):

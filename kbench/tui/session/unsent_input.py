@@ -87,7 +87,7 @@ def take(folder: Path) -> str:
             continue
         try:
             path.rename(ours)  # of two that start at once only one succeeds
-            text = paths.read_regular(ours, paths.READABLE).decode("utf-8", "replace")
+            text = paths.read_regular(ours, paths.MAX_TEXT_BYTES).decode("utf-8", "replace")
             ours.unlink()
         except OSError:
             continue

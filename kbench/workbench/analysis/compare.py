@@ -136,7 +136,7 @@ def compared(value: Any) -> Any:
 
 
 def feeds(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
-    """What `trace.keepers` holds: values fed last to the placeholders behind some nodes."""
+    """A source of fed values: what was fed last to the placeholders behind some nodes."""
 
     def find(nodes: list[Any]) -> Mapping[Any, Any]:
         from kbench.engine.graph.traverse import walk
@@ -155,7 +155,7 @@ class VersusVerbs:
 
     def __init__(self, recorder: Recorder) -> None:
         self._find = feeds(recorder)
-        profile.keepers.append(self._find)
+        profile.fed_value_sources.append(self._find)
 
     def serve_versus(self, width: int = 80) -> Data:
         """The lines of the comparison that a cell has made last."""
@@ -166,8 +166,8 @@ class VersusVerbs:
 
     def close(self) -> None:
         """Keep no values any more."""
-        if self._find in profile.keepers:
-            profile.keepers.remove(self._find)
+        if self._find in profile.fed_value_sources:
+            profile.fed_value_sources.remove(self._find)
 
 
 # ------------------------------------------------------------------ side by side

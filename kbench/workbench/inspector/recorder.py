@@ -70,8 +70,8 @@ class Recorder:
         if not self._stops:
             self._new_kernels()
             self._stops = [
-                profile.ran.subscribe(self._on_run),
-                profile.fed.subscribe(self._on_fed),
+                profile.run_finished.subscribe(self._on_run),
+                profile.inputs_fed.subscribe(self._on_fed),
                 self.first_bad.listen(),
             ]
 
@@ -80,7 +80,7 @@ class Recorder:
         from kbench.engine.runtime import profile
 
         if not self._stops:
-            self._stops = [profile.fed.subscribe(self._on_fed), self.first_bad.listen()]
+            self._stops = [profile.inputs_fed.subscribe(self._on_fed), self.first_bad.listen()]
 
     def stop(self) -> None:
         """Stop listening; what was recorded stays."""

@@ -113,7 +113,7 @@ class _Job:
         outcome, began = self.outcome, time.perf_counter()
         try:
             try:
-                with read_only.looking(), scope.name_scope("watch"), np.errstate(all="ignore"):
+                with read_only.evaluation(), scope.name_scope("watch"), np.errstate(all="ignore"):
                     outcome.value = self._action()
             except BaseException as error:  # SystemExit too: it must not end anything
                 outcome.error = error

@@ -105,8 +105,8 @@ class FirstBad:
             self._users += 1
             if not self._stops:
                 self._stops = [
-                    profile.storing.subscribe(self._begins),
-                    profile.ended.subscribe(self._ended),
+                    profile.update_started.subscribe(self._begins),
+                    profile.call_ended.subscribe(self._ended),
                 ]
         left = [False]
 
@@ -276,7 +276,7 @@ def first_of(story: Story) -> tuple[Sequence[Array], list[Array], int] | None:
 
     Runs the calls again, in a thread that only looks; None where none of them is bad now.
     """
-    assert read_only.looks()
+    assert read_only.is_active()
     plan = story.function.plan
     fed = {id(one) for one in plan.feeds}
     held = [place for place, one in enumerate(story.variables) if id(one) not in fed]

@@ -106,7 +106,7 @@ def _swept(
     mark_guards(items, needed, roots)
     values = {slots[ident]: array for ident, array in given.items() if ident in slots}
     one = _Sweep([item for item in items if needed[item.slot]], items, values, mend)
-    with np.errstate(all="ignore"), read_only.repeating() as drawn:
+    with np.errstate(all="ignore"), read_only.repeated_draws() as drawn:
         one.run(name)
     random = ("new" if drawn.new else "repeated") if drawn.streams else ""
     return Found(one.told(roots[: len(roots) - stores], roots), random, one.origin)

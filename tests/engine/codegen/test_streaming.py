@@ -83,7 +83,7 @@ RULE = [
 
 @pytest.mark.parametrize(("times", "row", "want"), [r[1:] for r in RULE], ids=[r[0] for r in RULE])
 def test_what_no_cache_holds_is_streamed(times, row, want):
-    assert cpu_caches.is_streamed(times * cpu_caches.last_level(), row) is want
+    assert cpu_caches.is_streamed(times * cpu_caches.last_level_bytes(), row) is want
 
 
 SYSTEMS = [
@@ -98,7 +98,7 @@ def test_the_largest_cache_is_found(tmp_path, files, want):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    assert cpu_caches.last_level(tmp_path) == want
+    assert cpu_caches.last_level_bytes(tmp_path) == want
 
 
 @pytest.mark.parametrize("kind", ("sum", "max"))

@@ -48,7 +48,7 @@ WORK = {
     "train": lambda: train([X])[0],
     "noise": lambda: np.isfinite(noise([X])[0]).all(),
     "graph": lambda: K.eval(K.sum(K.square(K.variable(X)) + 1)),
-    "settings": lambda: config.touch("floatx"),
+    "settings": lambda: config.notify_changed("floatx"),
     "store": lambda: store(np.full((256, 256), next(count))),
 }
 count = iter(range(10**9))
@@ -153,7 +153,7 @@ def test_a_child_forked_while_threads_compute_does_too() -> None:
 
 HELD = """
 held, release = threading.Event(), threading.Event()
-forking.PATIENCE = 0.05
+forking.FORK_WAIT_SECONDS = 0.05
 
 
 own = threading.Lock()  # of a listener, which stays with the parent

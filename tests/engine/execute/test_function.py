@@ -507,13 +507,13 @@ def test_records_tell_what_ran() -> None:
 
 
 def test_recording_is_off_when_nobody_listens() -> None:
-    assert not profile.wanted()
+    assert not profile.is_recording()
     seen: list[Any] = []
-    forget = profile.ran.subscribe(seen.append)
+    forget = profile.run_finished.subscribe(seen.append)
     try:
-        assert profile.wanted()
+        assert profile.is_recording()
         K.eval(K.variable(1.0) * 2)
     finally:
         forget()
-    assert not profile.wanted()
+    assert not profile.is_recording()
     assert [run.function for run in seen] == ["eval"]

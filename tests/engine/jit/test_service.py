@@ -435,12 +435,12 @@ def _runs(pid):
 def test_somebody_compiles_from_the_first_request_to_the_last_compile(tmp_path, before):
     after = """
 from kbench.engine.runtime import threads
-print(threads.compiling())
+print(threads.is_compiling())
 wait_idle()
 deadline = time.monotonic() + 60
-while threads.compiling() and time.monotonic() < deadline:
+while threads.is_compiling() and time.monotonic() < deadline:
     time.sleep(0.001)
-print(threads.compiling(), stats().pending)
+print(threads.is_compiling(), stats().pending)
 """
     printed = run_script(tmp_path, "auto", after, "import sys, time\n" + before)[0]
     assert printed == ["True", "False", "0"]

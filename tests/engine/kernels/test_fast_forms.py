@@ -52,7 +52,7 @@ def check_kernels(form: Form, dtype: str) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_any_number_of_threads(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit: what is added up in which order does not depend on who does it."""
-    monkeypatch.setattr(threads, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_ELEMENTS", 1)
     found = []
     for count in (1, 2, 5):
         K.set_num_threads(count)
@@ -158,7 +158,7 @@ def optimized(special: float | None, view: str = "") -> list[np.ndarray]:
 def test_updates_together(
     count: int, special: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_ELEMENTS", 1)
     K.set_num_threads(count)
     monkeypatch.setenv("KBENCH_JIT", "off")
     wanted = optimized(special)

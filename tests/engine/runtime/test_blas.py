@@ -51,12 +51,12 @@ def test_only_products_of_a_middle_size_are_limited(pool: Pool) -> None:
 def test_beside_a_compiler_large_ones_are_limited_too(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "compiling", lambda: True)
+    monkeypatch.setattr(threads, "is_compiling", lambda: True)
     multiply(16, 16, 16)
     assert pool.calls == []
     multiply(300, 300, 300)
     assert pool.calls == [1, 4]
-    monkeypatch.setattr(blas, "BESIDE", 2 * 300**3 - 1)
+    monkeypatch.setattr(blas, "ONE_THREAD_FLOPS_COMPILING", 2 * 300**3 - 1)
     multiply(300, 300, 300)
     assert pool.calls == [1, 4]
 

@@ -340,9 +340,9 @@ NONSENSE: list[tuple[str, str, Callable[[], Any], str]] = [
     ("KBENCH_JIT", "nonsense", config.jit_mode, "auto, wait or off, got 'nonsense'; auto is"),
     ("KBENCH_JIT", "1" * 500, config.jit_mode, "got '1111"),
     ("KBENCH_EXACT", "nonsense", config.exact, "must be 1 or 0, got 'nonsense'; 0 is taken"),
-    ("KBENCH_LEAST", "-1", lambda: config.least(7), "a whole number from 0 to"),
+    ("KBENCH_LEAST", "-1", lambda: config.min_elements(7), "a whole number from 0 to"),
     *[
-        ("KBENCH_NUM_THREADS", text, environment.usual_threads.__wrapped__, "from 1 to 1024, got")
+        ("KBENCH_NUM_THREADS", text, environment.default_threads.__wrapped__, "from 1 to 1024, got")
         for text in ("0", "x", "-1", "1.5", "99999999999", "9" * 5000, "\u00b2", "\u0663")
     ],
 ]

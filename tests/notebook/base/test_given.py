@@ -62,9 +62,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
     stop()
     inspector_hub.closed(holder)
     assert not inspector_hub._hubs
-    for one in (profile.ran, profile.fed, variables.changed, config.changed):
+    for one in (profile.run_finished, profile.inputs_fed, variables.changed, config.changed):
         assert not one, f"{one.name} is listened to"
-    assert isinstance(profile.ran, Signal)
+    assert isinstance(profile.run_finished, Signal)
 
 
 MAKERS: dict[str, Callable[[Any], Any]] = {

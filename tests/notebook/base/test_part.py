@@ -65,8 +65,13 @@ def test_hidden_widgets_send_and_evaluate_nothing(kind: str, names: Names) -> No
     time.sleep(3 * redraw.INTERVAL)
     assert sent == []
     part.close()
-    assert not variables.changed and not config.changed and not profile.ran and not profile.fed
-    assert not inspector_hub._hubs and not profile.keepers
+    assert (
+        not variables.changed
+        and not config.changed
+        and not profile.run_finished
+        and not profile.inputs_fed
+    )
+    assert not inspector_hub._hubs and not profile.fed_value_sources
 
 
 @pytest.mark.parametrize("kind", MAKERS)

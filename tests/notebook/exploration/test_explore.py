@@ -272,9 +272,9 @@ def test_opening_calls_nothing_but_what_is_explored() -> None:
     """In a process of its own, since what is known of the API is kept."""
     code = (
         "import kbench\n"
-        "from kbench.engine.runtime import config, profile as trace\n"
+        "from kbench.engine.runtime import config, profile\n"
         "told = []\n"
-        "trace.ran.subscribe(told.append)\n"
+        "profile.run_finished.subscribe(told.append)\n"
         "config.changed.subscribe(told.append)\n"
         "made = kbench.explore('softmax')\n"
         "print(told, made.good is not None)"

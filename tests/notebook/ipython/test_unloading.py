@@ -28,7 +28,7 @@ def state(shell: Any) -> dict[str, Any]:
     shell.find_line_magic("load_ext")  # IPython brings its own magics when they are needed
     bundles = shell.display_formatter.mimebundle_formatter
     usual = {"_", "__", "___", "_i", "_ii", "_iii", "_ih", "_oh", "_dh"}
-    signals = (profile.ran, profile.fed, config.changed, variables.changed)
+    signals = (profile.run_finished, profile.inputs_fed, config.changed, variables.changed)
     found: dict[str, Any] = {
         "magics": {kind: dict(known) for kind, known in shell.magics_manager.magics.items()},
         "registry": dict(shell.magics_manager.registry),
@@ -54,7 +54,7 @@ def state(shell: Any) -> dict[str, Any]:
         "attributes": set(vars(shell)),
         "matchers": list(shell.Completer.custom_matchers),
         "signals": [bool(one) for one in signals],
-        "keepers": list(profile.keepers),
+        "keepers": list(profile.fed_value_sources),
         "places": str(errors.Place("/a/b.py", 3)),
         "settings": config.snapshot(),
     }  # fmt: skip

@@ -55,7 +55,7 @@ def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
     part._view_count = 1
     assert part.live.running
     part.close()
-    assert not profile.ran
+    assert not profile.run_finished
 
 
 def test_each_step_beside_what_the_machine_can_do(
@@ -93,8 +93,10 @@ def test_of_many_quick_calls_some_are_recorded(
     some = Recording(kept)
     for _ in range(KEPT + 5):
         names["train"]([names["data"]])
-    assert [one.number for one in kept.runs()] == list(range(1, KEPT + 1)) and not profile.ran
-    assert profile.fed  # what is fed is kept all the same
+    assert [one.number for one in kept.runs()] == list(
+        range(1, KEPT + 1)
+    ) and not profile.run_finished
+    assert profile.inputs_fed  # what is fed is kept all the same
     some.refill()  # as a cell does when it begins
     names["train"]([names["data"]])
     assert kept.runs()[-1].number == KEPT + 1
@@ -104,9 +106,9 @@ def test_of_many_quick_calls_some_are_recorded(
     assert kept.runs()[-1].number == 3 * KEPT + 1
     leave()
     some.end()
-    assert not profile.ran and not profile.fed
+    assert not profile.run_finished and not profile.inputs_fed
     some.refill()
-    assert not profile.ran
+    assert not profile.run_finished
 
 
 def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +116,7 @@ def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.Monkey
     some = Recording(Recorder())
     for _ in range(KEPT):
         names["train"]([names["data"]])
-    wait_for(lambda: profile.ran)
+    wait_for(lambda: profile.run_finished)
     some.end()
 
 
@@ -126,4 +128,4 @@ def test_a_widget_knows_what_the_session_has_recorded(names: Names) -> None:
     part._repr_mimebundle_()
     settled("train", part)
     part.close()
-    assert recording.earlier() is None and not profile.ran and not profile.fed
+    assert recording.earlier() is None and not profile.run_finished and not profile.inputs_fed

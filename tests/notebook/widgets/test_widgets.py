@@ -303,7 +303,7 @@ def test_only_the_open_tab_works() -> None:
     whole.selected_index = len(whole._parts)
     assert not any(one.live.running for one in whole._parts) and not whole.view.live.running
     whole.close()
-    assert not variables.changed and not config.changed and not profile.keepers
+    assert not variables.changed and not config.changed and not profile.fed_value_sources
 
 
 def test_twins_follow_in_a_saved_notebook(tmp_path: Path) -> None:

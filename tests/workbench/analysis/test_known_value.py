@@ -103,7 +103,7 @@ def test_what_is_fed_says_nothing_new(make: Callable[[], Any]) -> None:
 def test_looking_leaves_no_trace() -> None:
     value = K.ones((64, 65)) * 2
     heard: list[Any] = []
-    stop = profile.ran.subscribe(heard.append)
+    stop = profile.run_finished.subscribe(heard.append)
     calls = profile.calls.count
     try:
         with K.record() as runs:

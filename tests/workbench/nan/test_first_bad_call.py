@@ -25,12 +25,12 @@ def recorder() -> Any:
     one.keep_feeds()
     yield one
     one.stop()
-    assert not profile.storing and not profile.ended
+    assert not profile.update_started and not profile.call_ended
 
 
 def told(name: str, names: Names, recorder: Recorder) -> str:
     """The whole trace of a name, as a user reads it."""
-    with read_only.looking():
+    with read_only.evaluation():
         data = traced(names[name], recorder, names)
     return "\n".join(nan_words.lines({**data, "name": name}))
 
@@ -230,4 +230,4 @@ def test_listeners_share_one_memory(recorder: Recorder) -> None:
     names["step"](batch)
     assert len(recorder.first_bad._chains[id(names["step"])].calls) == 1
     other.stop()
-    assert profile.storing
+    assert profile.update_started

@@ -30,7 +30,7 @@ def recorder() -> Any:
 
 def found(value: Any, recorder: Recorder, **names: Any) -> dict[str, Any]:
     """A trace, as it is made beside the program."""
-    with read_only.looking():
+    with read_only.evaluation():
         data = traced(value, recorder, names)
     return {**data, "name": "y"}
 
@@ -377,7 +377,7 @@ def test_a_trace_is_given_up_when_a_cell_begins(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_fed_or_recorded_by_a_trace(recorder: Recorder) -> None:
     x, y = chain(lambda x: K.log(x))
     fed: list[Any] = []
-    stop = profile.fed.subscribe(fed.append)
+    stop = profile.inputs_fed.subscribe(fed.append)
     try:
         runs = len(recorder.runs())
         found(y, recorder)

@@ -143,7 +143,7 @@ def library_step(item: Value, items: Sequence[Value]) -> LibraryStep | None:
     if item.op.name not in NAMES or not item.static or item.op.allocates:
         return None
     source = items[item.inputs[0]]
-    if not source.static or source.size < config.least(LEAST) or item.attrs.get("backward"):
+    if not source.static or source.size < config.min_elements(LEAST) or item.attrs.get("backward"):
         return None
     axis = item.attrs["axis"]
     axes = axis if isinstance(axis, tuple) else (axis,)

@@ -44,7 +44,7 @@ class Scan:
     def ready(self, length: int) -> bool:
         """Whether the kernel is there and a loop of this length is worth it; asks for it."""
         widths = sum(one.width for one in self.step.after) or 1
-        if length * self.step.frame.rows * widths < config.least(LEAST):
+        if length * self.step.frame.rows * widths < config.min_elements(LEAST):
             return False
         if self.kernel is None:
             self.kernel = scan_kernel.request(self.planned.program)

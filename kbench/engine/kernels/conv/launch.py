@@ -74,13 +74,13 @@ class Run:
         each = self._each
         begun = time.perf_counter()
         drive(job, params, self.items, each, check, _pace[dtype])
-        if self.items * each > 20 * threads.PARALLEL_FROM:
+        if self.items * each > 20 * threads.MIN_PARALLEL_ELEMENTS:
             _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
 
     def call(self, job: Job, memory: MakeArray, *addresses: int) -> Launch:
         """The same as a call, to be made later, with scratch areas in memory that is shared."""
         params, areas = self._parameters(addresses, memory)
-        wanted = self.items * self._each >= threads.PARALLEL_FROM
+        wanted = self.items * self._each >= threads.MIN_PARALLEL_ELEMENTS
         return Launch(
             job.address, params, self.items, spread(self.items, wanted), kept=(self, areas)
         )

@@ -6,7 +6,7 @@ Only what compiles imports this: it loads LLVM.
 from __future__ import annotations
 
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
-from kbench.engine.runtime.cpu_caches import LINE
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _UNROLLED = 4
@@ -42,7 +42,7 @@ def copy_bytes(typing, target, source, count):
 
 def _store_past(builder, line, pointer):
     """Write a whole line to where one begins, past the caches."""
-    stored = builder.store(line, pointer, align=LINE)
+    stored = builder.store(line, pointer, align=CACHE_LINE_BYTES)
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
 
 
@@ -57,10 +57,10 @@ def _stream_function(module):
     target, source, count = function.args
     blocks = [function.append_basic_block(one) for one in ("head", "lines", "line", "tail")]
     builder = ir.IRBuilder(blocks[0])
-    before = builder.and_(builder.sub(_number(0), target), _number(LINE - 1))
+    before = builder.and_(builder.sub(_number(0), target), _number(CACHE_LINE_BYTES - 1))
     before = builder.select(builder.icmp_signed("<", before, count), before, count)
     _emit_bytes(builder, target, source, before)
-    step = _number(LINE * _UNROLLED)
+    step = _number(CACHE_LINE_BYTES * _UNROLLED)
     whole = builder.udiv(builder.sub(count, before), step)
     end = builder.add(before, builder.mul(whole, step))
     builder.branch(blocks[1])
@@ -69,8 +69,8 @@ def _stream_function(module):
     place.add_incoming(before, blocks[0])
     builder.cbranch(builder.icmp_signed("<", place, end), blocks[2], blocks[3])
     builder = ir.IRBuilder(blocks[2])
-    vector = ir.VectorType(_I32, LINE // 4)
-    offsets = [builder.add(place, _number(LINE * i)) for i in range(_UNROLLED)]
+    vector = ir.VectorType(_I32, CACHE_LINE_BYTES // 4)
+    offsets = [builder.add(place, _number(CACHE_LINE_BYTES * i)) for i in range(_UNROLLED)]
     read = [_pointer(builder, builder.add(source, one), vector) for one in offsets]
     values = [builder.load(one, typ=vector, align=1) for one in read]
     for one, value in zip(offsets, values, strict=True):

@@ -15,7 +15,7 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.strided_copy import STREAM
-from kbench.engine.runtime.cpu_caches import LINE
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 AHEAD = 8  # rows that are asked for before they are needed: the tables are not in the caches
 BLOCK = 64  # bytes of a row from which on it moves as one block
@@ -134,7 +134,9 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
         x = apart(x, out)
         if address_of(x) % word:
             x = x.copy()
-        way = 0 if size < BLOCK else 2 if out.nbytes >= STREAM and not size % LINE else 1
+        way = (
+            0 if size < BLOCK else 2 if out.nbytes >= STREAM and not size % CACHE_LINE_BYTES else 1
+        )
         heads = [address_of(out), address_of(x), address_of(own)]
         params = np.array([*heads, size // word, way], np.int64)
         drive(job, params, own.size, width, check, 1e-9)

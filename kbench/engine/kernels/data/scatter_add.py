@@ -221,7 +221,7 @@ def _by_rows(
         check()
     params = np.array([*heads, address_of(most)], np.int64)
     service.driver.run(jobs["sort"].address, params, 0, 1, False)
-    crowd = threads.count() if g.size >= threads.PARALLEL_FROM else 1
+    crowd = threads.count() if g.size >= threads.MIN_PARALLEL_ELEMENTS else 1
     if crowd > 1 and int(most[0]) * 2 * crowd > max(rows.size, 64):
         return False
     height = max(1, ITEM // (width * out.itemsize))
@@ -239,7 +239,7 @@ def _by_columns(
     wide = _wide(out.dtype.name)
     total = out if wide == out.dtype else np.empty(out.shape, wide)
     total.fill(0)
-    crowd = threads.count() if g.size >= threads.PARALLEL_FROM else 1
+    crowd = threads.count() if g.size >= threads.MIN_PARALLEL_ELEMENTS else 1
     span = max(SPAN, -(-width // crowd) + SPAN - 1 & -SPAN)
     items = -(-width // span)
     step = max(1, TILE // width)

@@ -21,7 +21,7 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
-from kbench.engine.runtime.cpu_caches import LINE
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 AxisStrides = tuple[int, int, int]
 """Size, and the steps of target and source in bytes."""
@@ -185,7 +185,7 @@ LANES = {1: 16, 2: 16, 4: 16, 8: 8}
 
 def _turns_lines(width: int) -> bool:
     """Whether the rows of that square are whole lines, for words of `width` bytes."""
-    return LANES[width] * width == LINE
+    return LANES[width] * width == CACHE_LINE_BYTES
 
 
 def source(form: str, width: int) -> str:
@@ -340,7 +340,7 @@ def _by_kernel(target: Array, origin: Array, check: CancelCheck | None) -> bool:
         return False
     if not (target.flags.writeable and target.flags.aligned and origin.flags.aligned):
         return False
-    least = config.least(LEAST)
+    least = config.min_elements(LEAST)
     plan = _planned(target.shape, target.strides, origin.strides, target.itemsize, least)
     if plan is None or target.itemsize not in LANES or np.may_share_memory(target, origin):
         return False

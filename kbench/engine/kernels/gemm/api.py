@@ -133,7 +133,7 @@ class Product:
         launches = [one for one in found if one is not None]
         if after is not None and not runs[-1].finishes:
             rows = math.prod(out.shape[:-1])
-            many = spread(rows, out.size >= threads.PARALLEL_FROM)
+            many = spread(rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
             launches.append(Launch(after[0], after[1], rows, many))
         return launches if None not in found else None
 
@@ -178,7 +178,7 @@ def _product(
         out.fill(0)
     if after is not None and not finished:
         rows = math.prod(out.shape[:-1])
-        service.driver.run(*after, 0, rows, out.size >= threads.PARALLEL_FROM)
+        service.driver.run(*after, 0, rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
 
 
 def _runs(compiled: Compiled, out: Array, x: Array, y: Array, after: After | None) -> list[_Run]:

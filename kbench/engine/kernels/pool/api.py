@@ -72,7 +72,7 @@ def native(
         return None  # NumPy copies runs of lanes as they are
     cells = outer * math.prod(line.size for line in lines) * inner
     windows = outer * math.prod(line.steps for line in lines) * inner
-    if min(cells, windows) == 0 or cells < config.least(LEAST):
+    if min(cells, windows) == 0 or cells < config.min_elements(LEAST):
         return None
     work = Work(name, dtype, outer, lines, inner)
     if work.windows_alone is not None:

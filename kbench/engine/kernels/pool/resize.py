@@ -167,7 +167,7 @@ def native(
     size = outer * n * factor * inner
     if dtype not in ("float32", "float64") and (name, dtype) != ("stretch", "float16"):
         return None
-    if not size or size < config.least(LEAST):
+    if not size or size < config.min_elements(LEAST):
         return None
     return partial(_find, name, dtype, outer, n, factor, inner)
 

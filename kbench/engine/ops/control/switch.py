@@ -110,7 +110,7 @@ def _reset() -> None:
     changed = _fixed is not None
     _fixed = _placeholder = None
     if changed:
-        config.touch("learning_phase")
+        config.notify_changed("learning_phase")
 
 
 scope.on_clear(_reset)
@@ -155,9 +155,9 @@ def set_learning_phase(value: Any) -> None:
     """
     global _fixed
     wanted = _checked_phase(value)
-    read_only.refuse("set the learning phase")
+    read_only.refuse_change("set the learning phase")
     _fixed = wanted
-    config.touch("learning_phase")
+    config.notify_changed("learning_phase")
 
 
 def _checked_phase(value: Any) -> Any:
@@ -174,9 +174,9 @@ def _assign_phase(value: Any) -> None:
     if value is not None:
         set_learning_phase(value)
     elif _fixed is not None:
-        read_only.refuse("set the learning phase")
+        read_only.refuse_change("set the learning phase")
         _fixed = None
-        config.touch("learning_phase")
+        config.notify_changed("learning_phase")
 
 
 config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign_phase)
@@ -209,7 +209,7 @@ def _fixed_phase(value: Any) -> Iterator[None]:
         yield
     finally:
         _fixed = before
-        config.touch("learning_phase")
+        config.notify_changed("learning_phase")
 
 
 def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:

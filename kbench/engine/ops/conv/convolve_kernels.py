@@ -110,7 +110,7 @@ def _is_worth_while(
     space, window = x[1:-1], kernel[:-2]
     counts = _known(window_counts(space, window, strides, padding, dilation))
     places = x[0] * math.prod(counts)
-    least = config.least(0 if suits(name, kernel, places) else NEVER)
+    least = config.min_elements(0 if suits(name, kernel, places) else NEVER)
     if places * math.prod(kernel) < max(least, 1):
         return False
     if name == "to_input" and math.prod(strides) > SPARSE:

@@ -160,7 +160,7 @@ def _products_numpy(
 def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Native | None:
     places, patch, filters = kernel.shape
     products = (known_size((x.shape[0], places, patch)) or 0) * (filters or 0)
-    if products < config.least(WORTH):
+    if products < config.min_elements(WORTH):
         return None
     rows = (1,) * (2 - len(window))
 

@@ -169,7 +169,7 @@ def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
 def _native(which: str) -> Any:
     def native(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Native | None:
         size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
-        if size < config.least(LEAST) or x.dtype not in ("float32", "float64"):
+        if size < config.min_elements(LEAST) or x.dtype not in ("float32", "float64"):
             return None
 
         def find() -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, shown
-from kbench.engine.core.spec import INTEGERS, LARGEST, Spec, integer, is_whole, known_size
+from kbench.engine.core.spec import INTEGERS, MAX_INDEX, Spec, integer, is_whole, known_size
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import (
     Constant,
@@ -249,7 +249,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     result = natural if wanted == "int32" else wanted
     if whole and count and result in INTEGERS:
         _need_room((first, first + (count - 1) * by), result)
-    if whole and max(abs(first), abs(by)) > LARGEST:  # few are in reach then
+    if whole and max(abs(first), abs(by)) > MAX_INDEX:  # few are in reach then
         exact = result if result in INTEGERS else "float64"
         values = np.array([first + place * by for place in range(count)], exact)
     else:
@@ -323,7 +323,9 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
 
 def _one_hot_native(x: Spec, *, num_classes: int, dtype: str) -> Native | None:
     size = (known_size(x.shape) or 0) * num_classes
-    return partial(onehot.find, "rows", dtype) if size >= max(1, config.least(LEAST)) else None
+    return (
+        partial(onehot.find, "rows", dtype) if size >= max(1, config.min_elements(LEAST)) else None
+    )
 
 
 ONE_HOT = structured(

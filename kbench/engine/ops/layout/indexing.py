@@ -344,13 +344,13 @@ def _moving(find: Callable[[], Any], operand: int) -> Native:
 
 def _gather_native(x: Spec, indices: Spec) -> Native | None:
     width, count = known_size(x.shape[1:]), known_size(indices.shape)
-    if not width or (count or 0) * width < config.least(LEAST):
+    if not width or (count or 0) * width < config.min_elements(LEAST):
         return None
     return _moving(partial(rowcopy.find_take, x.dtype, width), 0)
 
 
 def _scatter_native(g: Spec, indices: Spec, x: Spec) -> Native | None:
-    if (known_size(g.shape) or 0) < config.least(LEAST_ADDED) or g.dtype == "bool":
+    if (known_size(g.shape) or 0) < config.min_elements(LEAST_ADDED) or g.dtype == "bool":
         return None
     return _moving(partial(scatter_add.find_add, g.dtype), 2)
 

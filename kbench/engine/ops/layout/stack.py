@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError
 from kbench.engine.core.spec import Spec, check_axis, promote, show
-from kbench.engine.core.type_errors import told
+from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import converted, shared, tensors_of
 from kbench.engine.graph.declare import structured
@@ -23,7 +23,7 @@ def operands_of(tensors: Sequence[Operand]) -> list[Tensor]:
     """The tensors of a list, converted to their common dtype."""
     if isinstance(tensors, (Tensor, np.ndarray)) or not isinstance(tensors, (list, tuple)):
         raise ArgumentError(
-            f"needs a list of tensors, got {told(tensors)}",
+            f"needs a list of tensors, got {describe_operand(tensors)}",
             suggestion="a list, as in [x, y]",
         )
     if not tensors:

@@ -31,7 +31,7 @@ from kbench.engine.ops.layout.reshape import expand_dims, permute_dimensions, sq
 from kbench.engine.ops.linear.matmul_kernels import arranged, contract_native, kept, matmul_native
 from kbench.engine.ops.reduce.reduction import reduce_like
 from kbench.engine.ops.sparse.sparse_ops import dot_sparse
-from kbench.engine.runtime.blas import SERIAL, VECTORS, matmul
+from kbench.engine.runtime.blas import BLAS_SERIAL_FLOPS, BLAS_SERIAL_VECTOR_FLOPS, matmul
 
 BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
 PLAIN = ((1,), (0,))  # the axes of a product of two matrices as they are
@@ -174,10 +174,12 @@ def _contract_numpy(
 ) -> np.ndarray:
     first, second = axes
     if out is not None and x.ndim == y.ndim == 2 and axes == PLAIN:
-        if x.dtype.char in "fd" and (work := 2 * out.size * x.shape[1]) <= SERIAL:
-            if work <= VECTORS:  # as `_product` would, but each question takes time
+        if x.dtype.char in "fd" and (work := 2 * out.size * x.shape[1]) <= BLAS_SERIAL_FLOPS:
+            if (
+                work <= BLAS_SERIAL_VECTOR_FLOPS
+            ):  # as `_product` would, but each question takes time
                 return np.matmul(x, y, out=out)
-            with fork_safety.whole:
+            with fork_safety.unforked:
                 return np.matmul(x, y, out=out)
         return _product(out, x, y)
     x_kept, y_kept = kept(x.ndim, batch, first), kept(y.ndim, batch, second)

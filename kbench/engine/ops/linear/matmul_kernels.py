@@ -72,7 +72,9 @@ def _hook(
     computed = "float32" if dtype == "float16" else dtype
     worth = gemm_plan.suits(computed, stacks, rows, columns, depth)
     work = 2 * stacks * rows * columns * depth
-    if computed not in gemm_plan.FLOATS or work < max(config.least(0 if worth else NEVER), 1):
+    if computed not in gemm_plan.FLOATS or work < max(
+        config.min_elements(0 if worth else NEVER), 1
+    ):
         return None
 
     def found() -> KernelCall | None:

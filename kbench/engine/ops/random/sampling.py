@@ -47,8 +47,8 @@ class Stream:
     def take(self, count: int) -> int:
         """The number of the first of the next `count` runs of words, which nobody else gets."""
         with self._lock:
-            if read_only.looks():
-                return read_only.place_of(id(self), self._last, self._next, count)
+            if read_only.is_active():
+                return read_only.draw_position(id(self), self._last, self._next, count)
             first = self._next
             self._next += count
             self._last = (first, count)
@@ -64,7 +64,7 @@ class Stream:
 def _checked_seed(seed: Any) -> int:
     if seed is None:
         # Keras draws missing seeds here, so that `np.random.seed` makes a program repeatable.
-        if not read_only.looks():
+        if not read_only.is_active():
             return int(np.random.randint(10_000_000))
         numbers = np.random.RandomState()
         numbers.set_state(np.random.get_state())
@@ -193,7 +193,7 @@ def _limit(p: float) -> int:
 def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
-    if size is None or size < config.least(LEAST) or drawn.dtype not in fill.KINDS[kind]:
+    if size is None or size < config.min_elements(LEAST) or drawn.dtype not in fill.KINDS[kind]:
         return None
     if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
         return None  # every number there is: the words as they are

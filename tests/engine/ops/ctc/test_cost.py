@@ -237,8 +237,8 @@ def test_a_row_beyond_memory_is_refused(mode: str, monkeypatch: pytest.MonkeyPat
     from kbench.engine.core import memory_limit
 
     monkeypatch.setenv("KBENCH_JIT", mode)
-    monkeypatch.setattr(memory_limit, "ASK_FROM", 1 << 16)
-    monkeypatch.setattr(memory_limit, "available", lambda: 1 << 21)
+    monkeypatch.setattr(memory_limit, "MIN_CHECKED_BYTES", 1 << 16)
+    monkeypatch.setattr(memory_limit, "available_bytes", lambda: 1 << 21)
     x = K.variable(np.full((2, 2000, 3), 0.3))
     cost = K.ctc_batch_cost(np.zeros((2, 100)), x, [2000, 2000], [1, 1])
     with pytest.raises(K.OutOfMemory, match="2000 steps and 100 labels"):

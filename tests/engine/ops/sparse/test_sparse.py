@@ -203,7 +203,7 @@ def random_pair(rows: int, inner: int, columns: int, dtype: str = "float64") -> 
 def test_gradients_are_those_of_the_dense_product(
     first: str, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csr, "PIECE", piece)
+    monkeypatch.setattr(csr, "MAX_PIECE_PRODUCTS", piece)
     a, b = random_pair(30, 20, 7)
     b = b if first == "sparse" else b[:, :6].T.reshape(6, 20) @ np.ones((20, 30))
     both = []
@@ -369,14 +369,14 @@ def test_a_large_matrix_is_never_made_dense() -> None:
 
 def test_a_matrix_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, _ = random_pair(40, 30, 1)
-    monkeypatch.setattr(csr, "CELLS", 70)
+    monkeypatch.setattr(csr, "MAX_UNCHECKED_CELLS", 70)
     np.testing.assert_array_equal(csr.as_dense(matrix), matrix.toarray())
     for shape in ((0, 3), (3, 0), (0, 0)):
         assert csr.as_dense(sp.csr_array(shape)).shape == shape
 
 
 def test_a_long_product_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csr, "PIECE", 1)
+    monkeypatch.setattr(csr, "MAX_PIECE_PRODUCTS", 1)
     looked: list[int] = []
 
     def check() -> None:
