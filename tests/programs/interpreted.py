@@ -145,7 +145,7 @@ def _names() -> dict[str, Any]:
         "floordiv_float": _float_floordiv,
         "power_int": _power,
         "power_uint": _power,
-        "settle": lambda: None,
+        "store_fence": lambda: None,
         "stream_out": ctypes.memmove,
         "field": lambda params, index: ctypes.c_int64.from_address(params + 8 * index).value,
         "range_kernel": lambda function: function,

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.codegen.loop_program import Input, Program, field_names, is_direct, may_stream
 from kbench.engine.core.types import Array
-from kbench.engine.jit.array_memory import describe, in_order, same
+from kbench.engine.jit.array_memory import are_same, contiguous_copy, describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import cpu_caches
 
@@ -101,7 +101,7 @@ class Reader:
         dtype, size, shape = self._inputs[number]
         if array.dtype != dtype or array.size != size:
             raise ValueError(
-                f"{self.name} reads {dtype}{shape} as a{number}, got {describe(array)}"
+                f"{self.name} reads {dtype}{shape} as a{number}, got {describe_array(array)}"
             )
         if array.flags.c_contiguous and array.flags.aligned:
             return array
@@ -111,7 +111,7 @@ class Reader:
             if whole and (not self._patterns[number][-1] or steps[-1] == 1):
                 self._set_strides(params, number, steps)
                 return array
-        return in_order(array)
+        return contiguous_copy(array)
 
 
 class Binding(Reader):
@@ -187,10 +187,10 @@ class Binding(Reader):
         for out, dtype in zip(outs, self.outputs, strict=False):
             if out.dtype != dtype or out.size != self.total or not out.flags.c_contiguous:
                 raise ValueError(
-                    f"{name} writes contiguous {dtype}{self.sizes}, got {describe(out)}"
+                    f"{name} writes contiguous {dtype}{self.sizes}, got {describe_array(out)}"
                 )
         if folds and outs[-1].size != self.kept:
-            raise ValueError(f"{name} gives {self.kept} results, got {describe(outs[-1])}")
+            raise ValueError(f"{name} gives {self.kept} results, got {describe_array(outs[-1])}")
         for out in outs:
             if not out.flags.writeable:
                 raise ValueError(f"{name} cannot write to a read-only array")
@@ -208,7 +208,7 @@ class Binding(Reader):
         if self._streamed:  # what is written where it was read is in the cache already
             read = {address_of(one) for one in alive}
             params[self._slots["streamed"]] = read.isdisjoint(address_of(one) for one in outs)
-        if places is not None and same(alive, ins):
+        if places is not None and are_same(alive, ins):
             self._known = places, params.copy()
         return params, alive
 
@@ -228,8 +228,8 @@ class Binding(Reader):
         """Whether an input is one of the results: an element is read before any of it is stored."""
         if self.program.fold is not None or low != begin or not array.flags.c_contiguous:
             return False
-        same = [out.nbytes for out in outs if address_of(out) == low]
-        return array.size == self.total and same == [array.nbytes]
+        are_same = [out.nbytes for out in outs if address_of(out) == low]
+        return array.size == self.total and are_same == [array.nbytes]
 
     def set_result(self, params: Array, result: Array) -> Array | None:
         """Say where a fold's totals go; gives their array, None when that is `result` itself."""

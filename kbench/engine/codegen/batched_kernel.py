@@ -79,8 +79,8 @@ class Table:
     def run(self, params: Array) -> None:
         """Run all kernels. `has_run` tells if it came to its end, also after an exception."""
         if self.pieces:
-            spread = self.work >= threads.MIN_PARALLEL_ELEMENTS and service.driver.at_once
-            service.driver.run(self._address, params, 0, self.pieces, spread)
+            parallel = self.work >= threads.MIN_PARALLEL_ELEMENTS and service.driver.runs_graphs
+            service.driver.run(self._address, params, 0, self.pieces, parallel)
 
     @staticmethod
     def has_run(params: Array) -> bool:

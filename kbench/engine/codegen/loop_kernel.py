@@ -22,8 +22,8 @@ from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
 from kbench.engine.codegen.row_program import DEAR
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr import numpy_form
-from kbench.engine.jit.array_memory import same
-from kbench.engine.jit.launch import Launch, drive, join, joined, spread
+from kbench.engine.jit.array_memory import are_same
+from kbench.engine.jit.launch import Launch, drive, join, joined, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
 
@@ -86,20 +86,22 @@ class Nest(Generic[Bound]):
             self._bindings[dims] = binding
         return binding
 
-    def drive(self, params: Array, binding: Bound, check: CancelCheck | None) -> None:
+    def drive(self, params: Array, binding: Bound, cancel_check: CancelCheck | None) -> None:
         """Run every item, and take the time of a large run as the pace of the next."""
         work = binding.items * binding.each
         if work < self._ease * threads.MIN_PARALLEL_ELEMENTS:
-            drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+            drive(
+                self._job, params, binding.items, binding.each, cancel_check, self._pace, self._ease
+            )
             return
         begun = time.perf_counter()
-        drive(self._job, params, binding.items, binding.each, check, self._pace, self._ease)
+        drive(self._job, params, binding.items, binding.each, cancel_check, self._pace, self._ease)
         self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
 
     def call(self, params: Array, binding: Bound, *kept: Array) -> Launch:
         """What `drive` does, to be done later."""
         wanted = binding.items * binding.each >= self._ease * threads.MIN_PARALLEL_ELEMENTS
-        many = spread(binding.items, wanted)
+        many = thread_count(binding.items, wanted)
         return Launch(self._job.address, params, binding.items, many, kept=kept)
 
 
@@ -133,7 +135,7 @@ class Kernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: Sequence[int],
-        check: CancelCheck | None = None,
+        cancel_check: CancelCheck | None = None,
     ) -> None:
         """Compute into `outs`: the program's outputs, then the fold's result.
 
@@ -143,15 +145,16 @@ class Kernel:
             ins: arrays of the program's dtypes, C-contiguous over the dims they vary in, or of the
                 full rank with any strides (1 where broadcast); others are copied.
             dims: the loop dims.
-            check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
+            cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
+                written.
         """
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, _alive = binding.parameters(outs, ins)
         if self.program.fold is not None:
-            self._fold(binding, params, outs[-1], check)
+            self._fold(binding, params, outs[-1], cancel_check)
         elif binding.total:
-            self._nest.drive(params, binding, check)
+            self._nest.drive(params, binding, cancel_check)
 
     def launches(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
@@ -160,7 +163,7 @@ class Kernel:
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, alive = binding.parameters(outs, ins)
-        if not same(alive, ins):
+        if not are_same(alive, ins):
             return None
         fold = self.program.fold
         if fold is None:
@@ -174,7 +177,7 @@ class Kernel:
         return None if last is None else [self._nest.call(params, binding), last]
 
     def _fold(
-        self, binding: Binding, params: Array, result: Array, check: CancelCheck | None
+        self, binding: Binding, params: Array, result: Array, cancel_check: CancelCheck | None
     ) -> None:
         assert self.program.fold is not None
         kind = self.program.fold.kind
@@ -182,7 +185,7 @@ class Kernel:
             _fold_nothing(kind, result)
             return
         partials = binding.set_result(params, result)
-        self._nest.drive(params, binding, check)
+        self._nest.drive(params, binding, cancel_check)
         if partials is None:
             return
         with np.errstate(all="ignore"):

@@ -111,9 +111,9 @@ class _Nest(Folds):
         if not self._streamed():
             return
         self.out.open("if streamed != 0:")
-        self.out.add("settle()")
+        self.out.add("store_fence()")
         self.out.close()
-        self.used.add("settle")
+        self.used.add("store_fence")
 
     def columns(self, first: str, last: str, position: str) -> None:
         """The innermost loop; with sines in it, in blocks that look at their angles first."""

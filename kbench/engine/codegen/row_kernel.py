@@ -14,7 +14,7 @@ from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.jit.array_memory import describe, same
+from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Launch, find, join, joined
 from kbench.engine.jit.service import Job, service
@@ -87,7 +87,7 @@ class RowKernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: Sequence[int],
-        check: CancelCheck | None = None,
+        cancel_check: CancelCheck | None = None,
     ) -> None:
         """Compute into `outs`: the program's outputs, then the folds down the columns.
 
@@ -96,7 +96,8 @@ class RowKernel:
             ins: arrays of the program's dtypes, contiguous over the dims they vary in, or of the
                 full rank with any strides (1 where broadcast); others are copied.
             dims: the loop dims, none of them 0: those of the rows, then the columns.
-            check: called about every 20 ms; may raise to stop, which leaves `outs` half written.
+            cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
+                written.
         """
         program = self.program
         self._check(outs, dims)
@@ -105,9 +106,9 @@ class RowKernel:
                 raise ValueError(f"{self.name} picks one of {dims[-1]} columns with a{number}")
         stored = outs[: len(program.outputs)]
         if not program.across:
-            parts = [self._sweep(stored, ins, tuple(dims), check)]
+            parts = [self._sweep(stored, ins, tuple(dims), cancel_check)]
         else:
-            parts = self._joined(stored, ins, dims, check)
+            parts = self._joined(stored, ins, dims, cancel_check)
         for place, number in enumerate(program.downs):
             self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
 
@@ -128,7 +129,7 @@ class RowKernel:
         binding = self._nest.bind(sizes)
         stores, part = self._stores(outs[: len(program.outputs)], binding)
         params, alive = binding.parameters(stores, given)
-        if not same(alive, given):
+        if not are_same(alive, given):
             return None
         folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
         last = [
@@ -186,7 +187,9 @@ class RowKernel:
             size = dims[-1] if node.down else math.prod(dims[:-1])
             size = math.prod(dims) if program.full[number] else size
             if out.dtype != node.dtype or out.size != size or not out.flags.c_contiguous:
-                raise ValueError(f"{self.name} gives {node.dtype}[{size}], got {describe(out)}")
+                raise ValueError(
+                    f"{self.name} gives {node.dtype}[{size}], got {describe_array(out)}"
+                )
             if not out.flags.writeable:
                 raise ValueError(f"{self.name} cannot write to a read-only array")
 
@@ -201,13 +204,13 @@ class RowKernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: Sequence[int],
-        check: CancelCheck | None,
+        cancel_check: CancelCheck | None,
     ) -> list[_Part]:
         """Where rows are apart, short ones are joined; what is left over is a second sweep."""
         rows, columns = math.prod(dims[:-1]), dims[-1]
         many = self._together(dims)
         if many == 1:
-            return [self._sweep(outs, ins, tuple(dims), check)]
+            return [self._sweep(outs, ins, tuple(dims), cancel_check)]
         head = rows // many * many
         parts = []
         for first, last, side in ((0, head, many), (head, rows, 1)):
@@ -222,7 +225,7 @@ class RowKernel:
                     given.append(np.tile(array.reshape(-1), side) if column_wise else array)
             written = [out.reshape(-1)[window] for out in outs]
             sizes = ((last - first) // side, columns * side)
-            parts.append(self._sweep(written, given, sizes, check))
+            parts.append(self._sweep(written, given, sizes, cancel_check))
         return parts
 
     def _sweep(
@@ -230,13 +233,13 @@ class RowKernel:
         outs: Sequence[Array],
         ins: Sequence[Array],
         dims: tuple[int, ...],
-        check: CancelCheck | None,
+        cancel_check: CancelCheck | None,
     ) -> _Part:
         """One call of the kernel; gives what it folded, for each item and column."""
         binding = self._nest.bind(dims)
         stores, part = self._stores(outs, binding)
         params, _alive = binding.parameters(stores, ins)
-        self._nest.drive(params, binding, check)
+        self._nest.drive(params, binding, cancel_check)
         return part
 
     def _stores(self, outs: Sequence[Array], binding: RowBinding) -> tuple[list[Array], _Part]:

@@ -24,7 +24,7 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import SlotValues
 from kbench.engine.execute.steps.group_step import GroupStep, Step
 from kbench.engine.graph.variables import Variable, store_all, store_lock
-from kbench.engine.jit.array_memory import same
+from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import config
 
@@ -144,7 +144,7 @@ class InPlaceUpdates:
         if not straight or places != self._places:
             self._blocks, alive = self._bound(fresh, given)
             self._params = self._table.parameters(self._blocks)
-            self._places = places if straight and same(alive, given) else []
+            self._places = places if straight and are_same(alive, given) else []
             given = alive
         return self._params.copy(), given
 

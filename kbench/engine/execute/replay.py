@@ -91,7 +91,7 @@ class ReplayPolicy:
             self._replay = None
             self._moves.update(moved)
             self._left = self._given_up = min(MAX_RUNS_BETWEEN_CAPTURES, 2 * self._given_up)
-        if self._left > 0 or threads.is_compiling() or not LaunchGraph.possible():
+        if self._left > 0 or threads.is_compiling() or not LaunchGraph.is_supported():
             self._left -= self._left > 0
             return None
         steady = {
@@ -111,12 +111,12 @@ class ReplayPolicy:
 @dataclass(frozen=True)
 class _Part:
     """Launches, or a step with the results that others read where they were; or launches and
-    the step that is to run as well where these are not sound."""
+    the step that is to run as well where these are not valid."""
 
     number: int = -1
     filled: Sequence[tuple[int, np.ndarray]] = ()
     launches: LaunchGraph | None = None
-    sound: Callable[[], bool] | None = None
+    is_valid: Callable[[], bool] | None = None
 
 
 class Replay:
@@ -185,8 +185,8 @@ class Replay:
             begun = time.perf_counter()
             LaunchGraph(launches).run()
             took = time.perf_counter() - begun
-            sound = launches[-1].sound if launches else None
-            if sound is not None and not sound():
+            is_valid = launches[-1].is_valid if launches else None
+            if is_valid is not None and not is_valid():
                 _step(plan, number, values, buffers)
             filled = [(slot, buffers[slot]) for slot in one.writes]
             for slot, array in filled:
@@ -203,8 +203,8 @@ class Replay:
             self.captured += 1
             self._read.update(one.reads)
             self._known += filled
-            if sound is not None:
-                self._program.append(_Part(number, filled, LaunchGraph(together), sound))
+            if is_valid is not None:
+                self._program.append(_Part(number, filled, LaunchGraph(together), is_valid))
                 together.clear()
         self._end(together)
 
@@ -303,7 +303,7 @@ class Replay:
             cancel.check()
             if part.launches is not None:
                 part.launches.run()
-                if part.sound is None or part.sound():
+                if part.is_valid is None or part.is_valid():
                     continue
             _step(plan, part.number, values, buffers)
             for slot, array in part.filled:

@@ -27,11 +27,11 @@ class Op:
     the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
     `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
-    there is none for them, else a function that gives the call `(out, *arrays, check)`, or None
-    while it is not ready; a least size is asked of `config.min_elements(...)`, which tests lower.
-    `finishes` says that this call takes `after=(address, params)`, see `kernels/gemm/api.py`.
-    `shapes` are the positions of operands of which only the shape is read. Only an op that says
-    `sparse` is given sparse operands.
+    there is none for them, else a function that gives the call `(out, *arrays, cancel_check)`, or
+    None while it is not ready; a least size is asked of `config.min_elements(...)`, which tests
+    lower. `finishes` says that this call takes `after=(address, params)`, see
+    `kernels/gemm/api.py`. `shapes` are the positions of operands of which only the shape is read.
+    Only an op that says `sparse` is given sparse operands.
     """
 
     name: str

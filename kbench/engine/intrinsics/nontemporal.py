@@ -29,7 +29,7 @@ def _stream_line(typing, target, source):
 
 
 @intrinsic
-def settle(typing):
+def store_fence(typing):
     """What was streamed is seen by whoever sees what is written after this."""
 
     def codegen(context, builder, signature, arguments):

@@ -10,7 +10,7 @@ from kbench.engine.jit.numba_backend import inline, intrinsic, types
 
 
 @intrinsic
-def settle(typing):
+def compiler_fence(typing):
     """What follows reads what was written before; nothing for the machine to do.
 
     Loads and stores of kernels are declared to be free of each other (see `primitives`), which

@@ -13,25 +13,25 @@ from kbench.engine.jit.fast_call import address_of
 _copy: Callable[[Array, Array], object] = np.copyto
 
 
-def copy_with(copy: Callable[[Array, Array], object]) -> None:
-    """Have `in_order` use a compiled copy, `copy(target, source)`, in place of NumPy's."""
+def use_copy(copy: Callable[[Array, Array], object]) -> None:
+    """Have `contiguous_copy` use a compiled copy, `copy(target, source)`, in place of NumPy's."""
     global _copy
     _copy = copy
 
 
-def in_order(array: Array) -> Array:
+def contiguous_copy(array: Array) -> Array:
     """A contiguous copy."""
     result = np.empty(array.shape, array.dtype)
     _copy(result, array)
     return result
 
 
-def describe(array: Array) -> str:
+def describe_array(array: Array) -> str:
     """An array in the words of an error."""
     return f"{array.dtype}{list(array.shape)}" + ("" if array.flags.c_contiguous else " strided")
 
 
-def holds(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
+def can_write_to(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
     """Whether compiled code can write results of a dtype to `out` itself while it reads inputs."""
     flags = out.flags
     if not (out.dtype == dtype and flags.c_contiguous and flags.aligned and flags.writeable):
@@ -39,12 +39,12 @@ def holds(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
     return not any(np.may_share_memory(out, one) for one in inputs)
 
 
-def seen_at(array: Array) -> Array:
+def unowned_view(array: Array) -> Array:
     """The same memory as another array that keeps nothing alive, as an address does."""
     memory = (ctypes.c_char * array.nbytes).from_address(address_of(array))
     return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
-def same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
+def are_same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
     """Whether these are the very same arrays: none was copied on the way."""
     return all(one is other for one, other in zip(arrays, others, strict=True))

@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NICE = 10
-"""How far the user's own work comes first, while he does not wait for the compiler."""
+BACKGROUND_NICENESS = 10
+"""Added to the process's niceness, so that the user's own work comes first while he does not wait
+for the compiler."""
 
 _START = (
     "import os, sys; parent = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; "
@@ -32,7 +33,7 @@ class NoCompilerError(Exception):
     """There is nothing to compile with."""
 
 
-class Process:
+class CompilerProcess:
     """A process that compiles one source after the other; `urgent` while somebody waits for it.
 
     Raises:
@@ -61,16 +62,16 @@ class Process:
         self._greeted = False
         self.urgent = True
         if not urgent:
-            self.relax()
+            self.lower_priority()
 
-    def relax(self) -> None:
+    def lower_priority(self) -> None:
         """Let the user's own work come first."""
         if self.urgent:
             self.urgent = False
             with contextlib.suppress(OSError):
-                self._set_priority(NICE)
+                self._set_priority(BACKGROUND_NICENESS)
 
-    def hurry(self) -> bool:
+    def raise_priority(self) -> bool:
         """Let it have as much of the processor as the caller; False where the system says no, as
         most do once it has stood back."""
         if not self.urgent:
@@ -146,20 +147,20 @@ class Process:
         os.close(nothing)
 
 
-class Here:
+class InProcessCompiler:
     """Compiles in this process."""
 
     urgent = True
 
-    def relax(self) -> None:
+    def lower_priority(self) -> None:
         """Nothing: it is the caller's own thread that compiles."""
 
-    def hurry(self) -> bool:
+    def raise_priority(self) -> bool:
         """It has as much of the processor as the caller."""
         return True
 
     def compile(self, name: str, text: str, folder: Path) -> str:
-        """As a `Process` does it."""
+        """As a `CompilerProcess` does it."""
         try:
             from kbench.engine.jit import build
         except Exception as error:

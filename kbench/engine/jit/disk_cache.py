@@ -30,20 +30,20 @@ from kbench.engine.core import fork_safety, paths
 KEEP_SECONDS = 30 * 24 * 3600
 """How long a file is kept that nobody has asked for."""
 
-MOST = 1 << 26
+MAX_FILE_BYTES = 1 << 26
 """Bytes of a file, at most; the longest have some hundred thousand."""
 
 _FORMAT = b"kbench kernel 1\n"
-_DIGEST = hashlib.sha256().digest_size
-_START = len(_FORMAT) + _DIGEST
-_PROBE = 1 << 16
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_HEADER_BYTES = len(_FORMAT) + _DIGEST_BYTES
+_PROBE_BYTES = 1 << 16  # of a file that is written to see whether the disk takes any
 _IMPORT = re.compile(r"^ *from kbench\.engine\.([\w.]+) import (\([^)]*\)|.*)$", re.M)
 _ENGINE = Path(__file__).resolve().parents[1]
 _ALWAYS = frozenset({"jit/numba_backend", "jit/linker"})
 
 _lock = fork_safety.lock()
 _folders: dict[Path, Path] = {}
-_broken: set[Path] = set()
+_unwritable: set[Path] = set()
 
 
 def _digest(text: str | bytes) -> str:
@@ -146,11 +146,11 @@ def _make(root: Path) -> Path:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
         _keep_others_out(wanted)
         probe = wanted / f"probe-{os.getpid()}"
-        _replace(probe, bytes(_PROBE))  # a full disk takes new files, but nothing in them
+        _replace(probe, bytes(_PROBE_BYTES))  # a full disk takes new files, but nothing in them
         probe.unlink()
         return wanted
     except OSError as error:
-        _broken.add(root)
+        _unwritable.add(root)
         warnings.warn(
             f"the kernel cache {root} cannot be written ({error}); "
             "what is missing in it is compiled anew in each process",
@@ -182,7 +182,7 @@ def _keep_others_out(place: Path) -> None:
     # by one, as ever
 
 
-def use(place: Path) -> None:
+def use_folder(place: Path) -> None:
     """Keep kernels in this folder: that of the process this one compiles for."""
     with _lock:
         _folders[paths.cache_dir()] = place
@@ -204,16 +204,16 @@ def prune() -> None:
 def cacheable() -> bool:
     """Whether the folder outlives this process."""
     folder()
-    return paths.cache_dir() not in _broken
+    return paths.cache_dir() not in _unwritable
 
 
 # ------------------------------------------------------------------ files
 
 
-def _found(file: str) -> Path:
+def _locate(file: str) -> Path:
     """Where a file lies: in the folder, else in the cache that can only be read, if it is there."""
     path, root = folder() / file, paths.cache_dir()
-    if root in _broken and not path.exists():
+    if root in _unwritable and not path.exists():
         kept = root / "kernels" / file
         path = kept if kept.exists() else path
     return path
@@ -221,7 +221,7 @@ def _found(file: str) -> Path:
 
 def source_path(name: str, key: str) -> Path:
     """Where a source can be read, once it is compiled."""
-    return _found(f"{name}-{key}.py")
+    return _locate(f"{name}-{key}.py")
 
 
 def code_path(name: str, key: str) -> Path:
@@ -245,9 +245,9 @@ def write(name: str, key: str, header: dict[str, Any], code: bytes) -> None:
 
 def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
     """What was compiled of a source; None if it never was, or its file is not to be believed."""
-    path = _found(code_path(name, key).name)
+    path = _locate(code_path(name, key).name)
     try:
-        found = _checked(paths.read_regular(path, MOST, own=True), key)
+        found = _checked(paths.read_regular(path, MAX_FILE_BYTES, own=True), key)
         age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return None
@@ -261,8 +261,11 @@ def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
-    body = data[_START:]
-    if not data.startswith(_FORMAT) or data[len(_FORMAT) : _START] != hashlib.sha256(body).digest():
+    body = data[_HEADER_BYTES:]
+    if (
+        not data.startswith(_FORMAT)
+        or data[len(_FORMAT) : _HEADER_BYTES] != hashlib.sha256(body).digest()
+    ):
         return None
     end = 4 + int.from_bytes(body[:4], "little")
     header = json.loads(body[4:end])

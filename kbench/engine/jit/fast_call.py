@@ -114,7 +114,7 @@ def _begin_as_expected() -> bool:
     return words[1] == id(np.ndarray) and words[2] == block.ctypes.data
 
 
-def use(module: Any) -> RangeCall | None:
+def install(module: Any) -> RangeCall | None:
     """Take over `address_of`, and give the call of a kernel with a parameter block; None where
     compiled functions cannot be had, and all stays as it is.
     """

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.jit.array_memory import describe
+from kbench.engine.jit.array_memory import describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
-from kbench.engine.jit.thread_pool_source import ROW
+from kbench.engine.jit.thread_pool_source import LAUNCH_ROW_WORDS
 from kbench.engine.runtime import threads
 
 TILE_SECONDS = 0.015
 """Longest time between two looks at the cancel flag."""
 
-SCRATCH = 1 << 25
+SCRATCH_BYTES = 1 << 25
 """Bytes of scratch memory."""
 
 HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
@@ -101,23 +101,23 @@ def drive(
     params: Array,
     items: int,
     each: int,
-    check: CancelCheck | None = None,
+    cancel_check: CancelCheck | None = None,
     pace: float = 2e-9,
     ease: int = 1,
 ) -> None:
     """Run a compiled job over items of about `each` elements that take `pace` seconds each.
 
-    Looks at `check` between tiles of about 15 ms, and uses all threads when there is enough work;
-    what is easy needs `ease` times as much.
+    Looks at `cancel_check` between tiles of about 15 ms, and uses all threads when there is enough
+    work; what is easy needs `ease` times as much.
     """
-    spread = items * each >= ease * threads.MIN_PARALLEL_ELEMENTS
-    if check is None:
-        service.driver.run(job.address, params, 0, items, spread)
+    parallel = items * each >= ease * threads.MIN_PARALLEL_ELEMENTS
+    if cancel_check is None:
+        service.driver.run(job.address, params, 0, items, parallel)
         return
     tile = max(1, int(TILE_SECONDS / (pace * max(1, each))))
     for start in range(0, items, tile):
-        check()
-        service.driver.run(job.address, params, start, min(items, start + tile), spread)
+        cancel_check()
+        service.driver.run(job.address, params, start, min(items, start + tile), parallel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,18 +132,18 @@ class Launch:
     """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
     kept: tuple[Any, ...] = ()
     """Memory of the launch's own."""
-    sound: Callable[[], bool] | None = None
+    is_valid: Callable[[], bool] | None = None
     """Whether its step's results are right, asked when it has run; the step itself knows better."""
 
-    def also(self, sound: Callable[[], bool] | None) -> Launch:
+    def requiring(self, is_valid: Callable[[], bool] | None) -> Launch:
         """The launch, whose step has to be right by this as well."""
-        before = self.sound
-        if before is None or sound is None:
-            return replace(self, sound=sound or before)
-        return replace(self, sound=lambda: before() and sound())
+        before = self.is_valid
+        if before is None or is_valid is None:
+            return replace(self, is_valid=is_valid or before)
+        return replace(self, is_valid=lambda: before() and is_valid())
 
 
-def spread(items: int, wanted: bool) -> int:
+def thread_count(items: int, wanted: bool) -> int:
     """Threads for a launch of so many items, if it is worth more than one."""
     return max(1, min(threads.count(), items)) if wanted else 1
 
@@ -187,8 +187,8 @@ def _launch_of(
         squares, counts = rest
         fits = fits and squares.shape == first.shape and counts.shape == first.shape[:1]
     if not fits:
-        given = " and ".join(map(describe, arrays))
-        raise ValueError(f"{given} cannot be joined to {describe(out)}")
+        given = " and ".join(map(describe_array, arrays))
+        raise ValueError(f"{given} cannot be joined to {describe_array(out)}")
     if KINDS[kind][0] is JOIN:
         kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
         arrays = kept
@@ -223,9 +223,9 @@ def scratch() -> Array:
     """Bytes, from a cache line on, that only one step's launches use at a time: all graphs share
     them, and launches run one after the other."""
     if not _scratch:
-        block = np.empty(SCRATCH + 64, np.uint8)  # the system gives pages when they are used
+        block = np.empty(SCRATCH_BYTES + 64, np.uint8)  # the system gives pages when they are used
         begin = -address_of(block) % 64
-        _scratch.append(block[begin : begin + SCRATCH])
+        _scratch.append(block[begin : begin + SCRATCH_BYTES])
     return _scratch[0]
 
 
@@ -235,14 +235,14 @@ class LaunchGraph:
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.launches = list(launches)
         self._most = max((one.threads for one in launches), default=1)
-        self._rows = np.zeros((len(launches), ROW), np.int64)
+        self._rows = np.zeros((len(launches), LAUNCH_ROW_WORDS), np.int64)
         for row, one in zip(self._rows, launches, strict=True):
             row[:] = one.address, address_of(one.params), one.items, one.threads, one.counters
 
     @staticmethod
-    def possible() -> bool:
+    def is_supported() -> bool:
         """Whether compiled code can go through several launches here."""
-        return service.driver is not None and bool(service.driver.at_once)
+        return service.driver is not None and bool(service.driver.runs_graphs)
 
     def run(self) -> None:
         """Make the launches, which nothing holds up."""

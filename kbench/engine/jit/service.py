@@ -23,14 +23,15 @@ from kbench.engine.core import fork_safety
 from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
 from kbench.engine.runtime import config, threads
 
-THREAD = "kbench-compile"
+THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
 IDLE_SECONDS = 20.0
 """How long a compiler is kept that has nothing to do; it takes 150 MB."""
-GRACE = 1.0
-"""Seconds that one who waits gives to a compiler of low priority before another begins anew."""
-CREW = 4
-"""Most compilers at once, on a machine with twice as many cores."""
+PRIORITY_GRACE_SECONDS = 1.0
+"""How long a caller who waits leaves it to a compiler of low priority, before one of the caller's
+priority begins anew."""
+MAX_COMPILERS = 4
+"""Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
 
 
 @dataclass
@@ -43,13 +44,13 @@ class Job:
     key: str = ""
     module: loader.Loaded | None = None
     path: Path | None = None
-    hit: bool = False
+    was_cached: bool = False
     seconds: float = 0.0
     reason: str = ""
     address: int = 0
-    deaths: int = 0
+    crashes: int = 0
     waiting: int = 0  # callers that do nothing else
-    by: compiler_process.Process | compiler_process.Here | None = None
+    compiler: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
     restarted: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -75,16 +76,18 @@ class Service:
     """The jobs, the queue of those to be compiled, and the threads that have it done."""
 
     def __init__(self) -> None:
-        self._wake = threading.Condition(fork_safety.lock())
+        self._changed = threading.Condition(fork_safety.lock())
         self._queue: collections.deque[Job] = collections.deque()
         self._jobs: dict[str, Job] = {}
         self._threads: list[threading.Thread] = []
-        self._compilers: list[compiler_process.Process | compiler_process.Here] = []
+        self._compilers: list[
+            compiler_process.CompilerProcess | compiler_process.InProcessCompiler
+        ] = []
         self._stopping = False
         self._why_stopped = "the process is ending"
-        self._crew = min(CREW, max(1, (os.cpu_count() or 1) // 2))
-        self._waits = True
-        self._inside_llvm = 0
+        self._max_compilers = min(MAX_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
+        self._lets_wait = True
+        self._compiler_depth = 0
         self.driver: Any = None
 
     # -------------------------------------------------------------- asking
@@ -99,35 +102,35 @@ class Service:
             return None
         job = self._jobs.get(name)
         if job is None or job.state == "pending":
-            with self._wake:
-                self._begin("driver", thread_pool.source)
-                job = self._begin(name, text)
-            if mode == "wait" and self._waits:
+            with self._changed:
+                self._begin_job("driver", thread_pool.source)
+                job = self._begin_job(name, text)
+            if mode == "wait" and self._lets_wait:
                 self._wait_for(job)
         return job
 
     def prefetch(self) -> None:
         """Have the driver ready; called by UIs as they start."""
         if config.jit_mode() != "off":
-            with self._wake:
-                self._begin("driver", thread_pool.source)
+            with self._changed:
+                self._begin_job("driver", thread_pool.source)
 
-    def _begin(self, name: str, text: Callable[[], str]) -> Job:
+    def _begin_job(self, name: str, text: Callable[[], str]) -> Job:
         job = self._jobs.get(name)
         if job is None:
             job = self._jobs[name] = Job(name, text)
             try:
                 loaded = self._load_at_once(job)
             except Exception as error:
-                self._end(job, "failed", f"{type(error).__name__}: {error}")
+                self._finish(job, "failed", f"{type(error).__name__}: {error}")
                 return job
             if self._stopping and not loaded:
-                self._end(job, "failed", self._why_stopped)
+                self._finish(job, "failed", self._why_stopped)
             elif not loaded:
                 self._queue.append(job)
         if self._queue:
-            self._staff()
-            self._wake.notify_all()
+            self._start_thread()
+            self._changed.notify_all()
         return job
 
     def _wait_for(self, job: Job) -> None:
@@ -136,45 +139,49 @@ class Service:
             while not job.done.wait(0.05):
                 if self._stopping or not any(thread.is_alive() for thread in self._threads):
                     return
-                if time.monotonic() - begun > GRACE:
+                if time.monotonic() - begun > PRIORITY_GRACE_SECONDS:
                     self._restart(job)
 
     @contextlib.contextmanager
     def _waited(self, *jobs: Job) -> Iterator[None]:
         """Meanwhile these come before others, and no less than the caller who waits for them."""
         wanted = list({id(one): one for one in (self._jobs["driver"], *jobs)}.values())
-        with self._wake:
+        with self._changed:
             for one in reversed(wanted):
                 one.waiting += 1
                 if one in self._queue:
                     self._queue.remove(one)
                     self._queue.appendleft(one)
-                if one.by is not None:
-                    one.by.hurry()
+                if one.compiler is not None:
+                    one.compiler.raise_priority()
         try:
             yield
         finally:
-            with self._wake:
+            with self._changed:
                 for one in wanted:
                     one.waiting -= 1
 
     def _restart(self, job: Job) -> None:
         """Have what is compiled after everything else compiled anew, by one that need not wait."""
-        with self._wake:
+        with self._changed:
             for one in (self._jobs["driver"], job):
-                if one.by is not None and not one.restarted and not one.by.hurry():
+                if (
+                    one.compiler is not None
+                    and not one.restarted
+                    and not one.compiler.raise_priority()
+                ):
                     one.restarted = True
-                    one.by.interrupt()
+                    one.compiler.interrupt()
 
     @contextlib.contextmanager
-    def everything_at_once(self) -> Iterator[None]:
+    def warming_up(self) -> Iterator[None]:
         """Meanwhile, compile on all cores and let nobody wait: for warming up."""
-        before = self._crew, self._waits
-        self._crew, self._waits = os.cpu_count() or 1, False
+        before = self._max_compilers, self._lets_wait
+        self._max_compilers, self._lets_wait = os.cpu_count() or 1, False
         try:
             yield
         finally:
-            self._crew, self._waits = before
+            self._max_compilers, self._lets_wait = before
 
     # -------------------------------------------------------------- loading
 
@@ -199,57 +206,57 @@ class Service:
         if found[0]["form"] == "image":
             job.module = loader.load_image(*found)
         else:
-            with self._within_llvm():
+            with self._inside_compiler():
                 job.module = loader.load_objects(*found)
         job.path = disk_cache.source_path(job.name, job.key)
         if job.name == "driver":
             self.driver = thread_pool.Driver(job.module)
         run = getattr(job.module, "run", None)
         job.address = run.address if run is not None else 0
-        job.hit = job.seconds == 0
+        job.was_cached = job.seconds == 0
         job.seconds += time.perf_counter() - begun
-        self._end(job, "ready")
+        self._finish(job, "ready")
         return True
 
-    def _end(self, job: Job, state: str, reason: str = "") -> None:
-        with self._wake:
+    def _finish(self, job: Job, state: str, reason: str = "") -> None:
+        with self._changed:
             job.state, job.reason = state, reason
             job.done.set()
-            self._wake.notify_all()
+            self._changed.notify_all()
 
     # -------------------------------------------------------------- compiling
 
-    def _staff(self) -> None:
+    def _start_thread(self) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) < min(self._crew, len(self._queue) + 1):
+        if len(self._threads) < min(self._max_compilers, len(self._queue) + 1):
             import subprocess  # noqa: F401, not in the thread: a fork would copy half a module
 
-            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+            thread = threading.Thread(target=self._compile_queued, name=THREAD_NAME, daemon=True)
             self._threads.append(thread)
             thread.start()
             threads.count_compilers(1)  # from now on, as what asks for a kernel computes meanwhile
 
-    def _work(self) -> None:
+    def _compile_queued(self) -> None:
         """Have queued jobs compiled until there are none for some time."""
-        own: compiler_process.Process | compiler_process.Here | None = None
+        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
         elsewhere = True
         try:
             while (job := self._next()) is not None:
                 try:
                     if self._load(job):
                         continue  # stored by another process meanwhile, or no image
-                    if own is not None and not self._fits(own, job):
-                        self._dismiss(own)
+                    if own is not None and not self._has_priority_for(own, job):
+                        self._stop_compiler(own)
                         own = None
                     if own is None:
-                        own = self._hire(elsewhere, job.waiting > 0)
+                        own = self._start_compiler(elsewhere, job.waiting > 0)
                     self._compile(job, own)
                 except EOFError as error:
-                    self._dismiss(own)
+                    self._stop_compiler(own)
                     own = None
                     self._try_again(job, str(error))
                 except compiler_process.NoCompilerError as error:
-                    self._dismiss(own)
+                    self._stop_compiler(own)
                     own = None
                     if job.restarted:
                         self._try_again(job, str(error))
@@ -261,14 +268,14 @@ class Service:
                 except Exception as error:
                     self._fail(job, str(error) or type(error).__name__)
         finally:
-            self._dismiss(own)
+            self._stop_compiler(own)
 
     def _next(self) -> Job | None:
-        with self._wake:
+        with self._changed:
             threads.count_compilers(-1)  # it waits
             end = time.monotonic() + IDLE_SECONDS
             while not self._queue and not self._stopping and time.monotonic() < end:
-                self._wake.wait(IDLE_SECONDS)
+                self._changed.wait(IDLE_SECONDS)
             if self._stopping or not self._queue:
                 self._threads.remove(threading.current_thread())
                 return None
@@ -276,45 +283,55 @@ class Service:
             return self._queue.popleft()
 
     @staticmethod
-    def _fits(own: compiler_process.Process | compiler_process.Here, job: Job) -> bool:
+    def _has_priority_for(
+        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler, job: Job
+    ) -> bool:
         """Whether a compiler can have the priority that a job needs; then it has it."""
         if job.waiting:
-            return own.hurry()
-        own.relax()
+            return own.raise_priority()
+        own.lower_priority()
         return True
 
-    def _hire(
+    def _start_compiler(
         self, elsewhere: bool, urgent: bool
-    ) -> compiler_process.Process | compiler_process.Here:
-        own: compiler_process.Process | compiler_process.Here
+    ) -> compiler_process.CompilerProcess | compiler_process.InProcessCompiler:
+        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler
         try:
-            own = compiler_process.Process(urgent) if elsewhere else compiler_process.Here()
+            own = (
+                compiler_process.CompilerProcess(urgent)
+                if elsewhere
+                else compiler_process.InProcessCompiler()
+            )
         except OSError as error:
             raise compiler_process.NoCompilerError(str(error)) from error
-        with self._wake:
+        with self._changed:
             self._compilers.append(own)
             if self._stopping:
                 own.interrupt()
         return own
 
-    def _dismiss(self, own: compiler_process.Process | compiler_process.Here | None) -> None:
+    def _stop_compiler(
+        self, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None
+    ) -> None:
         if own is not None:
-            with self._wake:
+            with self._changed:
                 self._compilers.remove(own)
             own.close()
 
-    def _compile(self, job: Job, own: compiler_process.Process | compiler_process.Here) -> None:
+    def _compile(
+        self, job: Job, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler
+    ) -> None:
         begun = time.perf_counter()
-        inside = isinstance(own, compiler_process.Here)
-        with self._wake:
-            job.by = own
+        inside = isinstance(own, compiler_process.InProcessCompiler)
+        with self._changed:
+            job.compiler = own
             if job.waiting:  # since it was hired, too
-                own.hurry()
+                own.raise_priority()
         try:
-            with self._within_llvm() if inside else contextlib.nullcontext():
+            with self._inside_compiler() if inside else contextlib.nullcontext():
                 job.key = own.compile(job.name, job.source, disk_cache.folder())
         finally:
-            job.by = None
+            job.compiler = None
         job.seconds = time.perf_counter() - begun
         if job.name != "driver":
             self._jobs["driver"].done.wait()
@@ -322,44 +339,44 @@ class Service:
             raise OSError(f"its code is not in {disk_cache.folder()}")
 
     @contextlib.contextmanager
-    def _within_llvm(self) -> Iterator[None]:
+    def _inside_compiler(self) -> Iterator[None]:
         """Meanwhile this process loads the compiler or is in it: a fork would copy it half done."""
-        with self._wake:
-            self._inside_llvm += 1
+        with self._changed:
+            self._compiler_depth += 1
         try:
             yield
         finally:
-            with self._wake:
-                self._inside_llvm -= 1
+            with self._changed:
+                self._compiler_depth -= 1
 
     def _try_again(self, job: Job, reason: str) -> None:
         """A compiler that died may have been killed for its memory; one that dies twice is ill."""
-        job.deaths += not job.restarted
+        job.crashes += not job.restarted
         job.restarted = False
-        if job.deaths > 1:
+        if job.crashes > 1:
             self._fail(job, reason)
         else:
             self._queue_again(job)
 
     def _queue_again(self, job: Job) -> None:
-        with self._wake:
+        with self._changed:
             if self._stopping:
                 self._fail(job, self._why_stopped)
             else:
                 self._queue.appendleft(job)
 
     def _fail(self, job: Job, reason: str) -> None:
-        self._end(job, "failed", reason)
+        self._finish(job, "failed", reason)
         if job.name == "driver":
             self._give_up(f"there is nothing to run kernels with: {reason}")
 
     def _give_up(self, reason: str) -> None:
-        with self._wake:
+        with self._changed:
             self._queue.clear()
             self._stopping, self._why_stopped = True, reason
             for one in self._jobs.values():
                 if one.state == "pending":
-                    self._end(one, "failed", reason)
+                    self._finish(one, "failed", reason)
 
     # -------------------------------------------------------------- looking on
 
@@ -380,8 +397,8 @@ class Service:
         jobs = list(self._jobs.values())
         ready = [job for job in jobs if job.state == "ready"]
         return Stats(
-            compiled=sum(not job.hit for job in ready),
-            cache_hits=sum(job.hit for job in ready),
+            compiled=sum(not job.was_cached for job in ready),
+            cache_hits=sum(job.was_cached for job in ready),
             pending=sum(job.state == "pending" for job in jobs),
             seconds=sum(job.seconds for job in jobs),
             failures=tuple((job.name, job.reason) for job in jobs if job.state == "failed"),
@@ -391,9 +408,9 @@ class Service:
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until everything submitted so far is done; False when the time ran out."""
         end = None if timeout is None else time.monotonic() + timeout
-        with self._wake:
+        with self._changed:
             if self._queue:  # in a forked child nobody is at work yet
-                self._staff()
+                self._start_thread()
         jobs = list(self._jobs.values())
         if all(job.done.is_set() for job in jobs):
             return True
@@ -406,17 +423,17 @@ class Service:
 
     def wait_for_change(self, timeout: float) -> None:
         """Wait until some job is done, or for some time."""
-        with self._wake:
-            self._wake.wait(timeout)
+        with self._changed:
+            self._changed.wait(timeout)
 
     # -------------------------------------------------------------- ending
 
     def stop(self) -> None:
         """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
-        with self._wake:
+        with self._changed:
             self._stopping = True
             self._queue.clear()
-            self._wake.notify_all()
+            self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
         for one in at_work:
@@ -431,16 +448,16 @@ class Service:
         Forked while this process itself compiles, or loads its compiler, it can have none: locks
         of Numba's, or of modules half imported, are held for ever.
         """
-        self._wake = threading.Condition(fork_safety.lock())
+        self._changed = threading.Condition(fork_safety.lock())
         self._threads = []
         at_work, self._compilers = self._compilers, []
         for one in at_work:
             one.forget()
-        if self._inside_llvm:
+        if self._compiler_depth:
             self._give_up("forked while a kernel was being compiled")
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
         for job in list(self._jobs.values()):
-            job.waiting, job.by = 0, None
+            job.waiting, job.compiler = 0, None
             done, job.done = job.done, threading.Event()
             if done.is_set():
                 job.done.set()

@@ -19,27 +19,27 @@ from kbench.engine.runtime import threads
 
 SHARES_PER_THREAD = 2
 """A thread claims this part of its even share of what is left."""
-WATCH = 500e-6
-"""Seconds for which an idle thread looks for new work before it sleeps."""
-TRIED = 1000
-"""Looks by which it is found out how long one takes."""
+SPIN_SECONDS = 500e-6
+"""How long an idle thread spins before it sleeps."""
+CALIBRATION_SPINS = 1000
+"""Spins by which it is found out how long one takes."""
 
 _SIGNALS = {"LOCK": "mutex_lock", "UNLOCK": "mutex_unlock", "WAIT": "cond_wait"}
 _AREAS = {"MUTEX": "mutex_init", "WORK": "cond_init", "DONE": "cond_init"}
 
 
-class Pool:
+class ThreadPool:
     """The threads beside the calling one. After a moment they wait without using the processor.
 
     They are started by the interpreter but never come back to it, so they need not its lock; and
     what they use is never freed, so they may outlive it.
     """
 
-    at_once = True
-    """A run in parallel is one call of compiled code, too."""
+    runs_graphs = True
+    """Whether all launches of a graph can be made as one call of compiled code."""
 
     def __init__(self, module: Any) -> None:
-        self._attend = _function(module.attend, 1)
+        self._worker_loop = _function(module.worker_loop, 1)
         self._lead = _function(module.lead, 8)
         self._repeat = _function(module.repeat, 5)
         self._idle = _function(module.idle, 2)
@@ -48,8 +48,8 @@ class Pool:
     def begin(self) -> None:
         """Begin with no threads, and a block that none of earlier ones knows."""
         library = ctypes.CDLL(None)
-        self._block = loader.lasting_memory(8 * thread_pool_source.WORDS)
-        fields = (ctypes.c_ssize_t * thread_pool_source.WORDS).from_address(self._block)
+        self._block = loader.lasting_memory(8 * thread_pool_source.BLOCK_WORDS)
+        fields = (ctypes.c_ssize_t * thread_pool_source.BLOCK_WORDS).from_address(self._block)
         for field, name in {**_SIGNALS, "SIGNAL": "cond_signal"}.items():
             function = getattr(library, f"pthread_{name}")
             fields[FIELDS[field]] = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -57,37 +57,37 @@ class Pool:
             area = ctypes.c_void_p(self._block + 8 * FIELDS[field])
             if getattr(library, f"pthread_{name}")(area, None):
                 raise OSError("no locks for threads")
-        self._helpers = self._looks = 0
+        self._helpers = self._spins = 0
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
         """Run a kernel on `count` threads; only ever called under the lock of `threads`."""
-        looks = self._woken(count)
+        spins = self._start_workers(count)
         share = count * SHARES_PER_THREAD
-        self._lead(self._block, address, params, start, stop, count - 1, share, looks)
+        self._lead(self._block, address, params, start, stop, count - 1, share, spins)
 
     def repeat(self, rows: int, length: int, count: int) -> None:
         """Run the calls of a table of `length` rows, each on `count` threads at most; likewise."""
-        looks = self._woken(count)
-        self._repeat(self._block, rows, length, SHARES_PER_THREAD, looks)
+        spins = self._start_workers(count)
+        self._repeat(self._block, rows, length, SHARES_PER_THREAD, spins)
 
-    def _woken(self, count: int) -> int:
-        """Start the threads that are missing; gives how often an idle one is to look for work."""
+    def _start_workers(self, count: int) -> int:
+        """Start the threads that are missing; gives the spins of an idle one before it sleeps."""
         if count > 1 and not self._helpers:
-            self._looks = self._looks_of(WATCH)
+            self._spins = self._spins_in(SPIN_SECONDS)
         while self._helpers < count - 1:
-            _thread.start_new_thread(self._attend, (self._block,))
+            _thread.start_new_thread(self._worker_loop, (self._block,))
             self._helpers += 1
-        return 0 if threads.is_compiling() else self._looks
+        return 0 if threads.is_compiling() else self._spins
 
-    def _looks_of(self, seconds: float) -> int:
-        """How often a thread can look for work in that time, which differs from one processor to
-        another by a factor of ten."""
+    def _spins_in(self, seconds: float) -> int:
+        """How often a thread can spin in that time, which differs from one processor to another by
+        a factor of ten."""
         times = []
         for _ in range(3):
             begun = time.perf_counter()
-            self._idle(self._block, TRIED)
+            self._idle(self._block, CALIBRATION_SPINS)
             times.append(time.perf_counter() - begun)
-        return int(TRIED * seconds / max(min(times), 1e-6))
+        return int(CALIBRATION_SPINS * seconds / max(min(times), 1e-6))
 
 
 def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:
@@ -99,10 +99,11 @@ def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:
     return make(None, *[ctypes.c_ssize_t] * count)(compiled.address)
 
 
-class Executors:
-    """As `Pool`, by the standard library, where there are no POSIX threads. Wakes more slowly."""
+class ExecutorPool:
+    """As `ThreadPool`, by the standard library, where there are no POSIX threads. Wakes more
+    slowly."""
 
-    at_once = False
+    runs_graphs = False
 
     def __init__(self, module: Any) -> None:
         self._serial = _function(module.serial, 4)
@@ -145,17 +146,18 @@ class Driver:
     def __init__(self, module: Any) -> None:
         self._serial = _function(module.serial, 4)
         self._locked = _function(module.serial, 4, keep_lock=True)
-        self._short = fast_call.use(module) or self._by_ctypes
-        self._pool: Pool | Executors
+        self._short = fast_call.install(module) or self._by_ctypes
+        self._pool: ThreadPool | ExecutorPool
         try:
-            self._pool = Pool(module)
+            self._pool = ThreadPool(module)
         except (AttributeError, OSError):
-            self._pool = Executors(module)
-        self.at_once = self._pool.at_once
+            self._pool = ExecutorPool(module)
+        self.runs_graphs = self._pool.runs_graphs
 
-    def run(self, address: int, params: np.ndarray, start: int, stop: int, spread: bool) -> None:
-        """Run items `start` to `stop`; `spread` allows all threads, and says that it takes long."""
-        if not spread:
+    def run(self, address: int, params: np.ndarray, start: int, stop: int, parallel: bool) -> None:
+        """Run items `start` to `stop`; `parallel` allows all threads, and says that it takes
+        long."""
+        if not parallel:
             self._short(address, params, start, stop)
             return
         block = fast_call.address_of(params)
@@ -168,7 +170,7 @@ class Driver:
 
     def repeat(self, rows: np.ndarray, count: int) -> None:
         """Run the rows of a `LaunchGraph` (jit/launch.py) for up to `count` threads, at once."""
-        assert isinstance(self._pool, Pool)
+        assert isinstance(self._pool, ThreadPool)
         with threads.parallel_lock:
             self._pool.repeat(fast_call.address_of(rows), len(rows), count)
 

@@ -5,9 +5,9 @@ whoever is awake claims the next few items, until none are left. So a thread who
 something else delays nobody: the others take what it does not. Claims are large at first and small
 at the end.
 
-A thread that finds nothing more to do looks for new work for a moment before it sleeps, since
-waking one takes some 40 microseconds. When nothing came several times in a row, it does so only now
-and then: it is a guest on a core that others may need.
+A thread that finds nothing more to do spins for a moment before it sleeps: it looks for new work
+again and again, since waking it takes some 40 microseconds. When nothing came several times in a
+row, it does so only now and then, as others may need its core.
 
 Others take part only between two moments: when the leader opens the work, and when it has found
 nothing left to claim, closes it, and waits for those inside to finish what they have claimed. Each
@@ -25,23 +25,28 @@ from __future__ import annotations
 
 FIELDS = {
     # Each of the first five has a cache line of its own: all threads write to them.
-    "OPEN": 0, "INSIDE": 8, "NEXT": 16, "SEATS": 24, "TURN": 32, "RESTING": 40,
-    "STOP": 48, "ADDRESS": 49, "PARAMS": 50, "SHARE": 51, "LOOKS": 52,
+    "OPEN": 0, "INSIDE": 8, "NEXT": 16, "SEATS": 24, "TURN": 32, "LEADER_SLEEPS": 40,
+    "STOP": 48, "ADDRESS": 49, "PARAMS": 50, "SHARE": 51, "SPINS": 52,
     "LOCK": 56, "UNLOCK": 57, "WAIT": 58, "SIGNAL": 59,
     "MUTEX": 64, "WORK": 80, "DONE": 96,
 }  # fmt: skip
 """Where each integer of the block is; the last three are the beginnings of areas of 128 bytes."""
 
-WORDS = 128
+BLOCK_WORDS = 128
+"""Integers of the block: the areas of `FIELDS` and what is behind the last."""
 
-PATIENCE = 2000
-"""Looks at whether the others are done before the leader sleeps: 20 to 90 microseconds."""
+LEADER_SPINS = 2000
+"""Times that the leader looks whether the others are done before it sleeps: 20 to 90
+microseconds."""
 
-ROW = 5
-"""Integers of a row of calls that are repeated: address, parameters, items, threads, counters."""
+LAUNCH_ROW_WORDS = 5
+"""Integers of one launch in a table of launches: address, parameters, items, threads, counters."""
 
-HOPE, EVERY = 8, 16
-"""Waits in vain in a row after which a thread looks for work only in one wait of so many."""
+SPIN_BUDGET = 8
+"""Waits in vain in a row after which a thread spins only in some: others may need its core."""
+
+SPIN_INTERVAL = 16
+"""It spins in one wait of so many then."""
 
 _BODY = '''"""Threads that share the items of range kernels."""
 from kbench.engine.intrinsics.atomics import (
@@ -62,7 +67,7 @@ def serial(address, params, start, stop):
 
 
 @inline
-def work(pool):
+def claim_items(pool):
     address, params = field(pool, ADDRESS), field(pool, PARAMS)
     stop, share = field(pool, STOP), field(pool, SHARE)
     while True:
@@ -82,16 +87,16 @@ def work(pool):
 def take_part(pool):
     atomic_add(pool, INSIDE, 1)
     if atomic_get(pool, OPEN) == 1 and atomic_add(pool, SEATS, -1) > 0:
-        work(pool)
-    if atomic_add(pool, INSIDE, -1) == 1 and atomic_get(pool, RESTING) == 1:
+        claim_items(pool)
+    if atomic_add(pool, INSIDE, -1) == 1 and atomic_get(pool, LEADER_SLEEPS) == 1:
         call_1(field(pool, LOCK), pool + 8 * MUTEX)
         call_1(field(pool, SIGNAL), pool + 8 * DONE)
         call_1(field(pool, UNLOCK), pool + 8 * MUTEX)
 
 
 @inline
-def look_for(pool, seen, looks):
-    for _ in range(looks):
+def spin(pool, seen, spins):
+    for _ in range(spins):
         if atomic_get(pool, TURN) != seen:
             return True
         pause()
@@ -99,20 +104,20 @@ def look_for(pool, seen, looks):
 
 
 @entry(2)
-def idle(pool, looks):
-    look_for(pool, atomic_get(pool, TURN), looks)
+def idle(pool, spins):
+    spin(pool, atomic_get(pool, TURN), spins)
 
 
 @entry(1)
-def attend(pool):
+def worker_loop(pool):
     mutex = pool + 8 * MUTEX
-    seen, hope, waits = 0, 0, 0
+    seen, spin_budget, waits = 0, 0, 0
     while True:
         waits += 1
-        hope -= 1
-        looks = field(pool, LOOKS) if hope > 0 or waits % EVERY == 0 else 0
-        if look_for(pool, seen, looks):
-            hope = HOPE
+        spin_budget -= 1
+        spins = field(pool, SPINS) if spin_budget > 0 or waits % SPIN_INTERVAL == 0 else 0
+        if spin(pool, seen, spins):
+            spin_budget = SPIN_BUDGET
         else:
             call_1(field(pool, LOCK), mutex)
             while atomic_get(pool, TURN) == seen:
@@ -137,29 +142,29 @@ def share_out(pool, address, params, start, stop, seats, share):
     call_1(field(pool, UNLOCK), mutex)
     for _ in range(seats):
         call_1(field(pool, SIGNAL), pool + 8 * WORK)
-    work(pool)
+    claim_items(pool)
     atomic_set(pool, OPEN, 0)
-    for _ in range(PATIENCE):
+    for _ in range(LEADER_SPINS):
         if atomic_get(pool, INSIDE) == 0:
             return
         pause()
     call_1(field(pool, LOCK), mutex)
-    atomic_set(pool, RESTING, 1)
+    atomic_set(pool, LEADER_SLEEPS, 1)
     while atomic_get(pool, INSIDE) != 0:
         call_2(field(pool, WAIT), pool + 8 * DONE, mutex)
-    atomic_set(pool, RESTING, 0)
+    atomic_set(pool, LEADER_SLEEPS, 0)
     call_1(field(pool, UNLOCK), mutex)
 
 
 @entry(8)
-def lead(pool, address, params, start, stop, seats, share, looks):
-    store_int64(pool, LOOKS, looks)
+def lead(pool, address, params, start, stop, seats, share, spins):
+    store_int64(pool, SPINS, spins)
     share_out(pool, address, params, start, stop, seats, share)
 
 
 @entry(5)
-def repeat(pool, rows, count, share, looks):
-    store_int64(pool, LOOKS, looks)
+def repeat(pool, rows, count, share, spins):
+    store_int64(pool, SPINS, spins)
     for row in range(rows, rows + count * ROW_BYTES, ROW_BYTES):
         address, params, stop = field(row, 0), field(row, 1), field(row, 2)
         threads, counters = field(row, 3), field(row, 4)
@@ -175,7 +180,13 @@ def repeat(pool, rows, count, share, looks):
 
 def source() -> str:
     """The source, with its numbers."""
-    numbers = {**FIELDS, "PATIENCE": PATIENCE, "HOPE": HOPE, "EVERY": EVERY, "ROW_BYTES": 8 * ROW}
+    numbers = {
+        **FIELDS,
+        "LEADER_SPINS": LEADER_SPINS,
+        "SPIN_BUDGET": SPIN_BUDGET,
+        "SPIN_INTERVAL": SPIN_INTERVAL,
+        "ROW_BYTES": 8 * LAUNCH_ROW_WORDS,
+    }
     head = "\n".join(f"{name} = {value}" for name, value in numbers.items())
     opening, _, rest = _BODY.partition("\n\n\n")
     return f"{opening}\n\n{head}\n\n\n{rest}"

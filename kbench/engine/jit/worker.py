@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-WATCHED = 0.5
-"""Seconds between two looks at whether the parent is there."""
+PARENT_POLL_SECONDS = 0.5
+"""Time between two looks at whether the parent is there, where the system does not tell."""
 
 _PARENT_DEATH_SIGNAL = 1
 
@@ -39,13 +39,13 @@ def _end_with(parent: int) -> None:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if hasattr(os, "getppid") and sys.platform != "win32":
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
-def _watch(parent: int) -> None:
+def _watch_parent(parent: int) -> None:
     first = os.getppid()
     while first == os.getppid() and not (first == 1 != parent):  # 1 takes over orphans
-        time.sleep(WATCHED)
+        time.sleep(PARENT_POLL_SECONDS)
     os._exit(0)
 
 
@@ -72,7 +72,7 @@ def serve(descriptor: int, parent: int) -> None:
     while True:
         asked = requests.get()
         try:
-            disk_cache.use(Path(asked["folder"]))
+            disk_cache.use_folder(Path(asked["folder"]))
             key = build.build(asked["name"], asked["text"])
             if not tidy:
                 disk_cache.prune()

@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     form: str | None = None
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
-def note(form: str) -> None:
+def record(form: str) -> None:
     """Say which form this thread's call took, where it is not the usual one."""
-    _here.form = form
+    _thread.form = form
 
 
-def noted() -> str | None:
+def take_recorded() -> str | None:
     """What was noted since this thread last asked."""
-    form, _here.form = _here.form, None
+    form, _thread.form = _thread.form, None
     return form

@@ -58,7 +58,7 @@ def sides(shape: tuple[int, ...], view: str) -> tuple[int, int, int]:
 
 
 def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
-    """The library kernel `(out, x, check=None)` of that name, or None when it is not ready.
+    """The library kernel `(out, x, cancel_check=None)` of that name, or None when it is not ready.
 
     Arguments:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
@@ -125,9 +125,9 @@ def _fold(name: str, dtype: str, view: str) -> KernelCall | None:
     if kernel is None:
         return None
 
-    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         sides(x.shape, view)
-        kernel.run([out], [x], x.shape, check)
+        kernel.run([out], [x], x.shape, cancel_check)
 
     return call
 
@@ -153,18 +153,18 @@ def _variance(name: str, dtype: str, view: str) -> KernelCall | None:
     if average is None or spread is None:
         return None
 
-    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         middle, found = np.empty(out.shape), np.empty(out.shape)
         with np.errstate(all="ignore"):
             if dtype == "float64" and n:
                 begin = x.reshape(outer, n, inner)[:, 0].reshape(out.shape)
                 begin = np.where(np.isfinite(begin), begin, 0.0)
-                average.run([middle], [x, begin], x.shape, check)
+                average.run([middle], [x, begin], x.shape, cancel_check)
                 middle += begin
             else:
-                average.run([middle], [x], x.shape, check)
-            spread.run([found], [x, middle], x.shape, check)
+                average.run([middle], [x], x.shape, cancel_check)
+            spread.run([found], [x, middle], x.shape, cancel_check)
             np.copyto(out, np.sqrt(found) if name == "std" else found, casting="unsafe")
 
     return call
@@ -181,7 +181,7 @@ def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
         return None
     again = name == "log_softmax" or dtype == "float16"
 
-    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, _ = sides(x.shape, view)
         x = _expect(x, dtype, outer * n)
         _expect(out, dtype, outer if name == "logsumexp" else outer * n, writes=True)
@@ -190,7 +190,7 @@ def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
         if out.size == 0 or n == 0:
             return
         x = _apart(x, out) if again or address_of(x) != address_of(out) else x
-        drive(job, _block(address_of(out), address_of(x), n), outer, n, check)
+        drive(job, _block(address_of(out), address_of(x), n), outer, n, cancel_check)
 
     return call
 
@@ -207,7 +207,7 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
         return None
     kept_dtype = "float32" if read == "float16" else read
 
-    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         x = _expect(x, dtype, outer * n * inner).view(read)
         _expect(out, "int64", outer * inner, writes=True)
@@ -224,10 +224,10 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
         head = (address_of(values), address_of(places), address_of(x))
         if last:
             params = _block(*head, n, width, blocks, outer)
-            drive(job, params, outer * blocks, width, check)
+            drive(job, params, outer * blocks, width, cancel_check)
         else:
             params = _block(*head, inner, width, blocks, n, height, pieces, outer)
-            drive(job, params, outer * pieces * blocks, width * height, check)
+            drive(job, params, outer * pieces * blocks, width * height, cancel_check)
         if pieces == 1:
             return
         winner = (np.argmax if name == "argmax" else np.argmin)(values, axis=0)
@@ -253,7 +253,7 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
     if job is None or (last and fold is None):
         return None
 
-    def call(out: Array, x: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
         x = _expect(x, dtype, outer * n * inner)
         _expect(out, dtype, x.size, writes=True)
@@ -268,21 +268,25 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
                 2 * x.nbytes, row
             )
             places = (address_of(out), address_of(x), n, inner, width, blocks)
-            drive(job, _block(*places, streamed), outer * blocks, n * min(inner, width), check)
+            drive(
+                job, _block(*places, streamed), outer * blocks, n * min(inner, width), cancel_check
+            )
             return
         assert fold is not None
         width = n if outer >= MANY or n < 4 * LONG else LONG
-        starts = _starts(name, x.reshape(outer, n), width, fold, check)
+        starts = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
         apart = address_of(x) != address_of(out)
         streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, width * x.itemsize)
         places = (address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts))
         params = _block(*places, streamed)
-        drive(job, params, starts.size, width, check)
+        drive(job, params, starts.size, width, cancel_check)
 
     return call
 
 
-def _starts(name: str, x: Array, width: int, fold: Kernel, check: CancelCheck | None) -> Array:
+def _starts(
+    name: str, x: Array, width: int, fold: Kernel, cancel_check: CancelCheck | None
+) -> Array:
     """The running total before each block of each row."""
     outer, n = x.shape
     blocks = -(-n // width)
@@ -291,7 +295,7 @@ def _starts(name: str, x: Array, width: int, fold: Kernel, check: CancelCheck | 
     if blocks > 1:
         full = np.ascontiguousarray(x[:, : (blocks - 1) * width]).reshape(-1, width)
         sums = np.empty(len(full), total)
-        fold.run([sums], [full], full.shape, check)
+        fold.run([sums], [full], full.shape, cancel_check)
         running = np.add if name == "cumsum" else np.multiply
         with np.errstate(all="ignore"):
             running.accumulate(sums.reshape(outer, blocks - 1), axis=1, out=starts[:, 1:])
@@ -338,7 +342,7 @@ def warmup(progress: Callable[[int, int, str], object] | None = None) -> int:
     `progress(done, count, label)` is called after each.
     """
     left, ready, count = catalogue(), 0, len(catalogue())
-    with service.everything_at_once():
+    with service.warming_up():
         while left:
             pending = service.stats().pending  # looked at first: what is asked for may come of it
             found = [entry for entry in left if find(*entry) is not None]

@@ -53,7 +53,7 @@ class Kernel:
         rows: int,
         arrays: Sequence[Array],
         matrices: Sequence[Array],
-        check: CancelCheck | None = None,
+        cancel_check: CancelCheck | None = None,
     ) -> None:
         """Run `steps` steps.
 
@@ -62,7 +62,7 @@ class Kernel:
                 "moving", and both halves, [2, ...], of a state, of which the first holds the
                 state before the first step. Columns are contiguous.
             matrices: [depth, columns] for each product, of any strides.
-            check: called about every 15 ms; may raise to stop.
+            cancel_check: called about every 15 ms; may raise to stop.
         """
         widths = self._checked(steps, rows, arrays, matrices)
         if not steps or not rows:
@@ -70,19 +70,19 @@ class Kernel:
         packed = [self._packed(one) for one in matrices]
         work = 1 + sum(one.size // PRODUCTS for one in matrices)
         work += sum(one * width for one, width in zip(self._cost, widths, strict=True))
-        spread = work * rows * steps >= threads.MIN_PARALLEL_ELEMENTS
-        block, across = self._cut(rows, widths, spread)
+        parallel = work * rows * steps >= threads.MIN_PARALLEL_ELEMENTS
+        block, across = self._cut(rows, widths, parallel)
         pieces = -(-widths[0] // across) if self.program.split else 1
         params = self._parameters(arrays, widths, matrices, packed)
         params[2:6] = rows, block, across, pieces
         items = -(-rows // block) * pieces
-        self._drive(params, items, steps, work * rows, spread, check)
+        self._drive(params, items, steps, work * rows, parallel, cancel_check)
 
     # -------------------------------------------------------------- what is cut
 
-    def _cut(self, rows: int, widths: Sequence[int], spread: bool) -> tuple[int, int]:
+    def _cut(self, rows: int, widths: Sequence[int], parallel: bool) -> tuple[int, int]:
         """Rows and columns of an item."""
-        count = max(1, threads.count()) if spread else 1
+        count = max(1, threads.count()) if parallel else 1
         whole = max(1, widths[0] if widths else 1)
         share = -(-rows // count)
         if self.program.split and rows < LEAST_ROWS * count:
@@ -97,20 +97,20 @@ class Kernel:
         items: int,
         steps: int,
         work: int,
-        spread: bool,
-        check: CancelCheck | None,
+        parallel: bool,
+        cancel_check: CancelCheck | None,
     ) -> None:
-        if check is None:
+        if cancel_check is None:
             params[0:2] = 0, steps
-            service.driver.run(self._job.address, params, 0, items, spread)
+            service.driver.run(self._job.address, params, 0, items, parallel)
             return
         done = 0
         while done < steps:
-            check()
+            cancel_check()
             some = min(steps - done, max(1, int(SECONDS / (self._pace * work))))
             params[0:2] = done, done + some
             begun = time.perf_counter()
-            service.driver.run(self._job.address, params, 0, items, spread)
+            service.driver.run(self._job.address, params, 0, items, parallel)
             done += some
             if some * work >= threads.MIN_PARALLEL_ELEMENTS:
                 self._pace = 1.5 * max(1e-11, (time.perf_counter() - begun) / (some * work))

@@ -122,7 +122,7 @@ def test_nobody_else_can_write_into_the_folder(tmp_path, monkeypatch):
 def test_a_folder_of_somebody_else_is_not_believed(folder, monkeypatch):
     disk_cache.write("one", "k", HEADER, b"code")
     monkeypatch.setattr(disk_cache, "_folders", {})
-    monkeypatch.setattr(disk_cache, "_broken", set())
+    monkeypatch.setattr(disk_cache, "_unwritable", set())
     stranger = folder.stat().st_uid + 1
     monkeypatch.setattr(os, "getuid", lambda: stranger)
     folder.chmod(0o777)
@@ -153,7 +153,7 @@ def test_a_cache_that_can_only_be_read_is_read(folder, monkeypatch):
         disk_cache.write_source(name, "k", "text")
     disk_cache.code_path("damaged", "k").write_bytes(b"")
     monkeypatch.setattr(disk_cache, "_folders", {})
-    monkeypatch.setattr(disk_cache, "_broken", set())
+    monkeypatch.setattr(disk_cache, "_unwritable", set())
     with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="cannot be written"):
         patch.setattr(disk_cache.tempfile, "mkstemp", _fail)
         other = disk_cache.folder()

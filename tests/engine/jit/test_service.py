@@ -269,7 +269,7 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
     left = [deaths]
 
-    class Mortal(compiler_process.Process):
+    class Mortal(compiler_process.CompilerProcess):
         def compile(self, name, text, folder):
             if name != "driver" and left[0]:
                 left[0] -= 1
@@ -277,7 +277,7 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
                 raise EOFError("the compiling process has ended")
             return super().compile(name, text, folder)
 
-    monkeypatch.setattr(compiler_process, "Process", Mortal)
+    monkeypatch.setattr(compiler_process, "CompilerProcess", Mortal)
     service = jit_service.Service()
     job = service.submit("mortal", lambda: softmax.source("softmax", "float32"))
     service.stop()
@@ -296,7 +296,7 @@ print(service.submit("nothing", lambda: "x = 1").reason)
 @pytest.mark.slow
 def test_two_compilers_work_at_once(tmp_path):
     """The driver, asked for first, is needed by all the others."""
-    before = "from kbench.engine.jit.service import service; service._crew = 2\n"
+    before = "from kbench.engine.jit.service import service; service._max_compilers = 2\n"
     after = """
 from kbench.engine.kernels import registry as library
 names = ("sum", "max", "prod", "argmax")
@@ -312,12 +312,14 @@ print(all(library.find(name, "float32", "all") for name in names), len(stats().f
 def test_the_user_comes_before_a_compiler():
     """Between sessions Linux shares evenly, so that a compiler must stay in that of the user; and
     what interrupts the user must not reach it."""
-    process = compiler_process.Process()
+    process = compiler_process.CompilerProcess()
     try:
         assert process._answer() == {"ready": True}
         pid = process._process.pid
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + compiler_process.NICE, 19)
+        assert os.getpriority(os.PRIO_PROCESS, pid) == min(
+            own + compiler_process.BACKGROUND_NICENESS, 19
+        )
         assert os.getsid(pid) == os.getsid(0)
         assert os.getpgid(pid) != os.getpgid(0)
     finally:
@@ -351,7 +353,7 @@ print(behind())
 waiting.join()
 os.environ["KBENCH_JIT"] = "auto"
 service.submit("later", lambda: rows.source("softmax", "float32"))
-while service.job("later").by is None:
+while service.job("later").compiler is None:
     time.sleep(0.001)
 print(behind(), service.job("later").waiting)
 wait_idle()
@@ -365,27 +367,27 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     """Whoever has stood back may come forward only where the system allows it."""
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("KBENCH_JIT", "auto")
-    monkeypatch.setattr(jit_service, "GRACE", 0.0)
+    monkeypatch.setattr(jit_service, "PRIORITY_GRACE_SECONDS", 0.0)
     urgencies = []
 
-    class Stubborn(compiler_process.Process):
+    class Stubborn(compiler_process.CompilerProcess):
         def __init__(self, urgent=False):
             urgencies.append(urgent)
             super().__init__(urgent)
 
-        def hurry(self):
+        def raise_priority(self):
             return self.urgent
 
-    monkeypatch.setattr(compiler_process, "Process", Stubborn)
+    monkeypatch.setattr(compiler_process, "CompilerProcess", Stubborn)
     service = jit_service.Service()
-    service._crew = 1
+    service._max_compilers = 1
     job = service.submit("stubborn", lambda: softmax.source("softmax", "float32"))
-    while not any(one.by for one in service._jobs.values()):
+    while not any(one.compiler for one in service._jobs.values()):
         pass
     monkeypatch.setenv("KBENCH_JIT", "wait")
     assert service.submit("stubborn", lambda: "") is job
     service.stop()
-    assert (job.state, job.deaths, urgencies) == ("ready", 0, [False, True])
+    assert (job.state, job.crashes, urgencies) == ("ready", 0, [False, True])
 
 
 @pytest.mark.slow
@@ -401,7 +403,7 @@ from kbench.engine.jit import compiler_process as compiler
 
 if sys.argv[1]:  # without the signal of Linux
     compiler._START = sys.argv[1] + "; " + compiler._START
-process = compiler.Process()
+process = compiler.CompilerProcess()
 descriptor = process._process.stdin.fileno()
 keeper = subprocess.Popen(["sleep", "100"], pass_fds=[descriptor], stdout=subprocess.DEVNULL)
 assert process._answer() == {"ready": True}

@@ -29,7 +29,7 @@ COUNTING = Program((Input("int64", (True,)),), (Statement("a0 + 1", "int64"),), 
 def _pools():
     kernel(COUNTING)
     module = service.job("driver").module
-    return {"own": thread_pool.Pool(module), "executors": thread_pool.Executors(module)}
+    return {"own": thread_pool.ThreadPool(module), "executors": thread_pool.ExecutorPool(module)}
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +84,11 @@ def test_idle_threads_soon_use_no_processor(pools):
     assert time.process_time() - before < 0.1
 
 
-@pytest.mark.parametrize("looks", [0, 1, 1000])
-def test_threads_that_look_longer_or_not_at_all(pools, monkeypatch, looks):
+@pytest.mark.parametrize("spins", [0, 1, 1000])
+def test_threads_that_spin_longer_or_not_at_all(pools, monkeypatch, spins):
     pool = pools["own"]
     _count(pool, 10, 4)
-    monkeypatch.setattr(pool, "_looks", looks)
+    monkeypatch.setattr(pool, "_spins", spins)
     for pause in (0, 0.0001, 0.002):
         x = np.zeros(257, np.int64)
         for _ in range(100):
@@ -101,7 +101,7 @@ def test_one_thread_asks_nothing_of_the_others(pools, monkeypatch):
     """How long a look takes is found out when there are threads that look, and only once."""
     pool = pools["own"]
     asked = []
-    monkeypatch.setattr(pool, "_looks_of", lambda seconds: asked.append(seconds) or 1)
+    monkeypatch.setattr(pool, "_spins_in", lambda seconds: asked.append(seconds) or 1)
     monkeypatch.setattr(pool, "_helpers", 0)
     for _ in range(3):
         pool._woken(1)
@@ -110,13 +110,13 @@ def test_one_thread_asks_nothing_of_the_others(pools, monkeypatch):
 
 def test_looks_fill_a_moment(pools):
     pool = pools["own"]
-    looks = pool._looks_of(thread_pool.WATCH)
+    looks = pool._looks_of(thread_pool.SPIN_SECONDS)
     times = []
     for _ in range(5):
         begun = time.perf_counter()
         pool._idle(pool._block, looks)
         times.append(time.perf_counter() - begun)
-    assert thread_pool.WATCH / 3 < min(times) < thread_pool.WATCH * 3
+    assert thread_pool.SPIN_SECONDS / 3 < min(times) < thread_pool.SPIN_SECONDS * 3
 
 
 def test_fewer_threads_than_before(pools):
@@ -156,7 +156,7 @@ def test_without_posix_threads_the_standard_library_serves(monkeypatch):
     def refused(module):
         raise AttributeError("pthread_mutex_lock")
 
-    monkeypatch.setattr(thread_pool, "Pool", refused)
+    monkeypatch.setattr(thread_pool, "ThreadPool", refused)
     made = thread_pool.Driver(service.job("driver").module)
     x = np.zeros(500_000, np.int64)
     params, _ = Binding(COUNTING, x.shape).parameters([x], [x])

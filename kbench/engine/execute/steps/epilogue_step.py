@@ -24,7 +24,7 @@ from kbench.engine.execute.steps.base import Buffers, SlotValues
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single
 from kbench.engine.execute.steps.library_step import NativeStep, native_step
 from kbench.engine.fusion.elementwise import Group, Source
-from kbench.engine.jit.array_memory import same
+from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config
 
@@ -48,9 +48,9 @@ def finished(
         item = items[source.slot]
         if not item.op.finishes or item.source or item.shape != group.shape:
             continue
-        same = item.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
+        are_same = item.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
         alone = inside.issuperset(item.users) and item.guard == items[group.slot].guard
-        native = native_step(item, items) if same and alone else None
+        native = native_step(item, items) if are_same and alone else None
         if native is not None:
             return FinishStep(step, item, native).chosen(items)
     return None
@@ -144,7 +144,7 @@ class FinishStep:
         outs = [b[slot] for slot in self.step.group.writes]
         arrays = self._sources(v, outs)
         params, alive = self._parameters(outs, arrays)
-        if not same(alive, arrays):
+        if not are_same(alive, arrays):
             return None
         operands = [v[one] for one in self.item.inputs]
         found: list[Launch] | None = write(

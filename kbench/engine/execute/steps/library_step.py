@@ -111,9 +111,9 @@ class NativeStep:
         out = b[item.slot]
         if out is None:
             out = pool.take(item.shape, item.spec.dtype)
-        chosen_variant.noted()  # of a call that no step has made
+        chosen_variant.take_recorded()  # of a call that no step has made
         self.kernel(out, *arrays, cancel.check)
-        self.taken = chosen_variant.noted() or "library"
+        self.taken = chosen_variant.take_recorded() or "library"
         v[item.slot] = out
 
     def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:

@@ -2,7 +2,8 @@
 
 `find_forward`, `find_to_input` and `find_to_kernel` give a call, or None while it is not ready,
 when it cannot be had or JIT is off. The calls check every size before compiled code sees an
-address. float16 is computed in float32. `suits` says for which sizes the kernels are worth it.
+address. float16 is computed in float32. `is_profitable` says for which sizes the kernels are worth
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
-from kbench.engine.jit.array_memory import holds, same
+from kbench.engine.jit.array_memory import are_same, can_write_to
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels.conv import col2im, direct, direct_source
 from kbench.engine.kernels.conv.launch import PLANS, Tiles, compiled
@@ -32,7 +33,7 @@ WORTH = 500_000
 
 
 def find_forward(dtype: str, rank: int) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution.
+    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution.
 
     x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
     of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
@@ -41,12 +42,13 @@ def find_forward(dtype: str, rank: int) -> Convolution | None:
 
 
 def find_to_input(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
+    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
     return _found(dtype, rank, direct.to_input, "image", "kernel", "image")
 
 
 def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
+    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
+    kernel."""
     return _found(dtype, rank, direct.to_kernel, "image", "image", "kernel")
 
 
@@ -126,11 +128,12 @@ class Convolution:
 
     def __call__(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
-        pads_before: Sequence[int], dilation: Sequence[int], check: CancelCheck | None = None,
+        pads_before: Sequence[int], dilation: Sequence[int],
+        cancel_check: CancelCheck | None = None,
     ) -> None:  # fmt: skip
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         with result_array(out, self._computed, ready) as into:
-            perform(self._ways(self._compiled, into, *ready, *steps, Memory()), check)
+            perform(self._ways(self._compiled, into, *ready, *steps, Memory()), cancel_check)
 
     def launches(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
@@ -138,7 +141,7 @@ class Convolution:
     ) -> list[Launch] | None:  # fmt: skip
         """The launches, to be made later; None where more than launches is needed."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
-        if not (same(ready, (first, second)) and holds(out, self._computed, ready)):
+        if not (are_same(ready, (first, second)) and can_write_to(out, self._computed, ready)):
             return None
         return captured(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
 
@@ -183,7 +186,7 @@ def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Iterator[Ar
     """
     if not out.flags.writeable:
         raise ValueError("the result array is read-only")
-    if holds(out, dtype, inputs):
+    if can_write_to(out, dtype, inputs):
         yield out
         return
     into = np.empty(out.shape, dtype)
@@ -200,7 +203,7 @@ def _three(array: Array, kind: str) -> Array:
     return array.reshape(array.shape[:1] + missing + array.shape[1:])
 
 
-def suits(what: str, kernel: Sequence[int], places: int) -> bool:
+def is_profitable(what: str, kernel: Sequence[int], places: int) -> bool:
     """Whether a compiled kernel is as fast as the NumPy form at least.
 
     Arguments:

@@ -146,7 +146,7 @@ def find_loops(dtype: str) -> Loops | None:
     return _ready[dtype]
 
 
-def suits(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequence[int]]) -> bool:
+def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequence[int]]) -> bool:
     """Whether this form can be taken, and fills vectors better than the direct one."""
     strides, pads, dilation = geometry
     flat = (kernel[0], out[1], strides[0], dilation[0], dilation[2]) == (1,) * 5 and pads[0] == 0

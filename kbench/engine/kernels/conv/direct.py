@@ -64,7 +64,7 @@ def to_input(
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     yield from _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, memory)
     geometry = strides, pads, dilation
-    if min(out.size, g.size) > 0 and col2im.suits(tiles, out.shape, kernel.shape, geometry):
+    if min(out.size, g.size) > 0 and col2im.is_profitable(tiles, out.shape, kernel.shape, geometry):
         loops = col2im.find_loops(tiles.dtype)
         if loops is not None:
             yield col2im.way(tiles, loops, out, g, kernel, geometry, memory)
@@ -82,7 +82,7 @@ def _by_winograd(
 ) -> Iterator[Way]:  # fmt: skip
     """Winograd's form where it is faster and ready."""
     sizes = tiles, out.shape, kernel.shape
-    plain = winograd.suits(*sizes, strides, dilation)
+    plain = winograd.is_profitable(*sizes, strides, dilation)
     if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
         return
     loops = winograd.find_loops()
@@ -214,7 +214,7 @@ def to_kernel(
     if g.size == 0 or x.size == 0 or out.size == 0:
         yield Way("", tiles.dtype, (cleared(out, ()),), memory)
         return
-    if winograd.suits(tiles, g.shape, out.shape, strides, dilation, sums=True):
+    if winograd.is_profitable(tiles, g.shape, out.shape, strides, dilation, sums=True):
         loops = winograd.find_loops()
         if loops is not None:
             yield winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, memory)

@@ -15,7 +15,7 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, drive, spread
+from kbench.engine.jit.launch import Launch, drive, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import threads
 
@@ -68,12 +68,14 @@ class Run:
     areas: tuple[int, ...]
     kept: tuple[Array, ...]
 
-    def __call__(self, job: Job, dtype: str, check: CancelCheck | None, *addresses: int) -> None:
-        """Drive the kernel, in tiles so short that `check` is called often enough."""
+    def __call__(
+        self, job: Job, dtype: str, cancel_check: CancelCheck | None, *addresses: int
+    ) -> None:
+        """Drive the kernel, in tiles so short that `cancel_check` is called often enough."""
         params, _areas = self._parameters(addresses, np.empty)
         each = self._each
         begun = time.perf_counter()
-        drive(job, params, self.items, each, check, _pace[dtype])
+        drive(job, params, self.items, each, cancel_check, _pace[dtype])
         if self.items * each > 20 * threads.MIN_PARALLEL_ELEMENTS:
             _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
 
@@ -82,7 +84,7 @@ class Run:
         params, areas = self._parameters(addresses, memory)
         wanted = self.items * self._each >= threads.MIN_PARALLEL_ELEMENTS
         return Launch(
-            job.address, params, self.items, spread(self.items, wanted), kept=(self, areas)
+            job.address, params, self.items, thread_count(self.items, wanted), kept=(self, areas)
         )
 
     @property

@@ -55,7 +55,7 @@ FIELDS
 
 
 def find(_kind: str, dtype: str) -> KernelCall | None:
-    """`(out, x, weights, window, strides, check=None)`, or None while it is not ready.
+    """`(out, x, weights, window, strides, cancel_check=None)`, or None while it is not ready.
 
     x[n, rows, columns, channels], weights[places, window rows * columns * channels, filters] and
     out[n, places, filters], with the places in the order of rows and columns.
@@ -69,7 +69,7 @@ def find(_kind: str, dtype: str) -> KernelCall | None:
 
 def _call(
     tiles: Tiles, job: Job, out: Array, x: Array, weights: Array, window: Sequence[int],
-    strides: Sequence[int], check: CancelCheck | None = None,
+    strides: Sequence[int], cancel_check: CancelCheck | None = None,
 ) -> None:  # fmt: skip
     for one, rank in ((out, 3), (x, 4), (weights, 3)):
         if one.dtype != tiles.dtype or one.ndim != rank:
@@ -93,7 +93,7 @@ def _call(
     with conv.result_array(out, tiles.dtype, [x, weights]) as into:
         sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
         run = _planned(tiles, *sizes)
-        run(job, tiles.dtype, check, address_of(into), address_of(x), address_of(weights))
+        run(job, tiles.dtype, cancel_check, address_of(into), address_of(x), address_of(weights))
 
 
 @functools.lru_cache(PLANS)

@@ -18,7 +18,7 @@ from kbench.engine.jit.service import Job
 from kbench.engine.kernels import chosen_variant
 from kbench.engine.kernels.conv.launch import Run
 
-LINE = 64
+CACHE_LINE_BYTES = 64
 """Bytes of a cache line, on which each array begins."""
 
 
@@ -55,7 +55,7 @@ class Room(Memory):
         block = self._block[self._used : self._used + size]
         if len(block) < size:
             raise NoRoomError
-        self._used += -(-size // LINE) * LINE
+        self._used += -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         return block.view(dtype).reshape(shape)
 
 
@@ -75,7 +75,7 @@ class Total(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What is more than a kernel; it is given the check that stages are driven with."""
+    """What is more than a kernel; it is given the cancel check that stages are driven with."""
 
     fill: Callable[[CancelCheck | None], object]
 
@@ -84,13 +84,13 @@ Stages = Sequence[Stage | Total | Filled]
 
 
 class Way(NamedTuple):
-    """Stages in order; `sound` says afterwards whether the result is right."""
+    """Stages in order; `is_valid` says afterwards whether the result is right."""
 
     name: str
     dtype: str
     stages: Stages
     memory: Memory
-    sound: Callable[[], bool] | None = None
+    is_valid: Callable[[], bool] | None = None
 
 
 def cleared(out: Array, places: tuple[slice, ...]) -> Filled:
@@ -98,26 +98,26 @@ def cleared(out: Array, places: tuple[slice, ...]) -> Filled:
     return Filled(lambda _check: out[places].fill(0))
 
 
-def perform(ways: Iterable[Way], check: CancelCheck | None) -> None:
+def perform(ways: Iterable[Way], cancel_check: CancelCheck | None) -> None:
     """Take the first way whose result is right; the last one's always is."""
     for way in ways:
-        go(way.stages, way.dtype, check)
-        if way.sound is None or way.sound():
+        go(way.stages, way.dtype, cancel_check)
+        if way.is_valid is None or way.is_valid():
             if way.name:
-                chosen_variant.note(way.name)
+                chosen_variant.record(way.name)
             return
 
 
-def go(stages: Stages, dtype: str, check: CancelCheck | None) -> None:
+def go(stages: Stages, dtype: str, cancel_check: CancelCheck | None) -> None:
     """Perform stages of a dtype."""
     for one in stages:
         if isinstance(one, Stage):
-            one.run(one.job, dtype, check, *one.addresses)
+            one.run(one.job, dtype, cancel_check, *one.addresses)
         elif isinstance(one, Total):
             with np.errstate(all="ignore"):
                 np.copyto(one.out, joined(one.parts))
         else:
-            one.fill(check)
+            one.fill(cancel_check)
 
 
 def captured(make: Callable[[Memory], Iterable[Way]]) -> list[Launch] | None:
@@ -135,7 +135,7 @@ def captured(make: Callable[[Memory], Iterable[Way]]) -> list[Launch] | None:
         return None
     if way is None or not launches:
         return None
-    return [*launches[:-1], launches[-1].also(way.sound)]
+    return [*launches[:-1], launches[-1].requiring(way.is_valid)]
 
 
 def _call(one: Stage | Total | Filled, memory: Memory) -> Launch | None:

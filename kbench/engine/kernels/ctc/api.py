@@ -7,11 +7,9 @@ makes the scratch that the kernels work in; the sources are in `source.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from kbench.engine.core.types import Array, KernelCall
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, drive
 from kbench.engine.jit.service import Job, service
@@ -24,11 +22,11 @@ PACE = 3e-9  # seconds for a state and step
 def find(name: str, dtype: str) -> KernelCall | None:
     """The kernel "cost" or "slope" for activations of a dtype, or None when it is not ready.
 
-    The call is `(out, x, steps, last, labels, skips, check=None)`. `x` is [rows, time, classes];
-    `steps` and `last` int64[rows], the steps and the last state of each row; `labels` int64[rows,
-    states], the class of each state; `skips` float64[rows, states + 2], 0 where a path may skip
-    the state before and minus infinity elsewhere. `out` is [rows], or of the shape of `x`; the
-    call "slope" takes an array `cost` of [rows] more, for what it finds on its way.
+    The call is `(out, x, steps, last, labels, skips, cancel_check=None)`. `x` is [rows, time,
+    classes]; `steps` and `last` int64[rows], the steps and the last state of each row; `labels`
+    int64[rows, states], the class of each state; `skips` float64[rows, states + 2], 0 where a path
+    may skip the state before and minus infinity elsewhere. `out` is [rows], or of the shape of `x`;
+    the call "slope" takes an array `cost` of [rows] more, for what it finds on its way.
     """
     job = service.submit(f"ctc_{name}_{dtype}", lambda: source(name, dtype))
     if job is None or job.state != "ready":
@@ -41,7 +39,7 @@ def find(name: str, dtype: str) -> KernelCall | None:
         last: Array,
         labels: Array,
         skips: Array,
-        check: Any,
+        cancel_check: CancelCheck | None,
         cost: Array | None = None,
     ) -> None:
         rows, _, classes = x.shape
@@ -50,7 +48,14 @@ def find(name: str, dtype: str) -> KernelCall | None:
         _check(out, x, (rows,) if name == "cost" else x.shape, dtype)
         _check_states(steps, last, labels, skips, x.shape)
         x = np.ascontiguousarray(x.copy() if np.may_share_memory(x, out) else x)
-        _run(name, job, out, cost, (x, *_filled_up(labels, skips, classes), steps, last), check)
+        _run(
+            name,
+            job,
+            out,
+            cost,
+            (x, *_filled_up(labels, skips, classes), steps, last),
+            cancel_check,
+        )
 
     return call
 
@@ -63,7 +68,12 @@ def _filled_up(labels: Array, skips: Array, classes: int) -> tuple[Array, Array]
 
 
 def _run(
-    name: str, job: Job, out: Array, cost: Array, arrays: tuple[Array, ...], check: Any
+    name: str,
+    job: Job,
+    out: Array,
+    cost: Array,
+    arrays: tuple[Array, ...],
+    cancel_check: CancelCheck | None,
 ) -> None:
     """Rows in groups, so that the scratch of all of them stays small."""
     x, labels = arrays[0], arrays[1]
@@ -80,7 +90,7 @@ def _run(
             fields = [*heads, time, classes, states, each, begin, end, ways]
             fields.append(address_of(cost.reshape(-1)[first:]))
             params = np.array(fields, np.int64)
-            drive(job, params, len(part[0]), (end - begin) * work, check, PACE)
+            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, PACE)
 
 
 def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:

@@ -22,7 +22,7 @@ BLOCK = 64  # bytes of a row from which on it moves as one block
 
 TAKE = '''"""Library kernel of kbench: rows by index, of DTYPE."""
 from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
-from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.toolkit import (
     field,
     load_DTYPE,
@@ -61,7 +61,7 @@ def run(params, start, stop):
             else:
                 copy_bytes(y + i * size, source, size)
         if way == 2:
-            settle()
+            store_fence()
         return
     for i in range(start, stop):
         source = load_int64(rows, i) * width
@@ -113,7 +113,8 @@ def _source(word: int) -> str:
 
 
 def find_take(dtype: str, width: int) -> KernelCall | None:
-    """The kernel `(out, x, indices, check)`: `out[i] = x[indices[i]]`, of rows of `width` cells.
+    """The kernel `(out, x, indices, cancel_check)`: `out[i] = x[indices[i]]`, of rows of `width`
+    cells.
 
     None while it is not ready. It raises IndexError, with nothing written, when an index is
     negative or no row of `x`. Rows move in the largest words that fit them.
@@ -124,7 +125,7 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
     if job is None:
         return None
 
-    def call(out: Array, x: Array, indices: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, x: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = own_indices(indices, len(x))
         checked_result(out, dtype, own.size * width)
         if x.dtype != dtype or x.size != len(x) * width:
@@ -139,6 +140,6 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
         )
         heads = [address_of(out), address_of(x), address_of(own)]
         params = np.array([*heads, size // word, way], np.int64)
-        drive(job, params, own.size, width, check, 1e-9)
+        drive(job, params, own.size, width, cancel_check, 1e-9)
 
     return call

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from kbench.engine.core.types import Array, KernelCall
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.kernels.data.gather import checked_result, ready_job
@@ -17,7 +15,7 @@ PACE = 3e-10
 SOURCE = '''"""Library kernel of kbench: one_hot, words of BITS bits."""
 import numpy as np
 from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytes
-from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.toolkit import (
     field,
     load_int64,
@@ -52,12 +50,13 @@ def run(params, start, stop):
             if here:
                 store_uintBITS(row, place - low, np.uintBITS(0))
     if stream:
-        settle()
+        store_fence()
 '''
 
 
 def find(kind: str, dtype: str) -> KernelCall | None:
-    """The kernel `(out, indices, check)`: `out[i]` is 0 but for a 1 at `indices[i]`; or None.
+    """The kernel `(out, indices, cancel_check)`: `out[i]` is 0 but for a 1 at `indices[i]`; or
+    None.
 
     `out` is [..., classes] and contiguous; an index that is no class gives a row of zeros.
     """
@@ -66,7 +65,7 @@ def find(kind: str, dtype: str) -> KernelCall | None:
     if job is None:
         return None
 
-    def call(out: Array, indices: Array, check: Any = None) -> None:
+    def call(out: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = np.array(indices, np.int64).ravel()
         width = out.shape[-1]
         checked_result(out, dtype, own.size * width)
@@ -75,6 +74,6 @@ def find(kind: str, dtype: str) -> KernelCall | None:
         one = int.from_bytes(np.ones(1, dtype).tobytes(), "little")
         stream = int(out.nbytes >= STREAM and width * size % 64 == 0)
         params = np.array([address_of(out), address_of(own), width, one, stream], np.int64)
-        drive(job, params, own.size, width, check, PACE)
+        drive(job, params, own.size, width, cancel_check, PACE)
 
     return call

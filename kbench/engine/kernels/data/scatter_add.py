@@ -107,7 +107,7 @@ def run(params, start, stop):
 ROWS = '''"""Library kernel of kbench: rows of DTYPE added up by index, row by row."""
 import numpy as np
 from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
-from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.toolkit import (
     field,
     load_DTYPE,
@@ -149,7 +149,7 @@ def run(params, start, stop):
                     store_WIDE(total, j, np.WIDE(here))
 WRITE
     if stream:
-        settle()
+        store_fence()
 '''
 
 AS_BYTES = """            if stream:
@@ -182,7 +182,7 @@ def find(kind: str, dtype: str) -> KernelCall | None:
 
 
 def find_add(dtype: str) -> KernelCall | None:
-    """The kernel `(out, g, indices, check)`: `out[indices[i]] += g[i]` from zero; or None.
+    """The kernel `(out, g, indices, cancel_check)`: `out[indices[i]] += g[i]` from zero; or None.
 
     float16 adds up in float32. It raises IndexError, with nothing written, when an index is
     negative or no row of `out`.
@@ -194,7 +194,7 @@ def find_add(dtype: str) -> KernelCall | None:
     if None in jobs.values():
         return None
 
-    def call(out: Array, g: Array, indices: Array, check: CancelCheck | None = None) -> None:
+    def call(out: Array, g: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own, width = own_indices(indices, len(out)), math.prod(out.shape[1:])
         checked_result(out, dtype, len(out) * width)
         if g.dtype != dtype or g.size != own.size * width:
@@ -204,21 +204,26 @@ def find_add(dtype: str) -> KernelCall | None:
             return
         g = apart(g, out)
         long = width * out.itemsize >= SHORT and own.size <= MOST_SORTED
-        if not (long and _by_rows(jobs, out, g, own, width, check)):
-            _by_columns(jobs["columns"], out, g, own, width, check)
+        if not (long and _by_rows(jobs, out, g, own, width, cancel_check)):
+            _by_columns(jobs["columns"], out, g, own, width, cancel_check)
 
     return call
 
 
 def _by_rows(
-    jobs: dict[str, Any], out: Array, g: Array, rows: Array, width: int, check: CancelCheck | None
+    jobs: dict[str, Any],
+    out: Array,
+    g: Array,
+    rows: Array,
+    width: int,
+    cancel_check: CancelCheck | None,
 ) -> bool:
     """Add up row by row; False, with nothing done, when one row has too large a share."""
     ends, order = np.zeros(len(out), np.int32), np.empty(rows.size, np.int32)
     most = np.zeros(1, np.int64)
     heads = [address_of(rows), rows.size, address_of(ends), address_of(order), len(out)]
-    if check is not None:
-        check()
+    if cancel_check is not None:
+        cancel_check()
     params = np.array([*heads, address_of(most)], np.int64)
     service.driver.run(jobs["sort"].address, params, 0, 1, False)
     crowd = threads.count() if g.size >= threads.MIN_PARALLEL_ELEMENTS else 1
@@ -229,12 +234,12 @@ def _by_rows(
     heads = [address_of(out), address_of(g), address_of(order), address_of(ends)]
     params = np.array([*heads, width, len(out), height, stream, rows.size], np.int64)
     items = -(-len(out) // height)
-    drive(jobs["rows"], params, items, (out.size + g.size) // items, check, PACE)
+    drive(jobs["rows"], params, items, (out.size + g.size) // items, cancel_check, PACE)
     return True
 
 
 def _by_columns(
-    job: Job, out: Array, g: Array, rows: Array, width: int, check: CancelCheck | None
+    job: Job, out: Array, g: Array, rows: Array, width: int, cancel_check: CancelCheck | None
 ) -> None:
     wide = _wide(out.dtype.name)
     total = out if wide == out.dtype else np.empty(out.shape, wide)
@@ -247,8 +252,8 @@ def _by_columns(
         count = min(step, rows.size - start)
         sources = (address_of(g) + start * width * g.itemsize, address_of(rows) + start * 8)
         params = np.array([address_of(total), *sources, width, count, span], np.int64)
-        if check is not None:
-            check()
+        if cancel_check is not None:
+            cancel_check()
         service.driver.run(job.address, params, 0, items, items > 1)
     if total is not out:
         with np.errstate(all="ignore"):

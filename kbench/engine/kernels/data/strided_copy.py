@@ -49,7 +49,7 @@ _ZEROS = np.zeros(1 << 13, np.uint8)
 
 HEAD = '''"""Library kernel of kbench: FORM moved, words of WIDTH bytes."""
 from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytesTURN
-from kbench.engine.intrinsics.nontemporal import LINE, before_line, settle
+from kbench.engine.intrinsics.nontemporal import CACHE_LINE_BYTES, before_line, store_fence
 from kbench.engine.intrinsics.toolkit import (
     field,
     load_int64,
@@ -106,7 +106,7 @@ TAIL = """
             store_int64(index, axis, 0)
             axis -= 1
     if stream:
-        settle()
+        store_fence()
 """
 
 ROWS = """        if stream:
@@ -157,7 +157,7 @@ TILES = """        # Beyond the caches, squares begin where lines do: no two tou
         wide = min(width + left, columns - before)
         full = top + max(0, tall - top) // LANES * LANES
         whole = left + max(0, wide - left) // LANES * LANES
-        past = stream and (target + left * WIDTH | target_row) & (LINE - 1) == 0
+        past = stream and (target + left * WIDTH | target_row) & (CACHE_LINE_BYTES - 1) == 0
         for i in range(top, full, LANES):
             for j in range(left, whole, LANES):
                 origin = source + i * WIDTH + j * source_step
@@ -322,19 +322,19 @@ def _job(form: str, width: int) -> Job | None:
     return job if job is not None and job.state == "ready" else None
 
 
-def copy(target: Array, origin: Array, check: CancelCheck | None = None) -> None:
+def copy(target: Array, origin: Array, cancel_check: CancelCheck | None = None) -> None:
     """Copy an array into one of the same shape and dtype, both of any strides.
 
-    By a kernel when it is large and the kernel is ready, else by NumPy. `check` is called about
-    every 15 ms.
+    By a kernel when it is large and the kernel is ready, else by NumPy. `cancel_check` is called
+    about every 15 ms.
     """
     if target.shape != origin.shape:
         origin = np.broadcast_to(origin, target.shape)
-    if not _by_kernel(target, origin, check):
-        in_parts(target, origin, check)
+    if not _by_kernel(target, origin, cancel_check):
+        in_parts(target, origin, cancel_check)
 
 
-def _by_kernel(target: Array, origin: Array, check: CancelCheck | None) -> bool:
+def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -> bool:
     """Whether a kernel has copied."""
     if target.dtype != origin.dtype or target.dtype.kind not in "biuf" or not target.size:
         return False
@@ -352,19 +352,19 @@ def _by_kernel(target: Array, origin: Array, check: CancelCheck | None) -> bool:
     params[0], params[1] = address_of(target) + late, address_of(origin) + early
     if (params[0] | params[1]) % move.word:
         return False
-    drive(job, params, move.items, move.each, check, move.pace)
+    drive(job, params, move.items, move.each, cancel_check, move.pace)
     return True
 
 
-def in_parts(target: Array, origin: Array, check: CancelCheck | None = None) -> None:
+def in_parts(target: Array, origin: Array, cancel_check: CancelCheck | None = None) -> None:
     """The NumPy form of `copy`, in parts of a few milliseconds."""
-    if check is None or target.nbytes <= PART:
+    if cancel_check is None or target.nbytes <= PART:
         np.copyto(target, origin)
         return
     step = max(1, PART * len(target) // target.nbytes)
     for start in range(0, len(target), step):
         np.copyto(target[start : start + step], origin[start : start + step])
-        check()
+        cancel_check()
 
 
 def zero(out: Array, copy: Callable[[Array, Array], None]) -> None:
@@ -376,12 +376,12 @@ def zero(out: Array, copy: Callable[[Array, Array], None]) -> None:
     flat[whole:] = 0
 
 
-def contiguous(array: Array, check: CancelCheck | None = None) -> Array:
+def contiguous(array: Array, cancel_check: CancelCheck | None = None) -> Array:
     """The array itself when it is C-contiguous, else a copy that is."""
     if array.flags.c_contiguous:
         return array
     result = np.empty(array.shape, array.dtype)
-    copy(result, array, check)
+    copy(result, array, cancel_check)
     return result
 
 
@@ -391,4 +391,4 @@ def find(kind: str, dtype: str) -> Callable[..., None] | None:
     return copy if _job(kind, width) is not None else None
 
 
-array_memory.copy_with(copy)
+array_memory.use_copy(copy)

@@ -66,17 +66,18 @@ class Loops:
 
 
 def find_depthwise_forward(dtype: str) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, check=None)`: the convolution."""
+    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution."""
     return _found(dtype, _forward)
 
 
 def find_depthwise_to_input(dtype: str) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, check=None)`: the gradient to x."""
+    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
     return _found(dtype, _to_input)
 
 
 def find_depthwise_to_kernel(dtype: str) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, check=None)`: the gradient to the kernel."""
+    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
+    kernel."""
     return _found(dtype, _to_kernel)
 
 
@@ -127,9 +128,9 @@ def _forward(
     axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
-    def block(first: int, last: int, check: CancelCheck | None) -> None:
+    def block(first: int, last: int, cancel_check: CancelCheck | None) -> None:
         spread = np.repeat(x[first:last], multiplier, axis=-1)
-        go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, check)
+        go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, cancel_check)
 
     stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(x, multiplier)]
     if multiplier == 1:
@@ -154,10 +155,10 @@ def _to_input(
         found = [_gather(loops, out, g, weights, phase) for phase in phases(axes)]
         return list(itertools.chain(*found))
 
-    def block(first: int, last: int, check: CancelCheck | None) -> None:
+    def block(first: int, last: int, cancel_check: CancelCheck | None) -> None:
         part = out[first:last]
         whole = np.empty((*part.shape[:3], g.shape[3]), out.dtype)
-        go(all_phases(whole, g[first:last]), loops.dtype, check)
+        go(all_phases(whole, g[first:last]), loops.dtype, cancel_check)
         np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
 
     stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(out, multiplier)]
@@ -241,12 +242,12 @@ def _to_kernel(
         addresses = address_of(totals), address_of(x), address_of(g)
         return Stage(run, loops.reduce, addresses), totals
 
-    def blocks(check: CancelCheck | None) -> None:
+    def blocks(cancel_check: CancelCheck | None) -> None:
         totals = []
         for first, last in _image_blocks(x, multiplier):
             spread = np.repeat(x[first:last], multiplier, axis=-1)
             stage, found = sums(g[first:last], spread, memory)
-            go([stage], loops.dtype, check)
+            go([stage], loops.dtype, cancel_check)
             totals.append(found)
         np.add.reduce(np.concatenate(totals), axis=0, out=total)
 

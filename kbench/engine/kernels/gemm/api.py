@@ -1,8 +1,8 @@
 """Tier 1: matrix products on the fused-multiply-add tile, over stacks that broadcast.
 
-`find` gives a call `(out, x, y, check=None, after=None)`, or None while it is not ready, when it
-cannot be had or JIT is off: out[..., m, n] = x[..., m, k] @ y[..., k, n]. Operands have any
-strides, so a transposed one costs nothing. `gemm_plan.suits` says for which sizes.
+`find` gives a call `(out, x, y, cancel_check=None, after=None)`, or None while it is not ready,
+when it cannot be had or JIT is off: out[..., m, n] = x[..., m, k] @ y[..., k, n]. Operands have any
+strides, so a transposed one costs nothing. `gemm_plan.is_profitable` says for which sizes.
 
 `after` is `(address, params)` of a range kernel and its block of int64 parameters. It is run over
 finished rows while they are in the cache: an item is one row of the result seen as [rows, columns].
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
-from kbench.engine.jit.array_memory import holds
+from kbench.engine.jit.array_memory import can_write_to
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, spread
+from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.gemm import source as sources
@@ -105,19 +105,19 @@ class Product:
         out: Array,
         x: Array,
         y: Array,
-        check: CancelCheck | None = None,
+        cancel_check: CancelCheck | None = None,
         after: After | None = None,
     ) -> None:
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
         x, y = _followed(x), _followed(y)
-        if holds(out, compiled.dtype, (x, y)):
-            _product(compiled, out, x, y, check, after)
+        if can_write_to(out, compiled.dtype, (x, y)):
+            _product(compiled, out, x, y, cancel_check, after)
             return
         if after is not None:
             raise ValueError("rows can be worked on only in a result of the kernel's own form")
         with conv.result_array(out, compiled.dtype, (x, y)) as into:
-            _product(compiled, into, x, y, check, None)
+            _product(compiled, into, x, y, cancel_check, None)
 
     def launches(
         self, out: Array, x: Array, y: Array, after: After | None = None
@@ -125,7 +125,9 @@ class Product:
         """The launches, to be made later; None where more than launches is needed."""
         compiled = self._compiled
         _expect(out, x, y, compiled.dtype)
-        plain = _followed(x) is x and _followed(y) is y and holds(out, compiled.dtype, (x, y))
+        plain = (
+            _followed(x) is x and _followed(y) is y and can_write_to(out, compiled.dtype, (x, y))
+        )
         if not plain or not out.size or not x.shape[-1]:
             return None
         runs = _runs(compiled, out, x, y, after)
@@ -133,7 +135,7 @@ class Product:
         launches = [one for one in found if one is not None]
         if after is not None and not runs[-1].finishes:
             rows = math.prod(out.shape[:-1])
-            many = spread(rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
+            many = thread_count(rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
             launches.append(Launch(after[0], after[1], rows, many))
         return launches if None not in found else None
 
@@ -165,14 +167,14 @@ def _product(
     out: Array,
     x: Array,
     y: Array,
-    check: CancelCheck | None,
+    cancel_check: CancelCheck | None,
     after: After | None,
 ) -> None:
     finished = False
     if out.size and x.shape[-1]:
         runs = _runs(compiled, out, x, y, after)
         for run in runs:
-            run(compiled.run, compiled.dtype, out, x, y, check, after)
+            run(compiled.run, compiled.dtype, out, x, y, cancel_check, after)
         finished = runs[-1].finishes
     else:
         out.fill(0)
@@ -205,13 +207,13 @@ class _Run:
         self._free: list[tuple[Array, memoryview]] = []
 
     def __call__(
-        self, job: Job, dtype: str, out: Array, x: Array, y: Array, check: CancelCheck | None,
-        after: After | None,
+        self, job: Job, dtype: str, out: Array, x: Array, y: Array,
+        cancel_check: CancelCheck | None, after: After | None,
     ) -> None:  # fmt: skip
         params, fields = self._block()
         memory, start = _spare.take(self._bytes)
         self._set(fields, start, out, x, y, after)
-        self._drive(job, dtype, params, fields, check)
+        self._drive(job, dtype, params, fields, cancel_check)
         _spare.give_back(memory, start)
         self._free.append((params, fields))
 
@@ -254,18 +256,23 @@ class _Run:
         return params, memoryview(params)
 
     def _drive(
-        self, job: Job, dtype: str, params: Array, fields: memoryview, check: CancelCheck | None
+        self,
+        job: Job,
+        dtype: str,
+        params: Array,
+        fields: memoryview,
+        cancel_check: CancelCheck | None,
     ) -> None:
-        """All jobs, in portions so short that `check` is called often enough."""
+        """All jobs, in portions so short that `cancel_check` is called often enough."""
         piece = self.piece
         portion = piece.jobs
-        if check is not None:
+        if cancel_check is not None:
             portion = max(piece.workers, int(TILE_SECONDS / (_pace[dtype] * piece.job_work)))
         begun = time.perf_counter()
         fields[CLAIMS + 8] = 0
         for done in range(0, piece.jobs, portion):
-            if check is not None:
-                check()
+            if cancel_check is not None:
+                cancel_check()
             fields[CLAIMS] = done
             fields[6] = min(done + portion, piece.jobs)
             service.driver.run(job.address, params, 0, piece.workers, piece.workers > 1)

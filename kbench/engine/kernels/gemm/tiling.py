@@ -110,7 +110,7 @@ class Piece:
     """Whether its jobs leave finished rows behind."""
 
 
-def suits(dtype: str, stacks: int, rows: int, columns: int, depth: int) -> bool:
+def is_profitable(dtype: str, stacks: int, rows: int, columns: int, depth: int) -> bool:
     """Whether a product is at least as fast here as on BLAS.
 
     Measured: one to three rows are a matter of reading the right operand, a few columns leave most

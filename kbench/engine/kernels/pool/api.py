@@ -61,9 +61,9 @@ def native(
     """Where the kernel `name` is found for these sizes, None when NumPy is the better way.
 
     Arguments:
-        name: "max", "average", "sum", called as (out, x, check); "max_gradient", as (out, g, x,
-            y, check); "spread", which shares g among the cells, or "copy", which gives all of it
-            to each, as (out, g, like, check).
+        name: "max", "average", "sum", called as (out, x, cancel_check); "max_gradient", as (out, g,
+            x, y, cancel_check); "spread", which shares g among the cells, or "copy", which gives
+            all of it to each, as (out, g, like, cancel_check).
         outer, lines, inner: the input is [outer, *cells of each line, inner].
     """
     if dtype not in ("float16", "float32", "float64") or len(lines) > 3:
@@ -119,7 +119,7 @@ class Work:
         self.scatters = name in SCATTERS
         self._choose_way(sizes)
         self.windows_alone: channel_lanes.Windows | None = None
-        if channel_lanes.suits(name, self.taken, sizes, inner):
+        if channel_lanes.is_profitable(name, self.taken, sizes, inner):
             self.windows_alone = channel_lanes.Windows(name, self.taken, sizes[1:], inner)
 
     def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
@@ -184,7 +184,7 @@ class Work:
         return None if job is None else partial(self._run, job)
 
     def _run(self, compiled: Job | channel_lanes.Loops, out: Array, *arguments: Any) -> None:
-        *arrays, check = arguments
+        *arrays, cancel_check = arguments
         given = dict(zip(OPERANDS[self.name], arrays, strict=False))
         sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}
         whole = {}
@@ -192,14 +192,14 @@ class Work:
             whole[letter] = _readable(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
         result = self._writable(out)
         if self.taken == self.dtype:
-            self._drive(compiled, result, whole, check)
+            self._drive(compiled, result, whole, cancel_check)
             return
         step = max(1, PART // max(self.image, self.windows))
         for start in range(0, self.outer, step):
             part = slice(start, start + step)
             wide = np.empty(result[part].shape, self.taken)
             parts = {one: array[part].astype(self.taken) for one, array in whole.items()}
-            self._drive(compiled, wide, parts, check)
+            self._drive(compiled, wide, parts, cancel_check)
             with np.errstate(all="ignore"):
                 result[part] = wide
 
@@ -213,18 +213,18 @@ class Work:
 
     def _drive(
         self, job: Job | channel_lanes.Loops, out: Array, arrays: dict[str, Array],
-        check: CancelCheck | None,
+        cancel_check: CancelCheck | None,
     ) -> None:  # fmt: skip
         if isinstance(job, channel_lanes.Loops):
             assert self.windows_alone is not None
-            self.windows_alone.drive(job, out, arrays, check)
+            self.windows_alone.drive(job, out, arrays, cancel_check)
             return
         images = len(out)
         field = {**self.fields, "outer": images, "y": address_of(out)}
         field.update({letter: address_of(array) for letter, array in arrays.items()})
         params = np.array([field.get(name, 0) for name in spatial_source.FIELDS], np.int64)
         each = self.windows * self.taps // self.items
-        drive(job, params, images * self.items, each, check)
+        drive(job, params, images * self.items, each, cancel_check)
 
 
 def _readable(array: Array, dtype: str, size: int, out: Array) -> Array:

@@ -58,7 +58,7 @@ def find_loops(dtype: str) -> Loops | None:
     return _ready[dtype]
 
 
-def suits(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> bool:
+def is_profitable(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> bool:
     """Whether these loops are the ones for a way of pooling over three axes of sizes.
 
     Means are given back here only where windows do not overlap: else rows go first, then columns.
@@ -90,7 +90,7 @@ class Windows:
         self._runs: dict[int, Run] = {}
 
     def drive(
-        self, loops: Loops, out: Array, arrays: dict[str, Array], check: CancelCheck | None
+        self, loops: Loops, out: Array, arrays: dict[str, Array], cancel_check: CancelCheck | None
     ) -> None:
         """Compute `out` from contiguous arrays of the right sizes and dtype."""
         images = len(out)
@@ -102,7 +102,7 @@ class Windows:
             arrays = {"x": out, "h": arrays["g"], "g": arrays["g"]}
         addresses = [address_of(arrays[letter]) for letter in ("xhg" if self.back else "x")]
         job = loops.route if self.back else loops.gather
-        run(job, self.dtype, check, address_of(out), *addresses)
+        run(job, self.dtype, cancel_check, address_of(out), *addresses)
 
     def _planned(self, loops: Loops, images: int, nbytes: int) -> Run:
         (in_rows, rows, *row), (in_columns, columns, *column) = self.rows, self.columns

@@ -67,7 +67,7 @@ _TABULATE = '''from kbench.engine.intrinsics.memory import (
     call_8, call_9, give_back, take, zero_bytes,
 )
 from kbench.engine.kernels.data.copy_tile import stream_bytes
-from kbench.engine.intrinsics.nontemporal import settle
+from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.toolkit import field, inline, range_kernel, store_int64
 
 
@@ -156,7 +156,7 @@ ROUTE = (
                 column = end
         if strip_at != 0:
             stream_bytes(begin, target, size)
-    settle()
+    store_fence()
     give_back(flags, number)
 """
 )

@@ -163,7 +163,7 @@ def source(name: str, dtype: str) -> str:
 def native(
     name: str, dtype: str, outer: int, n: int, factor: int, inner: int
 ) -> Callable[[], KernelCall | None] | None:
-    """Where the kernel `(out, x, check)` is found: "stretch", or "shrink", its transpose."""
+    """Where the kernel `(out, x, cancel_check)` is found: "stretch", or "shrink", its transpose."""
     size = outer * n * factor * inner
     if dtype not in ("float32", "float64") and (name, dtype) != ("stretch", "float16"):
         return None
@@ -194,7 +194,7 @@ def _run(
     sizes: tuple[int, int, int, int],
     out: Array,
     x: Array,
-    check: CancelCheck | None = None,
+    cancel_check: CancelCheck | None = None,
 ) -> None:
     outer, n, factor, inner = sizes
     small, large = outer * n * inner, outer * n * factor * inner
@@ -210,4 +210,4 @@ def _run(
     addresses = [address_of(one) for one in (out, x, weights)]
     params = np.array([*addresses, n, factor, inner], np.int64)
     items = outer * n if inner > FEW else outer
-    drive(job, params, items, large // items, check)
+    drive(job, params, items, large // items, cancel_check)

@@ -7,11 +7,9 @@ numbers on every tier and on any number of threads.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from kbench.engine.core.types import Array, KernelCall
+from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.intrinsics import philox
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
@@ -195,8 +193,8 @@ def per_run(kind: str, dtype: str) -> int:
 def find(kind: str, dtype: str) -> KernelCall | None:
     """The kernel of a kind of numbers, or None when there is none, or while it is not ready.
 
-    The call is `(out, key, stream, first, numbers, limit=0, least=None, check=None)`: fill `out`
-    from run number `first` of the stream of a key. `numbers` are (low, span, last) of uniform
+    The call is `(out, key, stream, first, numbers, limit=0, least=None, cancel_check=None)`: fill
+    `out` from run number `first` of the stream of a key. `numbers` are (low, span, last) of uniform
     numbers and (mean, deviation, 0) of normal and of truncated ones. A number is "below" when its
     word is below `limit`; integers are `limit` many from `least` on.
     """
@@ -215,7 +213,7 @@ def find(kind: str, dtype: str) -> KernelCall | None:
         numbers: tuple[float, float, float] = (0.0, 0.0, 0.0),
         limit: int = 0,
         least: int | None = None,
-        check: Any = None,
+        cancel_check: CancelCheck | None = None,
     ) -> None:
         if out.dtype != dtype or not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError(f"expected a contiguous array of {dtype}, got {out.dtype}")
@@ -224,17 +222,19 @@ def find(kind: str, dtype: str) -> KernelCall | None:
             bits[0] = least
         head = [key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, stream]
         whole = out.size // each
-        _run(job, out, [*head, first, limit, *bits], whole, each, check)
+        _run(job, out, [*head, first, limit, *bits], whole, each, cancel_check)
         if out.size % each:
             rest = np.empty(each, out.dtype)
-            _run(job, rest, [*head, first + whole, limit, *bits], 1, each, check)
+            _run(job, rest, [*head, first + whole, limit, *bits], 1, each, cancel_check)
             out.reshape(-1)[whole * each :] = rest[: out.size % each]
 
     return call
 
 
-def _run(job: Job, out: Array, fields: list[int], runs: int, each: int, check: Any) -> None:
+def _run(
+    job: Job, out: Array, fields: list[int], runs: int, each: int, cancel_check: CancelCheck | None
+) -> None:
     if runs:
         wrapped = [one & (1 << 64) - 1 for one in (address_of(out), *fields)]
         params = np.array(wrapped, np.uint64).view(np.int64)
-        drive(job, params, runs, each, check, PACE)
+        drive(job, params, runs, each, cancel_check, PACE)

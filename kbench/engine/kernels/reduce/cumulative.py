@@ -23,7 +23,7 @@ STAGE = 512
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
 import numpy as np
 from kbench.engine.intrinsics.toolkit import field, inline, load_DTYPE, range_kernel, store_DTYPE
-from kbench.engine.intrinsics.toolkit import scratch_64, settle, stream_out
+from kbench.engine.intrinsics.toolkit import scratch_64, store_fence, stream_out
 
 
 @inline
@@ -88,7 +88,7 @@ def run(params, start, stop):
             store_DTYPE(y, j, np.VALUE(total))
         item += 1
     if streamed != 0:
-        settle()
+        store_fence()
 '''
 
 ACROSS = '''"""Library kernel of kbench: NAME of DTYPE across rows."""
@@ -99,7 +99,7 @@ from kbench.engine.intrinsics.toolkit import (
     peek_TOTAL,
     range_kernel,
     scratch_64,
-    settle,
+    store_fence,
     store_DTYPE,
     store_TOTAL,
     stream_out,
@@ -134,7 +134,7 @@ def run(params, start, stop):
             if streamed != 0:
                 stream_out(y + base * EACH, stage, (last - first) * EACH)
     if streamed != 0:
-        settle()
+        store_fence()
 '''
 
 

@@ -89,7 +89,7 @@ def find_loops() -> Loops | None:
     return _ready[0]
 
 
-def suits(
+def is_profitable(
     tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool = False,
 ) -> bool:  # fmt: skip
     """Whether this form can be taken, and is faster than the direct one.
@@ -196,7 +196,7 @@ def convolve(
 ) -> Way:  # fmt: skip
     """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
 
-    It is not sound where a result is not finite: the direct form has to say which ones are.
+    It is not valid where a result is not finite: the direct form has to say which ones are.
     """
     sides = zip(kernel.shape[:3], pads, dilation, strict=True)
     before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
@@ -233,11 +233,11 @@ def _convolve(
         Stage(plan, loops.gather, addresses),
     )
 
-    def sound() -> bool:
+    def is_valid() -> bool:
         found, strange[0] = strange[0], 0
         return not found
 
-    return Way("winograd", "float32", (*first, *weights, *last), memory, sound)
+    return Way("winograd", "float32", (*first, *weights, *last), memory, is_valid)
 
 
 @functools.lru_cache(PLANS)

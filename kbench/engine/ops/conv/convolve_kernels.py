@@ -18,7 +18,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Ints, KernelCall, Shape
 from kbench.engine.graph.op import Native
 from kbench.engine.jit import launch
-from kbench.engine.jit.array_memory import seen_at
+from kbench.engine.jit.array_memory import unowned_view
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
 from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.runtime import config
@@ -76,10 +76,10 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
                 return first, second, out if to_kernel else second
 
             def run(out: np.ndarray, *rest: Any) -> None:
-                *arrays, check = rest
+                *arrays, cancel_check = rest
                 first, second, asked = roles(out, arrays)
                 if to_kernel or not bordered or is_finite(asked):
-                    call(out, first, second, *geometry, check)
+                    call(out, first, second, *geometry, cancel_check)
                 if bordered and not is_finite(asked):
                     form(out, *arrays, **attrs)
 
@@ -88,7 +88,7 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hoo
                 write = getattr(call, "launches", None)
                 found = None if write is None else write(out, first, second, *geometry)
                 if found and bordered:
-                    found[-1] = found[-1].also(partial(is_finite, seen_at(asked)))
+                    found[-1] = found[-1].requiring(partial(is_finite, unowned_view(asked)))
                 return found
 
             run.launches = launches  # type: ignore[attr-defined]  # as kernels have it

@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
-from kbench.engine.core.types import Ints, KernelCall, Sizes
+from kbench.engine.core.types import CancelCheck, Ints, KernelCall, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
@@ -165,11 +165,11 @@ def _finder(name: str, axis: Ints) -> Finder:
             strides: Ints,
             before: Ints,
             dilation: Ints,
-            check: Any,
+            cancel_check: CancelCheck | None,
         ) -> None:
             arrays = zip((out, first, second), axis, strict=True)
             lifted = [np.expand_dims(array, place) for array, place in arrays]
-            call(*lifted, (1, *strides), (0, *before), (1, *dilation), check)
+            call(*lifted, (1, *strides), (0, *before), (1, *dilation), cancel_check)
 
         return run
 

@@ -15,7 +15,7 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, known_size, show
-from kbench.engine.core.types import Dim, Ints, Sizes
+from kbench.engine.core.types import CancelCheck, Dim, Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Native, Op, register
@@ -171,9 +171,11 @@ def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> N
         if call is None:
             return None
 
-        def run(out: np.ndarray, x: np.ndarray, kernel: np.ndarray, check: Any) -> None:
+        def run(
+            out: np.ndarray, x: np.ndarray, kernel: np.ndarray, cancel_check: CancelCheck | None
+        ) -> None:
             image = x.reshape(x.shape[0], *rows, *x.shape[1:])
-            call(out, image, kernel, (*rows, *window), (*rows, *strides), check)
+            call(out, image, kernel, (*rows, *window), (*rows, *strides), cancel_check)
 
         return run
 

@@ -178,13 +178,13 @@ def _native(which: str) -> Any:
                 return None
 
             def call(out: np.ndarray, x: np.ndarray, *rest: Any, cost: Any = None) -> None:
-                *arrays, check = rest
+                *arrays, cancel_check = rest
                 _, numbers, steps, lengths = _checked(x, *arrays)
                 if which != "cost":
                     lattice.require_row(x, numbers)
                 states, skips = lattice.states_of(numbers, lengths, x.shape[2])
                 more = {} if which == "cost" else {"cost": cost}
-                kernel(out, x, steps, 2 * lengths, states, skips, check, **more)
+                kernel(out, x, steps, 2 * lengths, states, skips, cancel_check, **more)
 
             def both(x: np.ndarray, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
                 cost, slope = np.empty((len(x), 1), x.dtype), np.empty(x.shape, x.dtype)

@@ -30,8 +30,8 @@ def moved(infer: Callable[..., Spec], lay: KernelCall) -> Callable[..., Native |
             return None
 
         def call(out: np.ndarray, *arrays: Any) -> None:
-            *given, check = arrays
-            lay(partial(strided_copy.copy, check=check), out, *given, **attrs)
+            *given, cancel_check = arrays
+            lay(partial(strided_copy.copy, cancel_check=cancel_check), out, *given, **attrs)
 
         return lambda: call if strided_copy.find("rows", result.dtype) is not None else None
 

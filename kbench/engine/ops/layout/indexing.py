@@ -330,9 +330,9 @@ def _moving(find: Callable[[], Any], operand: int) -> Native:
             return None
 
         def run(out: Any, *arrays: Any) -> None:
-            *given, check = arrays
+            *given, cancel_check = arrays
             try:
-                move(out, *given[:2], check)
+                move(out, *given[:2], cancel_check)
             except IndexError:
                 _check_rows(given[1], len(given[operand]))
                 raise

@@ -30,7 +30,7 @@ def _pad_numpy(out: Any, x: np.ndarray, *, pads: Pads) -> np.ndarray:
     if out is None:
         sizes = [size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)]
         out = np.empty(sizes, x.dtype)
-    _pad_laid(partial(strided_copy.in_parts, check=cancel.check), out, x, pads=pads)
+    _pad_laid(partial(strided_copy.in_parts, cancel_check=cancel.check), out, x, pads=pads)
     return out  # type: ignore[no-any-return]
 
 

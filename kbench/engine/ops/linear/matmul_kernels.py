@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
-from kbench.engine.core.types import Axes, KernelCall
+from kbench.engine.core.types import Axes, CancelCheck, KernelCall
 from kbench.engine.graph.op import Native
 from kbench.engine.jit import launch
 from kbench.engine.kernels.gemm import tiling as gemm_plan
@@ -70,7 +70,7 @@ def _hook(
 ) -> Native | None:
     """float16 multiplies in float32 and is rounded once."""
     computed = "float32" if dtype == "float16" else dtype
-    worth = gemm_plan.suits(computed, stacks, rows, columns, depth)
+    worth = gemm_plan.is_profitable(computed, stacks, rows, columns, depth)
     work = 2 * stacks * rows * columns * depth
     if computed not in gemm_plan.FLOATS or work < max(
         config.min_elements(0 if worth else NEVER), 1
@@ -97,8 +97,10 @@ class _Arranged:
         self._multiply = multiply
         self._matrices = matrices
 
-    def __call__(self, out: Any, x: Any, y: Any, check: Any, **rest: Any) -> None:
-        self._multiply(*self._matrices(out, x, y), check, **rest)
+    def __call__(
+        self, out: Any, x: Any, y: Any, cancel_check: CancelCheck | None, **rest: Any
+    ) -> None:
+        self._multiply(*self._matrices(out, x, y), cancel_check, **rest)
 
     def launches(self, out: Any, x: Any, y: Any, **rest: Any) -> list[launch.Launch] | None:
         """The kernels' launches, where the operands need not be copied for it."""
@@ -111,8 +113,10 @@ class _Arranged:
         return launches
 
 
-def _in_float32(multiply: KernelCall, out: Any, x: np.ndarray, y: np.ndarray, check: Any) -> None:
+def _in_float32(
+    multiply: KernelCall, out: Any, x: np.ndarray, y: np.ndarray, cancel_check: CancelCheck | None
+) -> None:
     wide = np.empty(out.shape, np.float32)
-    multiply(wide, x.astype(np.float32), y.astype(np.float32), check)
+    multiply(wide, x.astype(np.float32), y.astype(np.float32), cancel_check)
     with np.errstate(all="ignore"):
         out[...] = wide

@@ -201,7 +201,8 @@ def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Nat
 
 
 def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callable[..., None] | None:
-    """The kernel that fills as `fill_<kind>` does, as `(out, *operands, check)`; None till ready.
+    """The kernel that fills as `fill_<kind>` does, as `(out, *operands, cancel_check)`; None till
+    ready.
 
     Arguments:
         kind: "uniform" or "integers" (low, high), "normal" or "truncated" (mean, stddev), or
@@ -215,7 +216,7 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callabl
 
     def call(out: np.ndarray, *rest: Any) -> None:
         first = stream.take(-(-out.size // each))
-        kernel(out, stream.key, stream.number, first, **settings, check=rest[-1])
+        kernel(out, stream.key, stream.number, first, **settings, cancel_check=rest[-1])
 
     return call
 

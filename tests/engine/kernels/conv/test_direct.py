@@ -342,13 +342,13 @@ def test_the_library_knows_them():
 
 
 def test_what_suits():
-    assert conv.suits("forward", (3, 3, 64, 64), 8 * 56 * 56)
-    assert not conv.suits("forward", (3, 3, 4, 4), 16)  # too little work
-    assert conv.suits("to_kernel", (1, 1, 64, 64), 8 * 56 * 56)
-    assert not conv.suits("forward", (3, 3, 64, 1), 8 * 56 * 56)  # one column of results
-    assert conv.suits("to_input", (3, 3, 64, 1), 8 * 56 * 56)
-    assert not conv.suits("to_input", (3, 3, 2, 32), 8 * 56 * 56)
-    assert conv.suits("to_kernel", (3, 3, 2, 32), 8 * 56 * 56)
+    assert conv.is_profitable("forward", (3, 3, 64, 64), 8 * 56 * 56)
+    assert not conv.is_profitable("forward", (3, 3, 4, 4), 16)  # too little work
+    assert conv.is_profitable("to_kernel", (1, 1, 64, 64), 8 * 56 * 56)
+    assert not conv.is_profitable("forward", (3, 3, 64, 1), 8 * 56 * 56)  # one column of results
+    assert conv.is_profitable("to_input", (3, 3, 64, 1), 8 * 56 * 56)
+    assert not conv.is_profitable("to_input", (3, 3, 2, 32), 8 * 56 * 56)
+    assert conv.is_profitable("to_kernel", (3, 3, 2, 32), 8 * 56 * 56)
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:2])

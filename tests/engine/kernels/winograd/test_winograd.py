@@ -30,12 +30,12 @@ def taken(monkeypatch):
         def counted(*arguments):
             way = make(*arguments)
 
-            def sound():
-                done = way.sound()
+            def is_valid():
+                done = way.is_valid()
                 counts["taken"] += done
                 return done
 
-            return way._replace(sound=sound)
+            return way._replace(is_valid=is_valid)
 
         return counted
 
@@ -291,6 +291,6 @@ def test_what_others_have_noted_counts_for_no_step(monkeypatch):
     x = K.placeholder((2, 8, 8, 4))
     step = K.function([x], [K.pool2d(x, (2, 2))])
     arrays = [np.ones((2, 8, 8, 4), "float32")]
-    chosen_variant.note("winograd")
+    chosen_variant.record("winograd")
     step(arrays)
     assert [one.form() for one in step.bound(arrays).chosen] == ["library"]
