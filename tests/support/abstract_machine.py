@@ -22,7 +22,7 @@ from kbench.engine.core import syntax
 
 PRIME = 2**61 - 1
 SCRATCH = 4096
-"""Elements of a kernel's scratch memory (`primitives.SCRATCH`)."""
+"""Elements of a kernel's scratch memory (`primitives.SCRATCH_COLUMNS`)."""
 
 
 class SourceError(AssertionError):

@@ -39,7 +39,7 @@ from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Program, is_direct, may_stream
 from kbench.engine.codegen.row_kernel import RowBinding
 from kbench.engine.codegen.row_program import RowProgram
-from kbench.engine.codegen.writer import CHUNK, SHORT
+from kbench.engine.codegen.writer import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.kernels import scan_kernel
 
 # ------------------------------------------------------------------ what a program says
@@ -285,20 +285,24 @@ def _check_down(
 
 def _cut_small(text: str) -> str:
     """The source with blocks of a few elements in place of hundreds, so that few show its edges."""
-    sizes = dict.fromkeys((CHUNK, *SHORT.values(), loop_source.ANGLES), 3)
-    sizes |= {loop_fold_source.ROWS: 9, row_source.FLUSH: 9}
+    sizes = dict.fromkeys(
+        (CHUNK_ELEMENTS, *SHORT_CHUNK_ELEMENTS.values(), loop_source.ANGLE_ELEMENTS), 3
+    )
+    sizes |= {loop_fold_source.COMPENSATED_ROWS: 9, row_source.FLUSH_ROWS: 9}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if "range(" in line or "min(" in line:
             lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
     text = "\n".join(lines)
-    return text.replace(f"size = {loop_source.STAGE} if", "size = 2 if")
+    return text.replace(f"size = {loop_source.STAGE_ELEMENTS} if", "size = 2 if")
 
 
 def _other_angles(text: str) -> str:
     """The source with the choice between forms of sine and cosine turned around."""
-    return text.replace(f"if widest <= {loop_source.NEAR}:", f"if widest > {loop_source.NEAR}:")
+    return text.replace(
+        f"if widest <= {loop_source.MAX_FAST_ANGLE}:", f"if widest > {loop_source.MAX_FAST_ANGLE}:"
+    )
 
 
 def _leading(rank: int, seed: int) -> list[int]:

@@ -21,12 +21,16 @@ from kbench.engine.runtime import cpu_caches
 # NumPy 2 has moved it.
 _byte_bounds = getattr(np.lib, "array_utils", np).byte_bounds
 
-COLUMNS = 16_384
+ITEM_COLUMNS = 16_384
 """Columns of one item of a nest with rows."""
-FOLD_COLUMNS = 65_536
-SCRATCH_COLUMNS = 4096
-FOLD_ROWS = 256
-ENOUGH = 64
+ITEM_FOLD_ELEMENTS = 65_536
+"""Elements of one item of a fold over the last dims."""
+ITEM_SCRATCH_COLUMNS = 4096
+"""Columns of one item of a fold down them: their running results fit the scratch of
+`intrinsics/primitives`."""
+ITEM_FOLD_ROWS = 256
+"""Rows of one item of such a fold, where there are few columns to share out."""
+MIN_ITEMS = 64
 """Items that keep any number of threads busy; a fold with fewer results is cut into parts."""
 
 
@@ -43,8 +47,8 @@ class Reader:
         self._template = np.zeros(len(self._slots), np.int64)
         self._known: tuple[list[int], Array] | None = None
         self._set(**{f"n{d}": size for d, size in enumerate(self.sizes)})
-        self._patterns = [one.pattern or (False,) for one in inputs]
-        self._inputs = [self._input(number, one) for number, one in enumerate(inputs)]
+        self._patterns = [operand.pattern or (False,) for operand in inputs]
+        self._inputs = [self._input(number, operand) for number, operand in enumerate(inputs)]
 
     def _set(self, **values: int) -> None:
         for name, value in values.items():
@@ -143,7 +147,7 @@ class Binding(Reader):
         if len(self.sizes) == 1:
             self.items, self.each = self.total, 1
             return
-        width = last if last <= 2 * COLUMNS else COLUMNS
+        width = last if last <= 2 * ITEM_COLUMNS else ITEM_COLUMNS
         blocks = -(-last // width)
         self._set(width=width, blocks=blocks)
         self.items, self.each = self.total // last * blocks, width
@@ -161,18 +165,18 @@ class Binding(Reader):
             return
         single = fold.stop - fold.start == 1
         rows = last if single else self.reduced // last
-        wanted = FOLD_COLUMNS if single else max(1, FOLD_COLUMNS // last)
-        width = min(rows, wanted) if self.kept < ENOUGH else rows
+        wanted = ITEM_FOLD_ELEMENTS if single else max(1, ITEM_FOLD_ELEMENTS // last)
+        width = min(rows, wanted) if self.kept < MIN_ITEMS else rows
         blocks = -(-rows // width)
         self._set(width=width, blocks=blocks)
         self.parts, self.items = blocks, self.kept * blocks
         self.each = self.reduced // blocks
 
     def _cut_columns(self, last: int) -> None:
-        width = min(last, SCRATCH_COLUMNS)
+        width = min(last, ITEM_SCRATCH_COLUMNS)
         blocks = -(-last // width)
         lanes = self.kept // last * blocks
-        height = min(self.reduced, FOLD_ROWS) if lanes < ENOUGH else self.reduced
+        height = min(self.reduced, ITEM_FOLD_ROWS) if lanes < MIN_ITEMS else self.reduced
         self.parts = -(-self.reduced // height)
         self._set(width=width, blocks=blocks, rows=height, pieces=self.parts)
         self.items, self.each = lanes * self.parts, height * width
@@ -206,8 +210,8 @@ class Binding(Reader):
             params[number] = address_of(outs[number])
         alive = self.fill(params, outs, ins)
         if self._streamed:  # what is written where it was read is in the cache already
-            read = {address_of(one) for one in alive}
-            params[self._slots["streamed"]] = read.isdisjoint(address_of(one) for one in outs)
+            read = {address_of(array) for array in alive}
+            params[self._slots["streamed"]] = read.isdisjoint(address_of(array) for array in outs)
         if places is not None and are_same(alive, ins):
             self._known = places, params.copy()
         return params, alive

@@ -17,9 +17,11 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import threads
 
-PIECE = 8192
+PIECE_ELEMENTS = 8192
 """Elements of one piece, the least that a thread takes."""
-ROW = 6
+ROW_FIELDS = 6
+"""Fields of one kernel: address, parameters, items, items of a piece, its first piece and the
+end."""
 
 SOURCE = '''"""Library kernel of kbench: other kernels, each over the pieces of its own work."""
 from kbench.engine.intrinsics.toolkit import call_range, field, range_kernel, store_int64
@@ -50,7 +52,7 @@ class Table:
         rows = []
         end = 0
         for kernel, binding in bound:
-            size = max(1, PIECE // max(1, binding.each))
+            size = max(1, PIECE_ELEMENTS // max(1, binding.each))
             first, end = end, end - (-binding.items // size)
             rows.append((kernel.address, 0, binding.items, size, first, end))
         self._params = np.array([0, *[value for row in rows for value in row]], np.int64)
@@ -73,7 +75,7 @@ class Table:
         They come from `Binding.parameters`, which has checked the arrays behind them.
         """
         params = self._params.copy()
-        params[2::ROW] = [address_of(block) for block in blocks]
+        params[2::ROW_FIELDS] = [address_of(block) for block in blocks]
         return params
 
     def run(self, params: Array) -> None:

@@ -9,11 +9,11 @@ lose. So a sum errs less than one by halves, whatever the axis.
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_program import Input, Program, is_direct
-from kbench.engine.codegen.row_program import DEAR
+from kbench.engine.codegen.row_program import EXPENSIVE
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import (
-    CHUNK,
-    SHORT,
+    CHUNK_ELEMENTS,
+    SHORT_CHUNK_ELEMENTS,
     Walk,
     bits_of,
     by_halves,
@@ -22,7 +22,7 @@ from kbench.engine.codegen.writer import (
     rows_at_once,
 )
 
-ROWS = 128
+COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
 
 
@@ -82,7 +82,11 @@ class Folds(Walk):
         out, program = self.out, self.program
         self.hoisted()
         out.add(f"last = {last}")
-        chunk = SHORT.get(self.step_dtype, CHUNK) if self.is_rounded else CHUNK
+        chunk = (
+            SHORT_CHUNK_ELEMENTS.get(self.step_dtype, CHUNK_ELEMENTS)
+            if self.is_rounded
+            else CHUNK_ELEMENTS
+        )
         out.open(f"for low in range({first}, last, {chunk}):")
         out.add(f"part = {self.identity(self.step_dtype)}")
         out.open(f"for j in range(low, min(low + {chunk}, last)):")
@@ -135,10 +139,10 @@ class Folds(Walk):
             if self.carried:
                 self._settle(step)
         else:
-            out.open(f"for low in range(begin, end, {ROWS}):")
+            out.open(f"for low in range(begin, end, {COMPENSATED_ROWS}):")
             self._fill("parts", step)
             self._clear_carries(step)
-            self._rows("low", f"min(low + {ROWS}, end)", reduced)
+            self._rows("low", f"min(low + {COMPENSATED_ROWS}, end)", reduced)
             self._add_parts(partial, step)
             out.close()
         out.add(f"base = (piece * outer * inner + place) * n{last}")
@@ -262,7 +266,7 @@ class Folds(Walk):
 
     @property
     def _dear(self) -> bool:
-        return any(DEAR.search(one.expr) for one in self.program.statements)
+        return any(EXPENSIVE.search(statement.expr) for statement in self.program.statements)
 
     @property
     def is_rounded(self) -> bool:
@@ -270,7 +274,7 @@ class Folds(Walk):
         own = computed(self.program.value_dtype)
         if not self._adds or own[0] != "f" or own != self.step_dtype:
             return False
-        return own == "float32" or any(one.dtype == "float64" for one in self._folded)
+        return own == "float32" or any(operand.dtype == "float64" for operand in self._folded)
 
     @property
     def _folded(self) -> list[Input]:
@@ -278,7 +282,7 @@ class Folds(Walk):
         fold = self.program.fold
         assert fold is not None
         pairs = zip(self.program.inputs, self.program.patterns, strict=True)
-        return [one for one, pattern in pairs if any(pattern[fold.start : fold.stop])]
+        return [operand for operand, pattern in pairs if any(pattern[fold.start : fold.stop])]
 
     @property
     def carried(self) -> bool:

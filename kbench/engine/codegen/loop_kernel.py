@@ -19,7 +19,7 @@ import numpy as np
 from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
-from kbench.engine.codegen.row_program import DEAR
+from kbench.engine.codegen.row_program import EXPENSIVE
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr import numpy_form
 from kbench.engine.jit.array_memory import are_same
@@ -38,9 +38,10 @@ __all__ = [
 ]
 
 
-EASE = 4
-"""How many times as many elements of sums and products are worth the waking of threads."""
-BINDINGS = 16
+CHEAP_FACTOR = 4
+"""Times as many elements it takes to be worth waking threads where there are but sums and
+products."""
+MAX_BINDINGS = 16
 """Loop dims whose bindings a kernel remembers."""
 
 _SLOW = re.compile(r"\b(mod|floordiv|pow)\b|%|//|\*\*")
@@ -81,7 +82,7 @@ class Nest(Generic[Bound]):
         binding = self._bindings.get(dims)
         if binding is None:
             binding = self._made(dims)
-            if len(self._bindings) >= BINDINGS:
+            if len(self._bindings) >= MAX_BINDINGS:
                 self._bindings.clear()
             self._bindings[dims] = binding
         return binding
@@ -115,10 +116,10 @@ class Kernel:
         self.name = program.name
         self.path: Path | None = job.path
         self._job = job
-        slow = sum(len(_SLOW.findall(one.expr)) for one in program.statements)
+        slow = sum(len(_SLOW.findall(statement.expr)) for statement in program.statements)
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
-        dear = slow or any(DEAR.search(one.expr) for one in program.statements)
-        self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else EASE)
+        dear = slow or any(EXPENSIVE.search(statement.expr) for statement in program.statements)
+        self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else CHEAP_FACTOR)
 
     @property
     def address(self) -> int:

@@ -14,7 +14,7 @@ FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 
 DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
 
-LONG = re.compile(
+EXPENSIVE_STATEMENT = re.compile(
     r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|mod|floordiv)\(|%|//|\*\*"
 )
 """What takes longer for an element than to move it."""
@@ -55,10 +55,10 @@ class Program:
     fold: Fold | None = None
 
     def __post_init__(self) -> None:
-        ranks = {len(one.pattern) for one in self.inputs}
+        ranks = {len(operand.pattern) for operand in self.inputs}
         if len(ranks) > 1:
             raise ValueError(f"inputs have patterns of several lengths: {sorted(ranks)}")
-        for dtype in (one.dtype for one in (*self.inputs, *self.statements)):
+        for dtype in (part.dtype for part in (*self.inputs, *self.statements)):
             if dtype not in DTYPES:
                 raise ValueError(f"no kernel for dtype {dtype!r}")
         if not self.statements or not (self.outputs or self.fold):
@@ -82,7 +82,7 @@ class Program:
     @cached_property
     def patterns(self) -> tuple[tuple[bool, ...], ...]:
         """The inputs' patterns, with a rank of 0 read as one loop dim."""
-        return tuple(one.pattern or (False,) for one in self.inputs)
+        return tuple(operand.pattern or (False,) for operand in self.inputs)
 
     @cached_property
     def name(self) -> str:
@@ -123,7 +123,9 @@ def may_stream(program: Program) -> bool:
     What computes long for each element waits for itself and not for memory: there it would be one
     more copy.
     """
-    return program.fold is None and not any(LONG.search(one.expr) for one in program.statements)
+    return program.fold is None and not any(
+        EXPENSIVE_STATEMENT.search(statement.expr) for statement in program.statements
+    )
 
 
 def field_names(program: Program) -> list[str]:

@@ -6,7 +6,7 @@ loses, and joins the totals every few rows. A sum of float64 keeps what it loses
 
 from __future__ import annotations
 
-from kbench.engine.codegen.row_program import DEAR, RowProgram
+from kbench.engine.codegen.row_program import EXPENSIVE, RowProgram
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import Walk, bits_of, join
 
@@ -17,11 +17,11 @@ class Downs(Walk):
     def __init__(self, program: RowProgram) -> None:
         super().__init__(program.inputs, program.patterns)
         self.program = program
-        self.types = {f"a{n}": one.dtype for n, one in enumerate(program.inputs)}
-        self.types |= {f"t{n}": one.dtype for n, one in enumerate(program.nodes)}
+        self.types = {f"a{n}": operand.dtype for n, operand in enumerate(program.inputs)}
+        self.types |= {f"t{n}": node.dtype for n, node in enumerate(program.nodes)}
         self.held = False  # whether running sums are held in variables
         self.values: dict[int, list[str]] = {}  # what rows side by side add to each
-        wide = (one.dtype == "float64" and any(one.pattern) for one in program.inputs)
+        wide = (operand.dtype == "float64" and any(operand.pattern) for operand in program.inputs)
         self.narrow = not any(wide)
 
     def as_dtype(self, name: str, dtype: str) -> str:
@@ -77,7 +77,7 @@ class Downs(Walk):
 
     def sum_dtype(self, number: int) -> str:
         """The dtype in which values are added down the columns."""
-        dear = any(DEAR.search(node.expr) for node in self.program.nodes)
+        dear = any(EXPENSIVE.search(node.expr) for node in self.program.nodes)
         small = self.given(number) == "float32" and dear
         return "float32" if small and number not in self.variances() else "float64"
 

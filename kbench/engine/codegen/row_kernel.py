@@ -20,13 +20,13 @@ from kbench.engine.jit.launch import Launch, find, join, joined
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 
-KEPT_COLUMNS = 4096
+MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
-ITEM = 32_768
+ITEM_ELEMENTS = 32_768
 """Elements of an item, where rows are short."""
-PARTS = 64
+MAX_PARTS = 64
 """Items of a program that folds down the columns: enough for any number of threads."""
-WIDTH = 1024
+ITEM_COLUMNS = 1024
 """Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
 
 
@@ -36,11 +36,11 @@ class RowBinding(Reader):
     def __init__(self, program: RowProgram, dims: Sequence[int]) -> None:
         super().__init__(program.name, program.inputs, dims, row_fields(program))
         self.rows, self.columns = math.prod(dims[:-1]), dims[-1]
-        width = min(self.columns, WIDTH) if program.across else self.columns
+        width = min(self.columns, ITEM_COLUMNS) if program.across else self.columns
         blocks = -(-self.columns // width)
-        each = max(1, ITEM // width)
+        each = max(1, ITEM_ELEMENTS // width)
         if program.downs:
-            each = max(row_source.FLUSH, -(-self.rows * blocks // PARTS))
+            each = max(row_source.FLUSH_ROWS, -(-self.rows * blocks // MAX_PARTS))
         self.parts = -(-self.rows // each)
         self.items, self.each = self.parts * blocks, each * width
         self._set(many=self.rows, rows=each, parts=self.parts, width=width, blocks=blocks)
@@ -137,7 +137,7 @@ class RowKernel:
             for place, number in enumerate(program.downs)
         ]
         found = [*made, self._nest.call(params, binding, *folded), *last]
-        launches = [one for one in found if one is not None]
+        launches = [launch for launch in found if launch is not None]
         return launches if len(launches) == len(found) else None
 
     def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Launch], list[Array]] | None:
@@ -170,15 +170,17 @@ class RowKernel:
             return join(out, sums, rows if mean else 1)
         write = find("variance", out.dtype.name)
         counts = np.repeat(part.counts, len(sums) // len(part.counts))
-        squares, means = (one[number].reshape(sums.shape) for one in (part.squares, part.means))
+        squares, means = (lists[number].reshape(sums.shape) for lists in (part.squares, part.means))
         return None if write is None else write(out, means, squares, counts)
 
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
             raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
-        if not program.across and dims[-1] > KEPT_COLUMNS and (program.kept or program.downs):
-            raise ValueError(f"{self.name} takes rows of {KEPT_COLUMNS} columns, got {dims[-1]}")
+        if not program.across and dims[-1] > MAX_KEPT_COLUMNS and (program.kept or program.downs):
+            raise ValueError(
+                f"{self.name} takes rows of {MAX_KEPT_COLUMNS} columns, got {dims[-1]}"
+            )
         wanted = (*program.outputs, *program.downs)
         if len(outs) != len(wanted):
             raise ValueError(f"{self.name} has {len(wanted)} results, got {len(outs)}")
@@ -197,7 +199,7 @@ class RowKernel:
         """Rows that are joined to one: where rows are apart, short ones."""
         if not self.program.across or self.program.rank != 2:
             return 1
-        return min(max(1, WIDTH // dims[-1]), math.prod(dims[:-1]))
+        return min(max(1, ITEM_COLUMNS // dims[-1]), math.prod(dims[:-1]))
 
     def _joined(
         self,
@@ -267,7 +269,7 @@ class RowKernel:
             if self.program.nodes[number].down == "var":
                 total = _variance(out.size, parts, number)
             else:
-                sums = [one.sums[number].reshape(-1, out.size) for one in parts]
+                sums = [part.sums[number].reshape(-1, out.size) for part in parts]
                 total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
                 total = total / rows if self.program.nodes[number].down == "mean" else total
             np.copyto(out, total.reshape(out.shape), casting="unsafe")
@@ -286,10 +288,11 @@ class _Part:
 
 def _variance(columns: int, parts: list[_Part], number: int) -> Array:
     """The variance from the squares of parts about their means, and from these means."""
-    squares = np.concatenate([one.squares[number].reshape(-1, columns) for one in parts])
-    means = np.concatenate([one.means[number].reshape(-1, columns) for one in parts])
+    squares = np.concatenate([part.squares[number].reshape(-1, columns) for part in parts])
+    means = np.concatenate([part.means[number].reshape(-1, columns) for part in parts])
     each = [
-        np.repeat(one.counts, one.means[number].size // columns // len(one.counts)) for one in parts
+        np.repeat(part.counts, part.means[number].size // columns // len(part.counts))
+        for part in parts
     ]
     counts = np.concatenate(each)[:, None]
     many = counts.sum()

@@ -19,7 +19,7 @@ from kbench.engine.core.fork_safety import cached_property
 
 ALONG = ("sum", "prod", "max", "min", "pick")
 DOWN = ("sum", "mean", "var")
-DEAR = re.compile(r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|r?sqrt)\(|/")
+EXPENSIVE = re.compile(r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|r?sqrt)\(|/")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RowProgram:
     keep: bool = True
 
     def __post_init__(self) -> None:
-        for dtype in (one.dtype for one in (*self.inputs, *self.nodes)):
+        for dtype in (part.dtype for part in (*self.inputs, *self.nodes)):
             if dtype not in DTYPES:
                 raise ValueError(f"no kernel for dtype {dtype!r}")
         if not (self.outputs or self.downs):
@@ -77,7 +77,7 @@ class RowProgram:
     @cached_property
     def patterns(self) -> tuple[tuple[bool, ...], ...]:
         """For each input the dims along which it varies."""
-        return tuple(one.pattern for one in self.inputs)
+        return tuple(operand.pattern for operand in self.inputs)
 
     @cached_property
     def name(self) -> str:
@@ -178,13 +178,13 @@ class RowProgram:
         """
         if not self.keep:
             return frozenset()
-        uses = Counter(number for one in self._apart for number in one if self._is_dear(number))
+        uses = Counter(number for phase in self._apart for number in phase if self._is_dear(number))
         kept = frozenset(number for number, count in uses.items() if count > 1)
         needed = [set(self._closure(sweep, kept)) for sweep in range(self.sweeps)]
         return frozenset(
             number
             for number in kept
-            if any(number in one for one in needed[self.begins[number] + 1 :])
+            if any(number in phase for phase in needed[self.begins[number] + 1 :])
         )
 
     @cached_property
@@ -216,7 +216,9 @@ class RowProgram:
         return next((n for n in same if self.nodes[n].down == "var" != node.down), None)
 
     def _is_dear(self, number: int) -> bool:
-        return bool(DEAR.search(self.nodes[number].expr)) and self.nodes[number].dtype[0] == "f"
+        return (
+            bool(EXPENSIVE.search(self.nodes[number].expr)) and self.nodes[number].dtype[0] == "f"
+        )
 
 
 def row_fields(program: RowProgram) -> list[str]:

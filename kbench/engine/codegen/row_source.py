@@ -12,18 +12,18 @@ from __future__ import annotations
 import re
 
 from kbench.engine.codegen.row_fold_source import Downs
-from kbench.engine.codegen.row_program import DEAR, RowProgram, row_fields
+from kbench.engine.codegen.row_program import EXPENSIVE, RowProgram, row_fields
 from kbench.engine.codegen.typed_expr import computed, translate
 from kbench.engine.codegen.writer import (
-    CHUNK,
-    SHORT,
+    CHUNK_ELEMENTS,
+    SHORT_CHUNK_ELEMENTS,
     by_halves,
     identity,
     imported,
     rows_at_once,
 )
 
-FLUSH = 32
+FLUSH_ROWS = 32
 """Rows that a fold down the columns adds up in float32 before they join the totals."""
 
 
@@ -96,7 +96,7 @@ class _Rows(Downs):
 
     def sweep(self, sweep: int) -> None:
         program, out = self.program, self.out
-        folds = [n for n, one in enumerate(program.nodes) if one.along]
+        folds = [n for n, node in enumerate(program.nodes) if node.along]
         folds = [n for n in folds if program.level_of(n) == sweep]
         picks = [n for n in folds if program.nodes[n].along == "pick"]
         folds = [n for n in folds if n not in picks]
@@ -205,12 +205,12 @@ class _Rows(Downs):
         """Columns that a running result takes before it joins the row's."""
         short = self.is_carried(number) or self.part(number) == "float32"
         adds = self.program.nodes[number].along == "sum"
-        return SHORT[self.part(number)] if adds and short else CHUNK
+        return SHORT_CHUNK_ELEMENTS[self.part(number)] if adds and short else CHUNK_ELEMENTS
 
     def is_dear(self, sweep: int, wanted: list[int]) -> bool:
         """Whether a sweep computes what takes long for each element."""
         fresh = [n for n in wanted if not self.program.is_fetched(n, sweep)]
-        return any(DEAR.search(self.program.nodes[n].expr) for n in fresh)
+        return any(EXPENSIVE.search(self.program.nodes[n].expr) for n in fresh)
 
     # -------------------------------------------------------------- blocks of rows
 
@@ -236,8 +236,8 @@ class _Rows(Downs):
         self.clear(self.totals())
         if self.variances():
             self.centres()
-        out.open(f"for head in range(top, bottom, {FLUSH}):")
-        out.add(f"tail = min(head + {FLUSH}, bottom)")
+        out.open(f"for head in range(top, bottom, {FLUSH_ROWS}):")
+        out.add(f"tail = min(head + {FLUSH_ROWS}, bottom)")
         self.clear(self.parts())
         self.rows(downs)
         if self.parts():
@@ -248,7 +248,7 @@ class _Rows(Downs):
     def rows(self, downs: list[int]) -> None:
         """Rows `head` to `tail`: where they are apart some at once, the others one by one."""
         out, program = self.out, self.program
-        dear = any(DEAR.search(node.expr) for node in program.nodes)
+        dear = any(EXPENSIVE.search(node.expr) for node in program.nodes)
         group = rows_at_once(len(program.inputs), dear) if program.across else 1
         if group > 1:
             out.add(f"whole = head + (tail - head) // {group} * {group}")
@@ -272,14 +272,14 @@ class _Rows(Downs):
             out.add(f"grown_{name} = {self.peek(name, 'j - first', dtype)}")
         self.held, self.values = True, {}
         for k in range(group):
-            begun, kept = len(out.lines), {n: len(one) for n, one in self.values.items()}
+            begun, kept = len(out.lines), {n: len(rows) for n, rows in self.values.items()}
             self.body(0, wanted, [name for n in downs for name in self.program.nodes[n].reads])
             self.stores(0, wanted)
             self.steps([], downs)
             self.renamed(begun, k)
             for number, values in self.values.items():
                 begin = kept.get(number, 0)
-                values[begin:] = [self.name_of_row(one, k) for one in values[begin:]]
+                values[begin:] = [self.name_of_row(value, k) for value in values[begin:]]
         self.held = False
         for number, values in self.values.items():
             self.used.add("lost")

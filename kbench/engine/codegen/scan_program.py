@@ -77,12 +77,12 @@ class Recurrence:
     @cached_property
     def products(self) -> tuple[Product, ...]:
         """All products, in order: the second number of a matrix' fields."""
-        return tuple(one for phase in self.phases for one in phase.products)
+        return tuple(product for phase in self.phases for product in phase.products)
 
     @cached_property
     def loops(self) -> tuple[Columns, ...]:
         """All elementwise loops, in order."""
-        return tuple(one for phase in self.phases for one in phase.loops)
+        return tuple(loop for phase in self.phases for loop in phase.loops)
 
     @cached_property
     def dtype(self) -> str:
@@ -140,14 +140,14 @@ class _Writer:
             self.add(2, "first = item * block")
         self.add(2, "last = min(first + block, rows)")
         self.add(2, "for t in range(begin, end):", "    now = t & 1", "    then = 1 - now")
-        product = loop = 0
+        products = loops = 0
         for phase in self.program.phases:
-            for one in phase.products:
-                self.product(product, one)
-                product += 1
-            for two in phase.loops:
-                self.columns(loop, two)
-                loop += 1
+            for product in phase.products:
+                self.product(products, product)
+                products += 1
+            for loop in phase.loops:
+                self.columns(loops, loop)
+                loops += 1
         self.add(3, "compiler_fence()")
 
     def product(self, number: int, one: Product) -> None:

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from kbench.engine.codegen.loop_program import Input
 
-CHUNK = 4096
+CHUNK_ELEMENTS = 4096
 """Values that a running result takes before it joins the total."""
 
-SHORT = {"float32": 128, "float64": 256}
+SHORT_CHUNK_ELEMENTS = {"float32": 128, "float64": 256}
 """As many of them where they are added in their own dtype. SIMD adds them in 16 lanes or more, so
 that each is rounded less often than in a sum by halves."""
 
-AT_ONCE = 8
+JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
 
-STEPS = {
+STEP_EXPRESSIONS = {
     "sum": "plus({0}, {1})",
     "mean": "plus({0}, {1})",
     "prod": "times({0}, {1})",
@@ -106,7 +106,7 @@ class Walk:
     def renamed(self, begun: int, k: int) -> None:
         """Give what the lines since `begun` say of a row names of its own."""
         lines = self.out.lines
-        lines[begun:] = [self.name_of_row(one, k) for one in lines[begun:]]
+        lines[begun:] = [self.name_of_row(line, k) for line in lines[begun:]]
 
     @staticmethod
     def name_of_row(text: str, k: int) -> str:
@@ -130,7 +130,7 @@ def by_halves(values: Sequence[str]) -> str:
 
 def rows_at_once(inputs: int, dear: bool) -> int:
     """Rows that a fold down the columns reads side by side: it goes over its sums less often."""
-    return 1 if dear or not inputs else max(1, AT_ONCE // inputs)
+    return 1 if dear or not inputs else max(1, JOINT_ROWS // inputs)
 
 
 def bits_of(dtype: str) -> str:
@@ -158,5 +158,5 @@ def join(kind: str, left: str, right: str, dtype: str) -> tuple[str, set[str]]:
         used, joined = {helper}, f"{helper}({left}, {right})"
     else:
         used = {"plus", "times"} if kind in ("sum", "mean", "prod") else set()
-        joined = STEPS[kind].format(left, right)
+        joined = STEP_EXPRESSIONS[kind].format(left, right)
     return (joined if dtype[0] == "f" else f"np.{dtype}({joined})"), used

@@ -288,11 +288,11 @@ class KbenchError(Exception):
     def __str__(self) -> str:
         head = f"{self.function}: {self.reason}" if self.function else self.reason
         lines = [head]
-        width = max((len(one.role) for one in self.operands), default=0)
-        for one in self.operands:
-            name = f" '{one.name}'" if one.name else ""
-            where = f"   {one.place}" if one.place is not None else ""
-            lines.append(f"  {one.role:<{width}}  {one.kind}{name} {one.spec}{where}")
+        width = max((len(operand.role) for operand in self.operands), default=0)
+        for operand in self.operands:
+            name = f" '{operand.name}'" if operand.name else ""
+            where = f"   {operand.place}" if operand.place is not None else ""
+            lines.append(f"  {operand.role:<{width}}  {operand.kind}{name} {operand.spec}{where}")
         if self.suggestion:
             lines.append(f"  try {self.suggestion}")
         if self.place is not None:
@@ -315,7 +315,11 @@ def meant_call(value: Any) -> str | None:
     if not isinstance(value, FunctionType) or not str(value.__module__).startswith("kbench."):
         return None
     parameters = inspect.signature(value).parameters.values()
-    needed = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in (2, 4)
+    ]
     return None if needed else f"K.{value.__name__}()"
 
 
@@ -323,8 +327,8 @@ def _meant(entry: FrameType | None) -> str | None:
     """The call of a function of K that was given in place of its value, whatever the rule says."""
     if entry is None:
         return None
-    calls = (meant_call(one) for _, one in _arguments(entry) if callable(one))
-    return next((one for one in calls if one is not None), None)
+    calls = (meant_call(argument) for _, argument in _arguments(entry) if callable(argument))
+    return next((call for call in calls if call is not None), None)
 
 
 def _function_name(entry: FrameType | None) -> str:

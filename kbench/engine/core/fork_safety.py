@@ -131,9 +131,9 @@ def _before() -> None:
     end = time.monotonic() + FORK_WAIT_SECONDS
     while _imported_elsewhere() and time.monotonic() < end:
         time.sleep(1e-3)
-    for one in _awaited:
-        _taken.append(one)
-        one.acquire(timeout=max(0.0, end - time.monotonic()))
+    for held in _awaited:
+        _taken.append(held)
+        held.acquire(timeout=max(0.0, end - time.monotonic()))
     unforked.close()  # last: who stores may be about to come in
 
 
@@ -156,12 +156,12 @@ def _in_child() -> None:
     _give_back()
     _turn = threading.RLock()
     _lost.clear()
-    for one in list(_locks):
-        if one.acquire(blocking=False):  # nobody's, or of the thread that forks
-            one.release()
+    for held in list(_locks):
+        if held.acquire(blocking=False):  # nobody's, or of the thread that forks
+            held.release()
         else:
-            _lost.add(one)
-            one._at_fork_reinit()
+            _lost.add(held)
+            held._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -72,29 +72,29 @@ def _listed(value: Iterable[Any], kind: Any) -> bool:
     level = value
     for _ in range(_MAX_LEVELS):
         kinds = set(map(type, level))
-        nested = tuple(one for one in kinds if issubclass(one, (list, tuple)))
-        for one in kinds.difference(nested):
-            if issubclass(one, _PLAIN) or one is np.ndarray:
+        nested = tuple(entry_kind for entry_kind in kinds if issubclass(entry_kind, (list, tuple)))
+        for entry_kind in kinds.difference(nested):
+            if issubclass(entry_kind, _PLAIN) or entry_kind is np.ndarray:
                 continue
-            if issubclass(one, kind) or _gives_array(one) or _is_sequence(one):
+            if issubclass(entry_kind, kind) or _gives_array(entry_kind) or _is_sequence(entry_kind):
                 return True
         if not nested:
             return False
         mixed = len(nested) < len(kinds)
-        inner = [one for one in level if isinstance(one, nested)] if mixed else level
+        inner = [entry for entry in level if isinstance(entry, nested)] if mixed else level
         level = list(chain.from_iterable(inner))
     return False
 
 
 def _path_and_words(value: Any, kind: Any, depth: int = 0) -> str | None:
     """The way to the first masked entry of nested lists, and the words for it."""
-    for index, one in enumerate(value):
-        if isinstance(one, (list, tuple)):
-            found = _path_and_words(one, kind, depth + 1) if depth < _MAX_LEVELS else None
-        elif _is_sequence(type(one)):
-            found = masked_entries(one)
+    for index, entry in enumerate(value):
+        if isinstance(entry, (list, tuple)):
+            found = _path_and_words(entry, kind, depth + 1) if depth < _MAX_LEVELS else None
+        elif _is_sequence(type(entry)):
+            found = masked_entries(entry)
         else:
-            found = _told(one, kind)
+            found = _told(entry, kind)
         if found is not None:
             return f"[{index}]{found}"
     return None

@@ -22,7 +22,7 @@ def compressed_rows(matrix: Any) -> Any:
     """
     from scipy import sparse
 
-    rows, columns = (int(one) for one in matrix.shape)
+    rows, columns = (int(size) for size in matrix.shape)
     if min(rows, columns) < 0:
         raise ValueError(f"its shape is {matrix.shape}")
     if matrix.format in ("csr", "csc"):
@@ -84,8 +84,8 @@ def _of_dok(matrix: Any, rows: int, columns: int) -> Listed:
 
 
 def _of_lil(matrix: Any, rows: int, columns: int) -> Listed:
-    lengths = [len(one) for one in matrix.rows]
-    if matrix.rows.shape != (rows,) or lengths != [len(one) for one in matrix.data]:
+    lengths = [len(row) for row in matrix.rows]
+    if matrix.rows.shape != (rows,) or lengths != [len(row) for row in matrix.data]:
         raise ValueError("rows and data do not fit together")
     chain = itertools.chain.from_iterable
     at_columns = np.array(list(chain(matrix.rows)), dtype=np.int64)

@@ -35,7 +35,7 @@ class Signal:
 
         def unsubscribe() -> None:
             with self._lock:
-                self._listeners = tuple(one for one in self._listeners if one is not listener)
+                self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return unsubscribe
 
@@ -50,8 +50,8 @@ class Signal:
 
 def _after_fork() -> None:
     """Forget listeners in a child: user interfaces and their threads stay with the parent."""
-    for one in list(_signals):
-        one._listeners = ()
+    for signal in list(_signals):
+        signal._listeners = ()
 
 
 fork_safety.in_child(_after_fork)

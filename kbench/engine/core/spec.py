@@ -121,7 +121,7 @@ class Specs(Spec):
 def several(parts: Sequence[Spec]) -> Specs:
     """The Spec of a node with these results; float when gradients can flow to one of them."""
     dtypes = [part.dtype for part in parts]
-    dtype = next((one for one in dtypes if is_float(one)), "bool")
+    dtype = next((name for name in dtypes if is_float(name)), "bool")
     return Specs((), dtype, parts=tuple(parts))
 
 

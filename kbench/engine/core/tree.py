@@ -9,9 +9,9 @@ from typing import Any
 def flatten(structure: Any) -> list[Any]:
     """The leaves, from left to right."""
     if isinstance(structure, dict):
-        return [leaf for one in structure.values() for leaf in flatten(one)]
+        return [leaf for item in structure.values() for leaf in flatten(item)]
     if isinstance(structure, (list, tuple)):
-        return [leaf for one in structure for leaf in flatten(one)]
+        return [leaf for item in structure for leaf in flatten(item)]
     return [structure]
 
 
@@ -22,10 +22,10 @@ def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
 
 def _rebuilt(structure: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, dict):
-        return {key: _rebuilt(one, leaves) for key, one in structure.items()}
+        return {key: _rebuilt(item, leaves) for key, item in structure.items()}
     if not isinstance(structure, (list, tuple)):
         return next(leaves)
-    items = [_rebuilt(one, leaves) for one in structure]
+    items = [_rebuilt(item, leaves) for item in structure]
     if isinstance(structure, list):
         return items
     return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)

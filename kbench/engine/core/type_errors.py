@@ -51,7 +51,7 @@ def describe_operand(value: Any) -> str:
 
 def _is_layer(value: Any) -> bool:
     """True for layers and models of Keras, by what their class has."""
-    return all(hasattr(type(value), one) for one in ("get_config", "call", "output"))
+    return all(hasattr(type(value), name) for name in ("get_config", "call", "output"))
 
 
 def operand_error(value: Any, role: str | None = None) -> KbenchError:
@@ -78,7 +78,7 @@ def _first_non_number(value: Any) -> tuple[str, Any]:
     for _ in range(_MAX_LEVELS):
         if not isinstance(value, (list, tuple)):
             break
-        odd = [(i, one) for i, one in enumerate(value[:_MAX_ENTRIES]) if not _is_number(one)]
+        odd = [(i, entry) for i, entry in enumerate(value[:_MAX_ENTRIES]) if not _is_number(entry)]
         if not odd:
             break
         flat = [pair for pair in odd if not isinstance(pair[1], (list, tuple))]
@@ -89,7 +89,7 @@ def _first_non_number(value: Any) -> tuple[str, Any]:
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(_is_number(one) for one in value[:_MAX_ENTRIES])
+        return all(_is_number(entry) for entry in value[:_MAX_ENTRIES])
     if isinstance(value, int):
         return -(2**63) <= value < 2**64
     return getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf") or isinstance(
@@ -151,11 +151,11 @@ def describe_ragged(value: Any) -> str:
     for _ in range(_MAX_LEVELS):
         if not isinstance(rows, (list, tuple)):
             break
-        lengths = {_length(one) for one in rows[:_MAX_ENTRIES]}
+        lengths = {_length(row) for row in rows[:_MAX_ENTRIES]}
         if len(lengths) > 1 and None in lengths:
             return "numbers stand beside lists"
         if len(lengths) > 1:
-            first, second, *_ = sorted(one for one in lengths if one is not None)
+            first, second, *_ = sorted(length for length in lengths if length is not None)
             return f"its rows differ in length, {first} and {second}"
         lists = [row for row in rows[:_MAX_ENTRIES] if isinstance(row, (list, tuple))]
         rows = [entry for row in lists for entry in row]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
+from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.elementwise import LEAST, checks_values
 from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise
@@ -153,7 +153,10 @@ class Search:
             return True
         variance = any(one.op is VARIANCE and one.attrs["axis"][0] == 0 for one in cluster.members)
         down = item.op is VARIANCE and not along
-        return not (variance or down) and _product(cluster.key[0][cluster.key[1] :]) <= KEPT_COLUMNS
+        return (
+            not (variance or down)
+            and _product(cluster.key[0][cluster.key[1] :]) <= MAX_KEPT_COLUMNS
+        )
 
     def _read(self, slot: int, depth: int = 5) -> set[int]:
         """What a fold of this value may read: itself, or large values that it is made of."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kbench.engine.codegen.loop_program import DTYPES, Input
-from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
-from kbench.engine.codegen.row_program import DEAR, Node, RowProgram
+from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
+from kbench.engine.codegen.row_program import EXPENSIVE, Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.elementwise import Source, _expression, _resolve, checks_values
@@ -268,7 +268,7 @@ class _Writer:
             return False
         if item.slot in self.compared:
             return False
-        return item.slot not in self.stored or not DEAR.search(item.op.expr or "")
+        return item.slot not in self.stored or not EXPENSIVE.search(item.op.expr or "")
 
     # -------------------------------------------------------------- dims
 
@@ -348,9 +348,9 @@ def _group(
     if rest != [numbers[i] for i in order if nodes[numbers[i]].down]:
         return None
     stored = tuple(numbers[i] for i in order if not nodes[numbers[i]].down)
-    program = RowProgram(inputs, nodes, stored, dims[-1] <= KEPT_COLUMNS)
+    program = RowProgram(inputs, nodes, stored, dims[-1] <= MAX_KEPT_COLUMNS)
     mixed = bool(program.downs) and not program.across
-    if mixed and dims[-1] > KEPT_COLUMNS:
+    if mixed and dims[-1] > MAX_KEPT_COLUMNS:
         return None
     members = [writer.items[slot] for slot in sorted(writer.names)]
     places = tuple(n for n, one in enumerate(writer.sources) if one.slot in writer.places)

@@ -17,13 +17,13 @@ _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 _FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
-ARGUMENTS = 12
+ARGUMENT_COUNT = 12
 """A, table, taps, depth, step_m, step_k, B, step_b, C, step_c, columns, add; steps in bytes. They
 are handed on as the address of a block: copied from one call's stack to the next, several at a
 time, they would wait until all that was stored before them, one by one, has left the core."""
-AHEAD = 32
+PREFETCH_ROWS = 32
 """Rows of B that are asked for before they are needed: the second cache is slow for some."""
-TOGETHER = 4
+ROWS_PER_ADDRESS = 4
 """Rows of A that are reached from one address, by multiples of the step between them: an address
 and a multiple for each row would be more than there are registers for."""
 ADD, PAST = 1, 2
@@ -133,7 +133,7 @@ class Emitter:
         name = "llvm.prefetch.p0"
         function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
         place = builder.inttoptr(address, ir.IntType(8).as_pointer())
-        builder.call(function, [place, *(ir.Constant(_I32, one) for one in (int(write), 3, 1))])
+        builder.call(function, [place, *(ir.Constant(_I32, flag) for flag in (int(write), 3, 1))])
 
     def unrelated(self, builder, value):
         """The same integer, of which the compiler no longer knows where it comes from."""
@@ -158,15 +158,16 @@ class _Tile(Emitter):
     def emit(self):
         entry, build = self.block("entry")
         a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
-            self.integer(build, self.function.args[0], 8 * i) for i in range(ARGUMENTS)
+            self.integer(build, self.function.args[0], 8 * i) for i in range(ARGUMENT_COUNT)
         )
         masks = self.masks(build, columns, self.vectors)
         # Were the addresses of the rows known to be steps apart, each would be made of the one
         # before: a chain of sums through all rows, as long as their products take.
         shifts = [
-            self.unrelated(build, build.mul(step_m, number(row))) for row in range(1, TOGETHER)
+            self.unrelated(build, build.mul(step_m, number(row)))
+            for row in range(1, ROWS_PER_ADDRESS)
         ]
-        ahead = self.unrelated(build, build.mul(step_b, number(AHEAD)))
+        ahead = self.unrelated(build, build.mul(step_b, number(PREFETCH_ROWS)))
         places = self.places(build, c, step_c)
         tap, in_tap = self.block("tap")
         begins = [(entry, self.nothing), *self.starts(build, tap, places, add)]
@@ -179,18 +180,18 @@ class _Tile(Emitter):
         b_start = in_tap.add(b, in_tap.mul(self.integer(in_tap, pair, 8), step_b))
 
         k, b_k = in_inner.phi(_I64), in_inner.phi(_I64)
-        a_k = [in_inner.phi(_I64) for _ in range(0, self.rows, TOGETHER)]
+        a_k = [in_inner.phi(_I64) for _ in range(0, self.rows, ROWS_PER_ADDRESS)]
         a_starts = [
             in_tap.add(a_start, in_tap.mul(step_m, number(first)))
-            for first in range(0, self.rows, TOGETHER)
+            for first in range(0, self.rows, ROWS_PER_ADDRESS)
         ]
         in_tap.branch(inner)
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
-        now = [self.unrelated(in_inner, one) for one in a_k]
+        now = [self.unrelated(in_inner, address) for address in a_k]
         self.ask_ahead(in_inner, b_k, ahead)
         new = self.step(in_inner, now, b_k, shifts, sums)
         next_b = in_inner.add(b_k, step_b)
-        next_a = [in_inner.add(one, step_k) for one in now]
+        next_a = [in_inner.add(address, step_k) for address in now]
         next_k = in_inner.add(k, number(1))
         after, in_after = self.block("after")
         in_inner.cbranch(in_inner.icmp_unsigned("<", next_k, depth), inner, after)
@@ -241,9 +242,9 @@ class _Tile(Emitter):
         ]
         new = {}
         for m in range(self.rows):
-            place = a[m // TOGETHER]
-            if m % TOGETHER:
-                place = builder.add(place, shifts[m % TOGETHER - 1])
+            place = a[m // ROWS_PER_ADDRESS]
+            if m % ROWS_PER_ADDRESS:
+                place = builder.add(place, shifts[m % ROWS_PER_ADDRESS - 1])
             value = self.spread(builder, self.load(builder, place, self.element))
             for v in range(self.vectors):
                 new[m, v] = self.multiply_add(builder, value, wide[v], sums[m, v])
@@ -315,7 +316,7 @@ def call_tile(typing, address, rows, a, table, taps, depth, step_m, step_k, b, s
     """Call a switch of tiles by its address."""
 
     def codegen(context, builder, signature, arguments):
-        block = alloca_once(builder, ir.ArrayType(_I64, ARGUMENTS))
+        block = alloca_once(builder, ir.ArrayType(_I64, ARGUMENT_COUNT))
         address = builder.ptrtoint(block, _I64)
         for i, value in enumerate(arguments[2:]):
             place = builder.add(address, number(8 * i))
@@ -324,4 +325,4 @@ def call_tile(typing, address, rows, a, table, taps, depth, step_m, step_k, b, s
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1], address])
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * (ARGUMENTS + 2)), codegen
+    return types.void(*[types.intp] * (ARGUMENT_COUNT + 2)), codegen

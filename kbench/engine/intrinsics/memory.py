@@ -24,7 +24,7 @@ def copy_bytes(typing, target, source, count):
     def codegen(context, builder, signature, arguments):
         kinds = [_POINTER, _POINTER, _I64, _I1]
         function = _machine(builder.module, "llvm.memcpy.p0.p0.i64", kinds)
-        target, source = (builder.inttoptr(one, _POINTER) for one in arguments[:2])
+        target, source = (builder.inttoptr(address, _POINTER) for address in arguments[:2])
         builder.call(function, [target, source, arguments[2], ir.Constant(_I1, 0)])
         return context.get_dummy_value()
 

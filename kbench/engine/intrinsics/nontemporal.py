@@ -18,7 +18,7 @@ def _stream_line(typing, target, source):
     """Copy one line to where a line begins, without reading it into the cache first."""
 
     def codegen(context, builder, signature, arguments):
-        target, source = (builder.inttoptr(one, _LINE.as_pointer()) for one in arguments)
+        target, source = (builder.inttoptr(address, _LINE.as_pointer()) for address in arguments)
         line = builder.load(source, typ=_LINE, align=8)
         stored = builder.store(line, target, align=CACHE_LINE_BYTES)
         one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])

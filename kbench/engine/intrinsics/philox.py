@@ -13,9 +13,11 @@ import numpy as np
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
-RUN = 256  # blocks whose words are laid out as four rows, so that kernels write whole vectors
-RUN_WORDS = 4 * RUN
-CHUNK_RUNS = 16  # runs drawn at a time: the temporaries stay in the cache
+RUN_BLOCKS = 256
+"""Blocks whose words are laid out as four rows, so that kernels write whole vectors."""
+RUN_WORDS = 4 * RUN_BLOCKS
+CHUNK_RUNS = 16
+"""Runs drawn at a time: the temporaries stay in the cache."""
 ROUNDS = 10
 
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -47,7 +49,7 @@ def blocks(counters: Any, key: int) -> np.ndarray:
         counters: four uint64 arrays (or numbers) of 32-bit words, the least significant first.
         key: a 64-bit number.
     """
-    c = [np.array(one, dtype=np.uint64) for one in np.broadcast_arrays(*counters)]
+    c = [np.array(counter, dtype=np.uint64) for counter in np.broadcast_arrays(*counters)]
     spare = [np.empty_like(c[0]), np.empty_like(c[0])]
     low, high = key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF
     for _ in range(ROUNDS):
@@ -64,7 +66,7 @@ def words(key: int, stream: int, first: int, runs: int) -> Iterator[Words]:
     """
     for start in range(first, first + runs, CHUNK_RUNS):
         count = min(CHUNK_RUNS, first + runs - start)
-        numbers = np.arange(start * RUN, (start + count) * RUN, dtype=np.uint64)
+        numbers = np.arange(start * RUN_BLOCKS, (start + count) * RUN_BLOCKS, dtype=np.uint64)
         drawn = blocks((numbers & _LOW, numbers >> _HALF, stream, 0), key)
-        rows = drawn.reshape(4, count, RUN).transpose(1, 0, 2)
+        rows = drawn.reshape(4, count, RUN_BLOCKS).transpose(1, 0, 2)
         yield rows.astype(np.uint32).reshape(count, RUN_WORDS)

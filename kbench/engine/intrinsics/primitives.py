@@ -322,13 +322,13 @@ largest = _float_operation("llvm.maximum", 2, ("nsz",))
 smallest = _float_operation("llvm.minimum", 2, ("nsz",))
 fused = _float_operation("llvm.fma", 3)
 
-SCRATCH = 4096
+SCRATCH_COLUMNS = 4096
 """Columns whose running results one item of a column fold keeps on its stack."""
 
-scratch_8 = _stack(_I8, SCRATCH)
-scratch_16 = _stack(ir.IntType(16), SCRATCH)
-scratch_32 = _stack(ir.IntType(32), SCRATCH)
-scratch_64 = _stack(_I64, SCRATCH)
+scratch_8 = _stack(_I8, SCRATCH_COLUMNS)
+scratch_16 = _stack(ir.IntType(16), SCRATCH_COLUMNS)
+scratch_32 = _stack(ir.IntType(32), SCRATCH_COLUMNS)
+scratch_64 = _stack(_I64, SCRATCH_COLUMNS)
 
 
 @intrinsic

@@ -38,7 +38,7 @@ TWO_OVER_PI = (
 )
 """The first 1344 bits of 2/pi behind the binary point."""
 
-GROUP = 16
+GROUP_ELEMENTS = 16
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 HALF_PI_REST = -1.4973849048591833e-33
 TWO_OVER_PI_64 = 0.6366197723675814
@@ -62,8 +62,8 @@ def _windows(digits: int, largest: int, count: int) -> list[tuple[float, ...]]:
     Each window is scaled up by 2^(16 group), as the number is scaled down: no part is denormal.
     """
     rows = []
-    for group in range(largest // GROUP + 1):
-        parts = _window(digits + 1 - GROUP * group, count, GROUP * group)
+    for group in range(largest // GROUP_ELEMENTS + 1):
+        parts = _window(digits + 1 - GROUP_ELEMENTS * group, count, GROUP_ELEMENTS * group)
         rows.append(parts)
     return list(zip(*rows, strict=True))
 

@@ -36,7 +36,7 @@ def can_write_to(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
     flags = out.flags
     if not (out.dtype == dtype and flags.c_contiguous and flags.aligned and flags.writeable):
         return False
-    return not any(np.may_share_memory(out, one) for one in inputs)
+    return not any(np.may_share_memory(out, array) for array in inputs)
 
 
 def unowned_view(array: Array) -> Array:
@@ -47,4 +47,4 @@ def unowned_view(array: Array) -> Array:
 
 def are_same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:
     """Whether these are the very same arrays: none was copied on the way."""
-    return all(one is other for one, other in zip(arrays, others, strict=True))
+    return all(array is other for array, other in zip(arrays, others, strict=True))

@@ -20,10 +20,12 @@ def build(name: str, text: str) -> str:
     path = disk_cache.write_source(name, key, text)
     module = types.ModuleType(f"kbench_kernels_{name}")
     exec(compile(text, str(path), "exec"), module.__dict__)
-    entries = {one: value for one, value in vars(module).items() if isinstance(value, Entry)}
+    entries = {
+        defined: value for defined, value in vars(module).items() if isinstance(value, Entry)
+    }
     if not entries:
         raise ValueError(f"{name} defines no kernel")
-    numbers = {one: value for one, value in vars(module).items() if type(value) is int}
+    numbers = {defined: value for defined, value in vars(module).items() if type(value) is int}
     header, code = _image(entries) if loader.can_run_images() else (None, b"")
     if header is None:
         header, code = _objects(entries)
@@ -35,11 +37,12 @@ def build(name: str, text: str) -> str:
 def _image(entries: dict[str, Entry]) -> tuple[dict[str, object] | None, bytes]:
     try:
         linked = linker.link(
-            [one.object for one in entries.values()], [one.symbol for one in entries.values()]
+            [entry.object for entry in entries.values()],
+            [entry.symbol for entry in entries.values()],
         )
     except linker.UnlinkableError:
         return None, b""
-    places = {name: linked.entries[one.symbol] for name, one in entries.items()}
+    places = {name: linked.entries[entry.symbol] for name, entry in entries.items()}
     header: dict[str, object] = {
         "form": "image",
         "entries": places,
@@ -50,5 +53,7 @@ def _image(entries: dict[str, Entry]) -> tuple[dict[str, object] | None, bytes]:
 
 
 def _objects(entries: dict[str, Entry]) -> tuple[dict[str, object], bytes]:
-    listed = [(name, one.symbol, len(one.object)) for name, one in entries.items()]
-    return {"form": "objects", "objects": listed}, b"".join(one.object for one in entries.values())
+    listed = [(name, entry.symbol, len(entry.object)) for name, entry in entries.items()]
+    return {"form": "objects", "objects": listed}, b"".join(
+        entry.object for entry in entries.values()
+    )

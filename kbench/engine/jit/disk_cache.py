@@ -82,7 +82,7 @@ def _helpers(text: str) -> list[str]:
     left = _imported(text) | _ALWAYS
     while left:
         seen |= left
-        left = {name for one in left for name in _helper(one)[1]} - seen
+        left = {name for file in left for name in _helper(file)[1]} - seen
     return [_helper(name)[0] for name in sorted(seen)]
 
 
@@ -116,7 +116,7 @@ def _compilers() -> str:
         spec = importlib.util.find_spec(package)  # looks for it, does not import it
         version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
         found.append(version.read_text(encoding="utf-8") if version else "none")
-    settings = sorted(one for one in os.environ.items() if one[0].startswith("NUMBA_"))
+    settings = sorted(setting for setting in os.environ.items() if setting[0].startswith("NUMBA_"))
     return _digest(repr((found, settings)))
 
 
@@ -273,9 +273,9 @@ def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _touch(path: Path) -> None:
-    for one in (path, path.with_suffix(".py")):
+    for file in (path, path.with_suffix(".py")):
         try:
-            os.utime(one)
+            os.utime(file)
         except OSError:
             continue
 

@@ -173,11 +173,11 @@ def _launch_of(
     kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Any
 ) -> Launch:
     """The launch of one of `KINDS`, of checked arrays."""
-    arrays = [first, *(one for one in rest if isinstance(one, np.ndarray))]
-    numbers = [int(one) for one in rest if not isinstance(one, np.ndarray)]
+    arrays = [first, *(argument for argument in rest if isinstance(argument, np.ndarray))]
+    numbers = [int(argument) for argument in rest if not isinstance(argument, np.ndarray)]
     flags = out.flags
     fits = out.dtype == dtype and flags.c_contiguous and flags.writeable
-    fits = fits and all(one.dtype == read and one.flags.c_contiguous for one in arrays)
+    fits = fits and all(array.dtype == read and array.flags.c_contiguous for array in arrays)
     if kind == "repeat":
         fits, sizes, kept = fits and first.size > 0, [first.size], [out]
     else:
@@ -234,10 +234,16 @@ class LaunchGraph:
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.launches = list(launches)
-        self._most = max((one.threads for one in launches), default=1)
+        self._most = max((launch.threads for launch in launches), default=1)
         self._rows = np.zeros((len(launches), LAUNCH_ROW_WORDS), np.int64)
-        for row, one in zip(self._rows, launches, strict=True):
-            row[:] = one.address, address_of(one.params), one.items, one.threads, one.counters
+        for row, launch in zip(self._rows, launches, strict=True):
+            row[:] = (
+                launch.address,
+                address_of(launch.params),
+                launch.items,
+                launch.threads,
+                launch.counters,
+            )
 
     @staticmethod
     def is_supported() -> bool:

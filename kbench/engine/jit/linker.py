@@ -102,7 +102,7 @@ class _Object:
         return self.data[section.offset : section.offset + section.size]
 
     def _symbols(self) -> list[_Symbol]:
-        (table,) = (one for one in self.sections if one.kind == _SYMBOLS)
+        (table,) = (section for section in self.sections if section.kind == _SYMBOLS)
         names, found = self._bytes(self.sections[table.link]), []
         for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", self._bytes(table)):
             text = names[name : names.index(b"\0", name)].decode()
@@ -123,7 +123,7 @@ class _Object:
                 for place, info, addend in struct.iter_unpack("<QQq", self._bytes(section)):
                     at = self.places[section.info] + place
                     self._resolve(image, at, info & 0xFFFFFFFF, self.symbols[info >> 32], addend)
-        (entry,) = (one for one in self.symbols if one.name == symbol and one.section)
+        (entry,) = (known for known in self.symbols if known.name == symbol and known.section)
         image.entries[symbol] = self.places[entry.section] + entry.value
 
     def _resolve(self, image: Image, at: int, kind: int, symbol: _Symbol, addend: int) -> None:

@@ -145,33 +145,33 @@ class Service:
     @contextlib.contextmanager
     def _waited(self, *jobs: Job) -> Iterator[None]:
         """Meanwhile these come before others, and no less than the caller who waits for them."""
-        wanted = list({id(one): one for one in (self._jobs["driver"], *jobs)}.values())
+        wanted = list({id(waited): waited for waited in (self._jobs["driver"], *jobs)}.values())
         with self._changed:
-            for one in reversed(wanted):
-                one.waiting += 1
-                if one in self._queue:
-                    self._queue.remove(one)
-                    self._queue.appendleft(one)
-                if one.compiler is not None:
-                    one.compiler.raise_priority()
+            for waited in reversed(wanted):
+                waited.waiting += 1
+                if waited in self._queue:
+                    self._queue.remove(waited)
+                    self._queue.appendleft(waited)
+                if waited.compiler is not None:
+                    waited.compiler.raise_priority()
         try:
             yield
         finally:
             with self._changed:
-                for one in wanted:
-                    one.waiting -= 1
+                for waited in wanted:
+                    waited.waiting -= 1
 
     def _restart(self, job: Job) -> None:
         """Have what is compiled after everything else compiled anew, by one that need not wait."""
         with self._changed:
-            for one in (self._jobs["driver"], job):
+            for waited in (self._jobs["driver"], job):
                 if (
-                    one.compiler is not None
-                    and not one.restarted
-                    and not one.compiler.raise_priority()
+                    waited.compiler is not None
+                    and not waited.restarted
+                    and not waited.compiler.raise_priority()
                 ):
-                    one.restarted = True
-                    one.compiler.interrupt()
+                    waited.restarted = True
+                    waited.compiler.interrupt()
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
@@ -374,9 +374,9 @@ class Service:
         with self._changed:
             self._queue.clear()
             self._stopping, self._why_stopped = True, reason
-            for one in self._jobs.values():
-                if one.state == "pending":
-                    self._finish(one, "failed", reason)
+            for job in self._jobs.values():
+                if job.state == "pending":
+                    self._finish(job, "failed", reason)
 
     # -------------------------------------------------------------- looking on
 
@@ -436,8 +436,8 @@ class Service:
             self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
-        for one in at_work:
-            one.interrupt()
+        for compiler in at_work:
+            compiler.interrupt()
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(timeout=20)
@@ -451,8 +451,8 @@ class Service:
         self._changed = threading.Condition(fork_safety.lock())
         self._threads = []
         at_work, self._compilers = self._compilers, []
-        for one in at_work:
-            one.forget()
+        for compiler in at_work:
+            compiler.forget()
         if self._compiler_depth:
             self._give_up("forked while a kernel was being compiled")
         self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")

@@ -130,9 +130,9 @@ class ExecutorPool:
 
         helpers = [self._threads.submit(work) for _ in range(count - 1)]
         work()
-        for one in helpers:
-            if not one.cancel():
-                one.result()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
 
 
 def source() -> str:

@@ -29,7 +29,7 @@ VIEWS: dict[str, tuple[int, int, int]] = {  # rank, and the dims folded
     "middle": (3, 1, 2),
 }
 FLOATS = ("float16", "float32", "float64")
-OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` has calls of its own
+FAMILIES = {  # family -> module, loaded on first need; its `find(kind, dtype)` has calls of its own
     "ctc": "kernels.ctc.api",
     "move": "kernels.data.strided_copy",
     "onehot": "kernels.data.one_hot",
@@ -43,10 +43,13 @@ OTHERS = {  # family -> module, loaded on first need; its `find(kind, dtype)` ha
     "resize": "kernels.pool.resize",
     "rows": "kernels.data.scatter_add",
 }
-WAYS_TO_POOL = ("max", "average", "max_gradient", "spread")
-LONG = 65_536
-MANY = 64
-HEIGHT = 256
+POOL_KINDS = ("max", "average", "max_gradient", "spread")
+BLOCK_ELEMENTS = 65_536
+"""Elements of a row that one item takes, where rows are too few to share out."""
+MIN_ITEMS = 64
+"""Items that keep any number of threads busy."""
+BLOCK_ROWS = 256
+"""Rows that one item takes on the way down the columns, where these are too few to share out."""
 
 
 def sides(shape: tuple[int, ...], view: str) -> tuple[int, int, int]:
@@ -64,7 +67,7 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
         name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
             logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
             random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, local_, pool_, resize_, rows_, move_, join_: see their modules (`OTHERS`).
+            to_kernel, local_, pool_, resize_, rows_, move_, join_: see their modules (`FAMILIES`).
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -81,8 +84,8 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
     if name in ("cumsum", "cumprod"):
         return _scan(name, dtype, view)
     family, _, kind = name.partition("_")
-    if family in OTHERS:
-        module = importlib.import_module(f"kbench.engine.{OTHERS[family]}")
+    if family in FAMILIES:
+        module = importlib.import_module(f"kbench.engine.{FAMILIES[family]}")
         call: KernelCall | None = module.find(kind, dtype)
         return call
     raise ValueError(f"no library kernel {name!r}")
@@ -215,9 +218,11 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
             return
         if n == 0:
             raise ValueError(f"{name} of no elements")
-        width = min(inner, 4096) if not last else (n if outer >= MANY else min(n, LONG))
+        width = (
+            min(inner, 4096) if not last else (n if outer >= MIN_ITEMS else min(n, BLOCK_ELEMENTS))
+        )
         blocks = -(-(n if last else inner) // width)
-        height = n if last or outer * blocks >= MANY else min(n, HEIGHT)
+        height = n if last or outer * blocks >= MIN_ITEMS else min(n, BLOCK_ROWS)
         pieces = blocks if last else -(-n // height)
         values = np.empty((pieces, outer * inner), kept_dtype)
         places = np.empty((pieces, outer * inner), np.int64) if pieces > 1 else out.reshape(1, -1)
@@ -273,7 +278,7 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
             )
             return
         assert fold is not None
-        width = n if outer >= MANY or n < 4 * LONG else LONG
+        width = n if outer >= MIN_ITEMS or n < 4 * BLOCK_ELEMENTS else BLOCK_ELEMENTS
         starts = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
         apart = address_of(x) != address_of(out)
         streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, width * x.itemsize)
@@ -323,7 +328,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     joins = [f"join_{kind}" for kind in importlib.import_module("kbench.engine.jit.launch").KINDS]
     products = ("gemm_product", "local_product", *joins)
     entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
-    pools = [f"pool_{kind}_{walk}" for kind in WAYS_TO_POOL for walk in ("rows", "cells")]
+    pools = [f"pool_{kind}_{walk}" for kind in POOL_KINDS for walk in ("rows", "cells")]
     windows = (*pools, "pool_windows", "resize_stretch", "resize_shrink")
     entries += [(name, dtype, "all") for name in windows for dtype in FLOATS[1:]]
     entries += [("move_rows", "uint8", "all")]
@@ -333,7 +338,9 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [("rows_take", f"uint{bits}", "all") for bits in (8, 16, 32, 64)]
     entries += [("rows_add", dtype, "all") for dtype in (*FLOATS, "int32", "int64")]
     kinds = importlib.import_module("kbench.engine.kernels.random.fill").KINDS.items()
-    return entries + [(f"random_{kind}", dtype, "all") for kind, one in kinds for dtype in one]
+    return entries + [
+        (f"random_{kind}", dtype, "all") for kind, dtypes in kinds for dtype in dtypes
+    ]
 
 
 def warmup(progress: Callable[[int, int, str], object] | None = None) -> int:

@@ -18,16 +18,18 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS
-from kbench.engine.kernels.conv.launch import PRODUCTS, Tiles, made_run
+from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, Tiles, made_run
 from kbench.engine.runtime import config, threads
 
-LEAST_ROWS = 4
+MIN_ITEM_ROWS = 4
 """Rows of an item: fewer would read the matrices more often than compute with them."""
-MOST_ROWS = 64
+MAX_ITEM_ROWS = 64
 """Rows of an item: with more, their values would leave the cache between two steps."""
-LEAST_COLUMNS = 256
-ALIGN = 64
-SECONDS = 0.015
+MIN_ITEM_COLUMNS = 256
+"""Columns of an item, where nothing but columns is left to share out."""
+ALIGN_BYTES = 64
+"""Bytes of a cache line, at which each array of scratch memory begins."""
+TILE_SECONDS = 0.015
 """Longest time between two looks at the cancel flag."""
 
 _NOTHING = np.zeros(2, np.int64)
@@ -67,9 +69,9 @@ class Kernel:
         widths = self._checked(steps, rows, arrays, matrices)
         if not steps or not rows:
             return
-        packed = [self._packed(one) for one in matrices]
-        work = 1 + sum(one.size // PRODUCTS for one in matrices)
-        work += sum(one * width for one, width in zip(self._cost, widths, strict=True))
+        packed = [self._packed(matrix) for matrix in matrices]
+        work = 1 + sum(matrix.size // PRODUCTS_PER_ELEMENT for matrix in matrices)
+        work += sum(cost * width for cost, width in zip(self._cost, widths, strict=True))
         parallel = work * rows * steps >= threads.MIN_PARALLEL_ELEMENTS
         block, across = self._cut(rows, widths, parallel)
         pieces = -(-widths[0] // across) if self.program.split else 1
@@ -85,11 +87,11 @@ class Kernel:
         count = max(1, threads.count()) if parallel else 1
         whole = max(1, widths[0] if widths else 1)
         share = -(-rows // count)
-        if self.program.split and rows < LEAST_ROWS * count:
-            each = -(-whole // (count * ALIGN)) * ALIGN
-            return share, max(LEAST_COLUMNS, each)
-        rounds = -(-share // MOST_ROWS)
-        return max(LEAST_ROWS, -(-rows // (count * rounds))), whole
+        if self.program.split and rows < MIN_ITEM_ROWS * count:
+            each = -(-whole // (count * ALIGN_BYTES)) * ALIGN_BYTES
+            return share, max(MIN_ITEM_COLUMNS, each)
+        rounds = -(-share // MAX_ITEM_ROWS)
+        return max(MIN_ITEM_ROWS, -(-rows // (count * rounds))), whole
 
     def _drive(
         self,
@@ -107,7 +109,7 @@ class Kernel:
         done = 0
         while done < steps:
             cancel_check()
-            some = min(steps - done, max(1, int(SECONDS / (self._pace * work))))
+            some = min(steps - done, max(1, int(TILE_SECONDS / (self._pace * work))))
             params[0:2] = done, done + some
             begun = time.perf_counter()
             service.driver.run(self._job.address, params, 0, items, parallel)
@@ -129,8 +131,8 @@ class Kernel:
             single = array.shape[2] == 1
             if array.dtype != access.dtype or not (single or array.strides[2] == array.itemsize):
                 raise ValueError(f"expected rows of {access.dtype}, got {array.dtype} strided")
-        for one, matrix in zip(program.products, matrices, strict=True):
-            left, target = arrays[one.left], arrays[one.target]
+        for product, matrix in zip(program.products, matrices, strict=True):
+            left, target = arrays[product.left], arrays[product.target]
             if (left.shape[2], target.shape[2]) != matrix.shape or matrix.size == 0:
                 raise ValueError(f"{left.shape} by {matrix.shape} is not {target.shape}")
             if not left.dtype == target.dtype == matrix.dtype == program.dtype:
@@ -180,15 +182,15 @@ class Kernel:
             matrix = np.ascontiguousarray(matrix)
         depth, columns = matrix.shape
         wide = -(-columns // tiles.lanes) * tiles.lanes
-        room = np.empty(depth * wide + ALIGN, matrix.dtype)
-        start = -address_of(room) % ALIGN // size
+        room = np.empty(depth * wide + ALIGN_BYTES, matrix.dtype)
+        start = -address_of(room) % ALIGN_BYTES // size
         panels = room[start : start + depth * wide]
         values = {
             "places": address_of(_NOTHING), "taps": 1, "rows": depth, "columns": columns,
             "row_step": matrix.strides[0] // size, "column_step": matrix.strides[1] // size,
             "lanes": tiles.lanes,
         }  # fmt: skip
-        run = made_run(PACK_FIELDS, values, 1, PRODUCTS * matrix.size)
+        run = made_run(PACK_FIELDS, values, 1, PRODUCTS_PER_ELEMENT * matrix.size)
         run(tiles.pack, tiles.dtype, None, address_of(panels), address_of(matrix))
         return panels
 
@@ -200,7 +202,7 @@ def _check_target(array: Array) -> None:
 
 def _cost(program: Recurrence) -> list[int]:
     """Elements of work for each column of the loops."""
-    return [len(one.lines) + len(one.wide) + len(one.stores) for one in program.loops]
+    return [len(loop.lines) + len(loop.wide) + len(loop.stores) for loop in program.loops]
 
 
 _kernels: dict[Recurrence, Kernel] = {}

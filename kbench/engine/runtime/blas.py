@@ -40,25 +40,25 @@ class _OneThread:
             if self._inside == 0:
                 if self._pools is None:
                     self._pools = _found()
-                counts = [(one, one.get_num_threads()) for one in self._pools]
-                self._limited = [(one, count) for one, count in counts if count > 1]
-                for one, _ in self._limited:
-                    one.set_num_threads(1)
+                counts = [(pool, pool.get_num_threads()) for pool in self._pools]
+                self._limited = [(pool, count) for pool, count in counts if count > 1]
+                for pool, _ in self._limited:
+                    pool.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                for one, count in self._limited:
-                    one.set_num_threads(count)
+                for pool, count in self._limited:
+                    pool.set_num_threads(count)
 
     def after_fork(self) -> None:
         """A child may have been forked while another thread was inside, which never leaves."""
         if self._inside:
             self._inside = 0
-            for one, count in self._limited:
-                one.set_num_threads(count)
+            for pool, count in self._limited:
+                pool.set_num_threads(count)
 
 
 def _found() -> list[Any]:
@@ -66,7 +66,7 @@ def _found() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     pools = ThreadpoolController().select(user_api="blas").lib_controllers
-    return [one for one in pools if one.internal_api == "openblas"]
+    return [pool for pool in pools if pool.internal_api == "openblas"]
 
 
 one_thread = _OneThread()

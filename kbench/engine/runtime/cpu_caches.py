@@ -28,7 +28,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @functools.cache
 def last_level_bytes(folder: Path = _FOLDER) -> int:
     """Bytes that the largest cache this processor reads through holds: at most MAX_CACHE_BYTES."""
-    sizes = [_size(one) for one in folder.glob("index*/size")]
+    sizes = [_size(file) for file in folder.glob("index*/size")]
     if not any(sizes) and "SC_LEVEL3_CACHE_SIZE" in getattr(os, "sysconf_names", {}):
         sizes = [os.sysconf("SC_LEVEL3_CACHE_SIZE")]
     return min(MAX_CACHE_BYTES, max((size for size in sizes if size > 0), default=MAX_CACHE_BYTES))

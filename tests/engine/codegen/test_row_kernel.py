@@ -84,7 +84,7 @@ def test_long_rows_that_are_kept_are_refused() -> None:
     nodes = (Node("exp(a0)", F), Node("t0", F, along="sum"), Node("exp(a0) * t1", F))
     program = RowProgram((FULL,), (*nodes[:2], Node("t0 * t1", F)), (2,))
     assert program.kept == {0}
-    size = row_kernel.KEPT_COLUMNS + 1
+    size = row_kernel.MAX_KEPT_COLUMNS + 1
     x = np.zeros((2, size), F)
     with pytest.raises(ValueError, match="columns"):
         _kernel(program).run([np.empty_like(x)], [x], x.shape)

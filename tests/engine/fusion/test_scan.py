@@ -308,7 +308,7 @@ def test_time_is_cut_between_two_looks_at_the_cancel_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feeds, results, values = graph("lstm", (5, 9, 3, 17))
-    monkeypatch.setattr(scan_kernel, "SECONDS", 1e-9)  # one step at a time
+    monkeypatch.setattr(scan_kernel, "TILE_SECONDS", 1e-9)  # one step at a time
     plain, compiled, forms = both(monkeypatch, feeds, results, values)
     same(plain, compiled)
     assert forms == ["scan", "scan"]

@@ -471,7 +471,7 @@ print(os.waitpid(child, 0)[1], request(program) is not None)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize(
     "moment",
-    ["service._inside_llvm", "any('core.codegen' in name for name in list(sys.modules))"],
+    ["service._compiler_depth", "any('core.codegen' in name for name in list(sys.modules))"],
 )
 def test_a_child_forked_during_a_compile_does_not_hang(tmp_path, moment):
     """Nor one forked while the compiler is being imported."""

@@ -104,17 +104,17 @@ def test_one_thread_asks_nothing_of_the_others(pools, monkeypatch):
     monkeypatch.setattr(pool, "_spins_in", lambda seconds: asked.append(seconds) or 1)
     monkeypatch.setattr(pool, "_helpers", 0)
     for _ in range(3):
-        pool._woken(1)
+        pool._start_workers(1)
     assert not asked
 
 
 def test_looks_fill_a_moment(pools):
     pool = pools["own"]
-    looks = pool._looks_of(thread_pool.SPIN_SECONDS)
+    spins = pool._spins_in(thread_pool.SPIN_SECONDS)
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        pool._idle(pool._block, looks)
+        pool._idle(pool._block, spins)
         times.append(time.perf_counter() - begun)
     assert thread_pool.SPIN_SECONDS / 3 < min(times) < thread_pool.SPIN_SECONDS * 3
 

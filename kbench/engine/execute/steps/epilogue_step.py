@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.codegen import loop_kernel
-from kbench.engine.codegen.arguments import COLUMNS, Binding
+from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
@@ -59,7 +59,7 @@ def finished(
 def _by_rows(group: Group) -> bool:
     """Whether rows are long enough, and every source has one value for each of them or is one."""
     shape = group.shape
-    if len(shape) < 2 or not FEWEST <= shape[-1] <= 2 * COLUMNS:
+    if len(shape) < 2 or not FEWEST <= shape[-1] <= 2 * ITEM_COLUMNS:
         return False
     return all(_moves(one, shape) in ([], [False], [True]) for one in group.sources)
 

@@ -20,7 +20,7 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.array_memory import are_same, can_write_to
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import PLANS, Tiles, compiled
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, compiled
 from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
@@ -28,7 +28,7 @@ from kbench.engine.runtime import config
 MakeWays = Callable[..., Iterable[Way]]
 
 FLOATS = ("float16", "float32", "float64")
-WORTH = 500_000
+MIN_PRODUCTS = 500_000
 """Products below which the NumPy form is as fast."""
 
 
@@ -149,15 +149,15 @@ class Convolution:
         self, out: Array, first: Array, second: Array, *steps: Sequence[int]
     ) -> tuple[list[Array], tuple[Ints, Ints, Ints]]:
         """The operands as compiled code reads them, and the numbers for each axis."""
-        for one in (out, first, second):
-            if one.dtype != self._dtype or one.ndim != self._rank + 2:
-                shape, rank = list(one.shape), self._rank + 2
-                raise ValueError(f"expected {self._dtype} of rank {rank}, got {one.dtype}{shape}")
-        ready = [np.require(one, self._computed, "CA") for one in (first, second)]
+        for array in (out, first, second):
+            if array.dtype != self._dtype or array.ndim != self._rank + 2:
+                shape, rank = list(array.shape), self._rank + 2
+                raise ValueError(f"expected {self._dtype} of rank {rank}, got {array.dtype}{shape}")
+        ready = [np.require(array, self._computed, "CA") for array in (first, second)]
         return ready, _geometry(self._rank, self._axes, *map(tuple, steps))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _geometry(
     rank: int, axes: int, strides: Ints, pads: Ints, dilation: Ints
 ) -> tuple[Ints, Ints, Ints]:
@@ -172,8 +172,8 @@ def _geometry(
 
 def _numbers(values: Sequence[int], rank: int, low: int) -> Ints:
     """One number for each axis, within bounds."""
-    numbers = tuple([int(one) for one in values])
-    if len(numbers) != rank or not all(low <= one <= 2**31 for one in numbers):
+    numbers = tuple([int(value) for value in values])
+    if len(numbers) != rank or not all(low <= number <= 2**31 for number in numbers):
         raise ValueError(f"expected {rank} numbers of at least {low}, got {values}")
     return numbers
 
@@ -215,7 +215,7 @@ def is_profitable(what: str, kernel: Sequence[int], places: int) -> bool:
     results, where there are channels enough for BLAS, leave most of a vector idle.
     """
     *_, channels, filters = kernel
-    if math.prod(kernel) * places < WORTH:
+    if math.prod(kernel) * places < MIN_PRODUCTS:
         return False
     if what == "to_input":
         return channels > 2 or filters < 8

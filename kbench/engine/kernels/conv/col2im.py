@@ -19,8 +19,8 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
 from kbench.engine.kernels.conv.launch import (
-    PLANS,
-    PRODUCTS,
+    MAX_PLANS,
+    PRODUCTS_PER_ELEMENT,
     Run,
     Tiles,
     compiled,
@@ -29,7 +29,7 @@ from kbench.engine.kernels.conv.launch import (
 )
 from kbench.engine.kernels.conv.variants import Memory, Stage, Way
 
-ENOUGH = 32
+MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
 
 LOOP = '''"""Rows of DTYPE added to others."""
@@ -169,7 +169,7 @@ def way(
     return Way("", tiles.dtype, stages, memory)
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints,
     dilation: Ints,
@@ -183,10 +183,10 @@ def _planned(
             "places": address_of(place), "taps": 1, "rows": filters, "columns": width,
             "lanes": tiles.lanes, "row_step": 1, "column_step": filters,
         },
-        1, 4 * PRODUCTS * filters * width, kept=[place],
+        1, 4 * PRODUCTS_PER_ELEMENT * filters * width, kept=[place],
     )  # fmt: skip
     # Rows of windows that reach into two chunks are computed twice: chunks are high.
-    chunks = min(-(-ENOUGH // out[0]), max(1, out[2] // (8 * row_taps * dilation[1])))
+    chunks = min(-(-MIN_ITEMS // out[0]), max(1, out[2] // (8 * row_taps * dilation[1])))
     height = -(-out[2] // chunks)
     chunks = -(-out[2] // height)
     length = -(-width // tiles.lanes) * tiles.lanes

@@ -17,9 +17,9 @@ from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
-    PAST_BYTES,
-    PLANS,
-    PRODUCTS,
+    MAX_PLANS,
+    MIN_STREAMED_BYTES,
+    PRODUCTS_PER_ELEMENT,
     Run,
     Tiles,
     made_run,
@@ -38,7 +38,7 @@ from kbench.engine.kernels.conv.tiling import (
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way, cleared
 from kbench.engine.kernels.winograd import api as winograd
 
-NEAR_BYTES = 1 << 15
+FIRST_CACHE_WEIGHT_BYTES = 1 << 15
 """Weights that stay in the first cache while a tile's pixels meet them, panel by panel."""
 
 
@@ -70,7 +70,7 @@ def to_input(
             yield col2im.way(tiles, loops, out, g, kernel, geometry, memory)
     axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
     found = [_gather(tiles, out, g, kernel, True, phase, memory) for phase in phases(list(axes))]
-    stages = [one for phase in found for one in phase if isinstance(one, Stage)]
+    stages = [stage for phase in found for stage in phase if isinstance(stage, Stage)]
     if sum(map(len, found)) > len(stages):  # all of it is cleared faster than some phases are
         stages.insert(0, cleared(out, ()))
     yield Way("", tiles.dtype, stages, memory)
@@ -126,7 +126,7 @@ def _gather(
     ]
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, out: Ints, x: Ints, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
 ) -> _Gather:
@@ -151,8 +151,10 @@ def _planned(
         "filters": filters, "channels": channels, "images": x[0],
         "depth": len(columns.offsets) * channels if columns.dense else channels,
         "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,
-        "past": int(math.prod(out) * tiles.size >= PAST_BYTES),
-        "beside": max(1, NEAR_BYTES // (taps * channels * 2 * tiles.lanes * tiles.size)),
+        "past": int(math.prod(out) * tiles.size >= MIN_STREAMED_BYTES),
+        "beside": max(
+            1, FIRST_CACHE_WEIGHT_BYTES // (taps * channels * 2 * tiles.lanes * tiles.size)
+        ),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
     run = made_run(direct_source.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
@@ -175,7 +177,7 @@ def _packing(
         "column_step": filters if back else 1,
     }  # fmt: skip
     width = -(-columns // tiles.lanes) * tiles.lanes
-    work = 4 * PRODUCTS * rows * columns
+    work = 4 * PRODUCTS_PER_ELEMENT * rows * columns
     run = made_run(direct_source.PACK_FIELDS, values, places.size, work, kept=[places])
     return run, places.size * rows * width
 
@@ -226,7 +228,7 @@ def to_kernel(
     yield Way("", tiles.dtype, (Stage(run, tiles.reduce, places), *joined), memory)
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned_sums(
     tiles: Tiles, out: Ints, g: Ints, x: Ints, strides: Ints, pads: Ints, dilation: Ints
 ) -> tuple[int, Run]:

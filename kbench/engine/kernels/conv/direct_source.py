@@ -78,7 +78,7 @@ GATHER_FIELDS = (
     "slices", "past",
 )  # fmt: skip
 
-DEEP = 1024
+MAX_DEPTH = 1024
 """Products that are added one after the other, as in a product of matrices."""
 
 GATHER = '''"""Convolution of DTYPE through tables of rows."""
@@ -336,5 +336,5 @@ FIELDS
 def filled(text: str, dtype: str, fields: tuple[str, ...]) -> str:
     """A kernel's source for a dtype, with the names of its parameters."""
     lines = "\n".join(f"    {name} = field(params, {n})" for n, name in enumerate(fields))
-    text = text.replace("FIELDS", lines).replace("DTYPE", dtype).replace("DEEP", str(DEEP))
+    text = text.replace("FIELDS", lines).replace("DTYPE", dtype).replace("DEEP", str(MAX_DEPTH))
     return text.replace("SIZE", "4" if dtype == "float32" else "8")

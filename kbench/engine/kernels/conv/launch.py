@@ -22,13 +22,13 @@ from kbench.engine.runtime import threads
 MakeArray = Callable[[Ints, str], Array]
 """From a shape and a dtype to an uninitialised array."""
 
-PRODUCTS = 32
+PRODUCTS_PER_ELEMENT = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
 
-PAST_BYTES = 1 << 23
+MIN_STREAMED_BYTES = 1 << 23
 """Size of a result from which on it is written past the caches, which could not hold it."""
 
-PLANS = 256
+MAX_PLANS = 256
 """Sizes whose plans are kept."""
 
 _pace = {"float32": 1.5e-9, "float64": 3e-9}
@@ -90,7 +90,7 @@ class Run:
     @property
     def _each(self) -> int:
         """Elements of work of an item."""
-        return -(-self.work // PRODUCTS)
+        return -(-self.work // PRODUCTS_PER_ELEMENT)
 
     def _parameters(
         self, addresses: Sequence[int], memory: MakeArray
@@ -127,7 +127,7 @@ def starts(parts: Sequence[int]) -> list[int]:
     return list(itertools.accumulate((-(-part // 64) * 64 + 64 for part in parts), initial=0))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _area_bytes(parts: Ints) -> int:
     return starts(parts)[-1]
 

@@ -16,11 +16,11 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv.direct_source import filled
-from kbench.engine.kernels.conv.launch import PLANS, Run, Tiles, compiled, made_run
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run
 
-LANES = 16
+FILTER_LANES = 16
 """Filters come in so many: the tile reads whole vectors of weights."""
-TOGETHER = 8
+ITEM_TILES = 8
 """Tiles of one item; so many images meet the weights of a place while these are in the cache."""
 
 FIELDS = (
@@ -71,10 +71,10 @@ def _call(
     tiles: Tiles, job: Job, out: Array, x: Array, weights: Array, window: Sequence[int],
     strides: Sequence[int], cancel_check: CancelCheck | None = None,
 ) -> None:  # fmt: skip
-    for one, rank in ((out, 3), (x, 4), (weights, 3)):
-        if one.dtype != tiles.dtype or one.ndim != rank:
-            shape = list(one.shape)
-            raise ValueError(f"expected {tiles.dtype} of rank {rank}, got {one.dtype}{shape}")
+    for array, rank in ((out, 3), (x, 4), (weights, 3)):
+        if array.dtype != tiles.dtype or array.ndim != rank:
+            shape = list(array.shape)
+            raise ValueError(f"expected {tiles.dtype} of rank {rank}, got {array.dtype}{shape}")
     counts = [
         (size - width) // stride + 1
         for size, width, stride in zip(x.shape[1:3], window, strides, strict=True)
@@ -82,26 +82,26 @@ def _call(
     patch = window[0] * window[1] * x.shape[3]
     wanted = (x.shape[0], counts[0] * counts[1], weights.shape[2])
     valid = min(*counts, *window, *strides) > 0 and weights.shape[:2] == (wanted[1], patch)
-    if not valid or out.shape != wanted or wanted[2] % LANES:
+    if not valid or out.shape != wanted or wanted[2] % FILTER_LANES:
         raise ValueError(f"x {x.shape}, weights {weights.shape} and result {out.shape} disagree")
     if out.size == 0:
         return
     if patch == 0:
         out.fill(0)
         return
-    x, weights = (np.require(one, tiles.dtype, "CA") for one in (x, weights))
+    x, weights = (np.require(array, tiles.dtype, "CA") for array in (x, weights))
     with conv.result_array(out, tiles.dtype, [x, weights]) as into:
         sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
         run = _planned(tiles, *sizes)
         run(job, tiles.dtype, cancel_check, address_of(into), address_of(x), address_of(weights))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned(tiles: Tiles, x: Ints, window: Ints, strides: Ints, counts: Ints, filters: int) -> Run:
     pixel = x[3] * tiles.size
     line, depth = x[2] * pixel, window[1] * x[3]
     table = np.array([(tap * line, tap * depth) for tap in range(window[0])], np.int64)
-    share = min(x[0], TOGETHER * tiles.most)
+    share = min(x[0], ITEM_TILES * tiles.most)
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
         "table": address_of(table), "taps": window[0], "depth": depth,

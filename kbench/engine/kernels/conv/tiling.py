@@ -15,13 +15,13 @@ from kbench.engine.core.types import Ints
 
 STRIP_BYTES = 384 * 1024
 """Rows copied for one item: with the panel that meets them they stay in the second cache."""
-ITEM_WORK = 8_000_000
+ITEM_PRODUCTS = 8_000_000
 """Products of one item, about 0.1 ms: many items to share out, and little time to start each."""
-LARGE = 128 * 1024
+LARGE_WEIGHT_BYTES = 128 * 1024
 """Weights from which on a kernel leaves no room for anything else in the second cache."""
-WIDE = 1024
+MAX_ITEM_COLUMNS = 1024
 """Columns of one item at most."""
-ENOUGH = 32
+MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
 
 
@@ -116,7 +116,7 @@ def cut_gather(
     row_work = max(1, across * depth * panels * 2 * lanes)
     line = 0 if not pixel else ((across - 1) * columns.stride + columns.reach) * pixel
     # A kernel larger than the second cache is read anew by every item, so items are larger.
-    item_work = ITEM_WORK if depth * filters < LARGE else 8 * ITEM_WORK
+    item_work = ITEM_PRODUCTS if depth * filters < LARGE_WEIGHT_BYTES else 8 * ITEM_PRODUCTS
     height = max(1, min(rows.count, 8, item_work // row_work))
     while height > 1 and _strip(planes, rows, height, 1) * line > STRIP_BYTES:
         height = (height + 1) // 2
@@ -126,12 +126,12 @@ def cut_gather(
     if height == rows.count:
         wanted = item_work // (row_work * height)
         room = STRIP_BYTES // max(1, _strip(planes, rows, height, 1) * line)
-        together = max(1, min(wanted, room, 16, -(-total // ENOUGH)))
+        together = max(1, min(wanted, room, 16, -(-total // MIN_ITEMS)))
     chunks, groups = -(-rows.count // height), -(-total // together)
     whole = chunks * groups * slices
     bundle = panels
-    if whole < ENOUGH or height * row_work > 16 * ITEM_WORK:
-        parts = max(-(-ENOUGH // whole), height * row_work // (16 * ITEM_WORK))
+    if whole < MIN_ITEMS or height * row_work > 16 * ITEM_PRODUCTS:
+        parts = max(-(-MIN_ITEMS // whole), height * row_work // (16 * ITEM_PRODUCTS))
         bundle = -(-panels // min(panels, parts))
     parts = -(-panels // bundle)
     strip_rows = _strip(planes, rows, height, together)
@@ -143,7 +143,7 @@ def cut_gather(
     )  # fmt: skip
 
 
-def cut_columns(columns: WindowAxis, most: int = WIDE) -> tuple[int, int]:
+def cut_columns(columns: WindowAxis, most: int = MAX_ITEM_COLUMNS) -> tuple[int, int]:
     """Columns of a piece of a row, and the pieces: a long row is not one item's alone."""
     slices = max(1, -(-columns.count // most))
     across = -(-columns.count // slices)
@@ -175,8 +175,9 @@ class Sums:
     work: int
 
 
-PARTIAL_BYTES = 32 * 2**20
-CHUNK_PLACES = 448
+MAX_PARTIAL_BYTES = 32 * 2**20
+"""Memory of all partial sums of a gradient to a kernel."""
+CHUNK_PIXELS = 448
 """Pixels added up in registers before the sums go back to memory."""
 
 
@@ -191,13 +192,15 @@ def cut_sums(
     blocks = -(-channels // block)
     bundle = 1 if column_taps * block >= 64 else min(taps, max(1, 64 // (column_taps * block)))
     bundles = -(-taps // bundle)
-    across, slices = cut_columns(columns, 2 * CHUNK_PLACES)
+    across, slices = cut_columns(columns, 2 * CHUNK_PIXELS)
     pieces = rows * slices
-    together = max(1, min(rows, CHUNK_PLACES // across)) if slices == 1 else 1
+    together = max(1, min(rows, CHUNK_PIXELS // across)) if slices == 1 else 1
     size = taps * column_taps * channels * filters * itemsize
     work = rows * columns.count * taps * column_taps * channels * filters
-    wanted = max(-(-2 * ENOUGH // (blocks * bundles)), work // (8 * ITEM_WORK * blocks * bundles))
-    room = max(1, PARTIAL_BYTES // max(1, size))
+    wanted = max(
+        -(-2 * MIN_ITEMS // (blocks * bundles)), work // (8 * ITEM_PRODUCTS * blocks * bundles)
+    )
+    room = max(1, MAX_PARTIAL_BYTES // max(1, size))
     parts = max(1, min(wanted, room, -(-pieces // together)))
     each = -(-pieces // parts)
     parts = -(-pieces // each)

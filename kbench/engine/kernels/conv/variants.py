@@ -110,14 +110,14 @@ def perform(ways: Iterable[Way], cancel_check: CancelCheck | None) -> None:
 
 def go(stages: Stages, dtype: str, cancel_check: CancelCheck | None) -> None:
     """Perform stages of a dtype."""
-    for one in stages:
-        if isinstance(one, Stage):
-            one.run(one.job, dtype, cancel_check, *one.addresses)
-        elif isinstance(one, Total):
+    for stage in stages:
+        if isinstance(stage, Stage):
+            stage.run(stage.job, dtype, cancel_check, *stage.addresses)
+        elif isinstance(stage, Total):
             with np.errstate(all="ignore"):
-                np.copyto(one.out, joined(one.parts))
+                np.copyto(stage.out, joined(stage.parts))
         else:
-            one.fill(cancel_check)
+            stage.fill(cancel_check)
 
 
 def captured(make: Callable[[Memory], Iterable[Way]]) -> list[Launch] | None:
@@ -126,8 +126,8 @@ def captured(make: Callable[[Memory], Iterable[Way]]) -> list[Launch] | None:
     try:
         memory = Room()
         way = next(iter(make(memory)), None)
-        for one in () if way is None else way.stages:
-            call = _call(one, memory)
+        for stage in () if way is None else way.stages:
+            call = _call(stage, memory)
             if call is None:
                 return None
             launches.append(call)

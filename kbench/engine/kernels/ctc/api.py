@@ -13,10 +13,12 @@ from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, drive
 from kbench.engine.jit.service import Job, service
-from kbench.engine.kernels.ctc.source import LANES, scratch, source
+from kbench.engine.kernels.ctc.source import PADDED_LANES, scratch, source
 
-GROUP = 1 << 23  # float64 numbers of scratch that the rows of one call may take
-PACE = 3e-9  # seconds for a state and step
+MAX_SCRATCH_NUMBERS = 1 << 23
+"""Float64 numbers of scratch that the rows of one call may take."""
+STATE_SECONDS = 3e-9
+"""Seconds for a state and step."""
 
 
 def find(name: str, dtype: str) -> KernelCall | None:
@@ -62,7 +64,7 @@ def find(name: str, dtype: str) -> KernelCall | None:
 
 def _filled_up(labels: Array, skips: Array, classes: int) -> tuple[Array, Array]:
     """More states, blanks behind the last one, which no path comes back from."""
-    more = -labels.shape[1] % LANES
+    more = -labels.shape[1] % PADDED_LANES
     labels = np.pad(labels, ((0, 0), (0, more)), constant_values=classes - 1)
     return labels, np.pad(skips, ((0, 0), (0, more)), constant_values=-np.inf)
 
@@ -80,17 +82,17 @@ def _run(
     rows, time, classes = x.shape
     states = labels.shape[1]
     each = scratch(name, time, classes, states)
-    height = max(1, min(rows, GROUP // each))
+    height = max(1, min(rows, MAX_SCRATCH_NUMBERS // each))
     work_space = np.empty(height * each)
     work = states + classes // 4 + 1
     for first in range(0, rows, height):
-        part = [np.ascontiguousarray(one[first : first + height]) for one in arrays]
+        part = [np.ascontiguousarray(array[first : first + height]) for array in arrays]
         heads = [address_of(out[first:]), *map(address_of, part), address_of(work_space)]
         for begin, end, ways in _blocks(name, time, work):
             fields = [*heads, time, classes, states, each, begin, end, ways]
             fields.append(address_of(cost.reshape(-1)[first:]))
             params = np.array(fields, np.int64)
-            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, PACE)
+            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, STATE_SECONDS)
 
 
 def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
@@ -98,7 +100,7 @@ def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
 
     A row of many steps is cut, so that a stop is honoured soon.
     """
-    size = max(1, int(TILE_SECONDS / (PACE * work)))
+    size = max(1, int(TILE_SECONDS / (STATE_SECONDS * work)))
     if size >= time:
         return [(0, time, 3)]
     onwards = [(begin, min(begin + size, time), 1) for begin in range(0, time, size)]
@@ -120,7 +122,7 @@ def _check_states(
     rows, time, classes = shape
     states = labels.shape[1]
     fits = (
-        all(one.dtype == np.int64 for one in (steps, last, labels))
+        all(array.dtype == np.int64 for array in (steps, last, labels))
         and skips.dtype == np.float64
         and steps.shape == last.shape == (rows,)
         and labels.shape == (rows, states)
@@ -128,6 +130,6 @@ def _check_states(
     )
     if not fits:
         raise ValueError("steps, last, labels or skips do not fit the activations")
-    for one, most in ((steps, time), (last, states - 1), (labels, classes - 1)):
-        if one.size and (one.min() < 0 or one.max() > most):
+    for values, most in ((steps, time), (last, states - 1), (labels, classes - 1)):
+        if values.size and (values.min() < 0 or values.max() > most):
             raise ValueError(f"an index lies outside of 0 to {most}")

@@ -8,7 +8,8 @@ shrinks by less than a factor of ten in a step, and is set back to [1, 2) after 
 
 from __future__ import annotations
 
-LANES = 8  # numbers to which states and classes are filled up: the rest of a loop is slow
+PADDED_LANES = 8
+"""Numbers to which states and classes are filled up: the rest of a loop is slow."""
 
 HEAD = '''"""Library kernel of kbench: the CTC NAME of DTYPE activations."""
 import numpy as np
@@ -289,13 +290,13 @@ def source(name: str, dtype: str) -> str:
     """The module that defines `run(params, first row, end row)`; see `ctc.find` for its fields."""
     text = HEAD + (COST if name == "cost" else SLOPE)
     names = sorted(set(NAMES.replace("DTYPE", dtype).split()))
-    text = text.replace("    IMPORTS\n", "".join(f"    {one},\n" for one in names))
-    return text.replace("NAME", name).replace("LANES", str(LANES)).replace("DTYPE", dtype)
+    text = text.replace("    IMPORTS\n", "".join(f"    {helper},\n" for helper in names))
+    return text.replace("NAME", name).replace("LANES", str(PADDED_LANES)).replace("DTYPE", dtype)
 
 
 def scratch(name: str, time: int, classes: int, states: int) -> int:
     """float64 numbers that one row works in."""
-    many = -(-classes // LANES) * LANES
+    many = -(-classes // PADDED_LANES) * PADDED_LANES
     size = 2 * (states + 2) + 3 * many
     if name == "cost":
         return size + 4 * (states + 2)

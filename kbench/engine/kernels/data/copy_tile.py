@@ -9,7 +9,7 @@ from kbench.engine.jit.numba_backend import intrinsic, ir, types
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-_UNROLLED = 4
+_UNROLLED_VECTORS = 4
 
 
 def _number(value):
@@ -25,7 +25,7 @@ def _emit_bytes(builder, target, source, count):
     kind = ir.IntType(8).as_pointer()
     shape = ir.FunctionType(ir.VoidType(), [kind, kind, _I64, _I1])
     copy = builder.module.declare_intrinsic("llvm.memcpy", [kind, kind, _I64], shape)
-    places = [builder.inttoptr(one, kind) for one in (target, source)]
+    places = [builder.inttoptr(address, kind) for address in (target, source)]
     builder.call(copy, [*places, count, ir.Constant(_I1, 0)])
 
 
@@ -55,12 +55,12 @@ def _stream_function(module):
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_I64] * 3), name)
     function.linkage = "linkonce_odr"
     target, source, count = function.args
-    blocks = [function.append_basic_block(one) for one in ("head", "lines", "line", "tail")]
+    blocks = [function.append_basic_block(label) for label in ("head", "lines", "line", "tail")]
     builder = ir.IRBuilder(blocks[0])
     before = builder.and_(builder.sub(_number(0), target), _number(CACHE_LINE_BYTES - 1))
     before = builder.select(builder.icmp_signed("<", before, count), before, count)
     _emit_bytes(builder, target, source, before)
-    step = _number(CACHE_LINE_BYTES * _UNROLLED)
+    step = _number(CACHE_LINE_BYTES * _UNROLLED_VECTORS)
     whole = builder.udiv(builder.sub(count, before), step)
     end = builder.add(before, builder.mul(whole, step))
     builder.branch(blocks[1])
@@ -70,11 +70,11 @@ def _stream_function(module):
     builder.cbranch(builder.icmp_signed("<", place, end), blocks[2], blocks[3])
     builder = ir.IRBuilder(blocks[2])
     vector = ir.VectorType(_I32, CACHE_LINE_BYTES // 4)
-    offsets = [builder.add(place, _number(CACHE_LINE_BYTES * i)) for i in range(_UNROLLED)]
-    read = [_pointer(builder, builder.add(source, one), vector) for one in offsets]
-    values = [builder.load(one, typ=vector, align=1) for one in read]
-    for one, value in zip(offsets, values, strict=True):
-        _store_past(builder, value, _pointer(builder, builder.add(target, one), vector))
+    offsets = [builder.add(place, _number(CACHE_LINE_BYTES * i)) for i in range(_UNROLLED_VECTORS)]
+    read = [_pointer(builder, builder.add(source, offset), vector) for offset in offsets]
+    values = [builder.load(pointer, typ=vector, align=1) for pointer in read]
+    for offset, value in zip(offsets, values, strict=True):
+        _store_past(builder, value, _pointer(builder, builder.add(target, offset), vector))
     place.add_incoming(builder.add(place, step), blocks[2])
     builder.branch(blocks[1])
     builder = ir.IRBuilder(blocks[3])
@@ -104,7 +104,7 @@ def fetch_line(typing, address):
         number = ir.Constant(_I32, 0).type
         shape = ir.FunctionType(ir.VoidType(), [kind, number, number, number])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [kind], shape)
-        hints = [ir.Constant(_I32, one) for one in (0, 3, 1)]  # to read, to keep, data
+        hints = [ir.Constant(_I32, hint) for hint in (0, 3, 1)]  # to read, to keep, data
         builder.call(fetch, [builder.inttoptr(arguments[0], kind), *hints])
         return context.get_dummy_value()
 
@@ -121,7 +121,7 @@ def _halve_function(module, bits):
     function.linkage = "linkonce_odr"
     target, source, end = function.args
     size, lanes = bits // 8, TURN_LANES[bits]
-    blocks = [function.append_basic_block(one) for one in ("entry", "head", "body", "exit")]
+    blocks = [function.append_basic_block(label) for label in ("entry", "head", "body", "exit")]
     ir.IRBuilder(blocks[0]).branch(blocks[1])
     builder = ir.IRBuilder(blocks[1])
     place = builder.phi(_I64)

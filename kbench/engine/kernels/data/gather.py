@@ -14,11 +14,13 @@ from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
-from kbench.engine.kernels.data.strided_copy import STREAM
+from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
-AHEAD = 8  # rows that are asked for before they are needed: the tables are not in the caches
-BLOCK = 64  # bytes of a row from which on it moves as one block
+PREFETCH_ROWS = 8
+"""Rows that are asked for before they are needed: the tables are not in the caches."""
+MIN_BLOCK_BYTES = 64
+"""Bytes of a row from which on it moves as one block."""
 
 TAKE = '''"""Library kernel of kbench: rows by index, of DTYPE."""
 from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
@@ -108,7 +110,7 @@ def _source(word: int) -> str:
     return (
         TAKE.replace("DTYPE", f"uint{8 * word}")
         .replace("SIZE", str(word))
-        .replace("AHEAD", str(AHEAD))
+        .replace("AHEAD", str(PREFETCH_ROWS))
     )
 
 
@@ -135,9 +137,8 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
         x = apart(x, out)
         if address_of(x) % word:
             x = x.copy()
-        way = (
-            0 if size < BLOCK else 2 if out.nbytes >= STREAM and not size % CACHE_LINE_BYTES else 1
-        )
+        streamed = out.nbytes >= MIN_STREAMED_BYTES and not size % CACHE_LINE_BYTES
+        way = 0 if size < MIN_BLOCK_BYTES else 2 if streamed else 1
         heads = [address_of(out), address_of(x), address_of(own)]
         params = np.array([*heads, size // word, way], np.int64)
         drive(job, params, own.size, width, cancel_check, 1e-9)

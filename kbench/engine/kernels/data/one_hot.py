@@ -8,9 +8,10 @@ from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.kernels.data.gather import checked_result, ready_job
-from kbench.engine.kernels.data.strided_copy import STREAM
+from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 
-PACE = 3e-10
+ELEMENT_SECONDS = 3e-10
+"""Seconds for an element that is written: a guess, for the distance between cancel checks."""
 
 SOURCE = '''"""Library kernel of kbench: one_hot, words of BITS bits."""
 import numpy as np
@@ -72,8 +73,8 @@ def find(kind: str, dtype: str) -> KernelCall | None:
         if not out.size:
             return
         one = int.from_bytes(np.ones(1, dtype).tobytes(), "little")
-        stream = int(out.nbytes >= STREAM and width * size % 64 == 0)
+        stream = int(out.nbytes >= MIN_STREAMED_BYTES and width * size % 64 == 0)
         params = np.array([address_of(out), address_of(own), width, one, stream], np.int64)
-        drive(job, params, own.size, width, cancel_check, PACE)
+        drive(job, params, own.size, width, cancel_check, ELEMENT_SECONDS)
 
     return call

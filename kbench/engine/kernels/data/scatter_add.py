@@ -19,22 +19,29 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.gather import (
-    AHEAD,
+    PREFETCH_ROWS,
     apart,
     checked_result,
     find_take,
     own_indices,
     ready_job,
 )
-from kbench.engine.kernels.data.strided_copy import STREAM
+from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime import threads
 
-TILE = 6_000_000  # elements added up between two looks at the cancel flag
-SPAN = 16  # columns that one thread owns, at least: a cache line of float32
-SHORT = 64  # bytes of a row from which on rows are worth sorting by
-MOST_SORTED = 1 << 22  # positions that are sorted; more are added up in parts, column by column
-ITEM = 1 << 16  # bytes of the result that are one item
-PACE = 1e-9
+MAX_UNCHECKED_ELEMENTS = 6_000_000
+"""Elements added up between two looks at the cancel flag."""
+MIN_THREAD_COLUMNS = 16
+"""Columns that one thread owns, at least: a cache line of float32."""
+MIN_SORTED_ROW_BYTES = 64
+"""Bytes of a row from which on rows are worth sorting by."""
+MAX_SORTED_POSITIONS = (
+    1 << 22
+)  # positions that are sorted; more are added up in parts, column by column
+ITEM_BYTES = 1 << 16
+"""Bytes of the result that are one item."""
+ELEMENT_SECONDS = 1e-9
+"""Seconds for an element that is added up: a guess, for the distance between cancel checks."""
 
 COLUMNS = '''"""Library kernel of kbench: rows of DTYPE added up by index, column by column."""
 import numpy as np
@@ -170,7 +177,7 @@ def source(form: str, dtype: str) -> str:
     text = {"columns": COLUMNS, "rows": ROWS, "sort": SORT}[form]
     text = text.replace("WRITE", ROUNDED if dtype == "float16" else AS_BYTES)
     size = str(np.dtype(dtype).itemsize)
-    text = text.replace("SIZE", size).replace("READ", size).replace("AHEAD", str(AHEAD))
+    text = text.replace("SIZE", size).replace("READ", size).replace("AHEAD", str(PREFETCH_ROWS))
     if dtype != "float16":
         text = text.replace("    store_DTYPE,\n", "", 1)
     return text.replace("DTYPE", dtype).replace("WIDE", _wide(dtype))
@@ -203,7 +210,7 @@ def find_add(dtype: str) -> KernelCall | None:
             out.fill(0)
             return
         g = apart(g, out)
-        long = width * out.itemsize >= SHORT and own.size <= MOST_SORTED
+        long = width * out.itemsize >= MIN_SORTED_ROW_BYTES and own.size <= MAX_SORTED_POSITIONS
         if not (long and _by_rows(jobs, out, g, own, width, cancel_check)):
             _by_columns(jobs["columns"], out, g, own, width, cancel_check)
 
@@ -229,12 +236,12 @@ def _by_rows(
     crowd = threads.count() if g.size >= threads.MIN_PARALLEL_ELEMENTS else 1
     if crowd > 1 and int(most[0]) * 2 * crowd > max(rows.size, 64):
         return False
-    height = max(1, ITEM // (width * out.itemsize))
-    stream = int(out.nbytes >= STREAM)
+    height = max(1, ITEM_BYTES // (width * out.itemsize))
+    stream = int(out.nbytes >= MIN_STREAMED_BYTES)
     heads = [address_of(out), address_of(g), address_of(order), address_of(ends)]
     params = np.array([*heads, width, len(out), height, stream, rows.size], np.int64)
     items = -(-len(out) // height)
-    drive(jobs["rows"], params, items, (out.size + g.size) // items, cancel_check, PACE)
+    drive(jobs["rows"], params, items, (out.size + g.size) // items, cancel_check, ELEMENT_SECONDS)
     return True
 
 
@@ -245,9 +252,11 @@ def _by_columns(
     total = out if wide == out.dtype else np.empty(out.shape, wide)
     total.fill(0)
     crowd = threads.count() if g.size >= threads.MIN_PARALLEL_ELEMENTS else 1
-    span = max(SPAN, -(-width // crowd) + SPAN - 1 & -SPAN)
+    span = max(
+        MIN_THREAD_COLUMNS, -(-width // crowd) + MIN_THREAD_COLUMNS - 1 & -MIN_THREAD_COLUMNS
+    )
     items = -(-width // span)
-    step = max(1, TILE // width)
+    step = max(1, MAX_UNCHECKED_ELEMENTS // width)
     for start in range(0, rows.size, step):
         count = min(step, rows.size - start)
         sources = (address_of(g) + start * width * g.itemsize, address_of(rows) + start * 8)

@@ -26,24 +26,25 @@ from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 AxisStrides = tuple[int, int, int]
 """Size, and the steps of target and source in bytes."""
 
-LEAST = 1 << 16
+MIN_KERNEL_BYTES = 1 << 16
 """Bytes from which on a copy in another order is worth a kernel; a plain one four times that."""
-MOST_AXES = 12
-STREAM = 1 << 25
+MAX_AXES = 12
+"""Axes of a copy that kernels take, once neighbours are merged."""
+MIN_STREAMED_BYTES = 1 << 25
 """Bytes over which a target reaches that no cache holds: writing past them saves reading them."""
-SHORT = 32
+MIN_BLOCK_BYTES = 32
 """Bytes from which on a run is copied as one block; shorter ones are a few cells each."""
-LONG = 512
+LONG_ROW_ELEMENTS = 512
 """Elements of a row, or of a column of tiles, from which on its ends do not count."""
-BLOCK = 1 << 17
+ITEM_BYTES = 1 << 17
 """Bytes of one item of rows."""
-SIDE = 128
+ITEM_SIDE = 128
 """Rows and columns of one item of tiles."""
-CELLS = 1 << 12
+ITEM_CELLS = 1 << 12
 """Cells of one item that is copied one by one; they stay in the first cache."""
-FEW = 16
+SHORT_LOOP_CELLS = 16
 """Cells up to which an inner loop is so short that the other axis is the better one."""
-PART = 1 << 22
+MAX_UNCHECKED_BYTES = 1 << 22
 """Bytes that NumPy copies between two looks at the cancel flag."""
 _ZEROS = np.zeros(1 << 13, np.uint8)
 
@@ -179,13 +180,13 @@ TILES = """        # Beyond the caches, squares begin where lines do: no two tou
 
 FORMS = {"rows": ROWS, "cells": CELLS_BODY, "tiles": TILES}
 _MORE = {"tiles": ", turn_BITS, turn_past_BITS", "cells": ", halve_BITS"}
-LANES = {1: 16, 2: 16, 4: 16, 8: 8}
+TURN_LANES = {1: 16, 2: 16, 4: 16, 8: 8}
 """Sides of the square that `copy_tile` turns over, by the bytes of an element."""
 
 
 def _turns_lines(width: int) -> bool:
     """Whether the rows of that square are whole lines, for words of `width` bytes."""
-    return LANES[width] * width == CACHE_LINE_BYTES
+    return TURN_LANES[width] * width == CACHE_LINE_BYTES
 
 
 def source(form: str, width: int) -> str:
@@ -193,7 +194,7 @@ def source(form: str, width: int) -> str:
     text = HEAD.replace("TURN", _MORE.get(form, "")) + FORMS[form] + TAIL
     if not _turns_lines(width):
         text = text.replace(", turn_past_BITS", "").replace("turn_past_BITS", "turn_BITS")
-    text = text.replace("LANES", str(LANES[width])).replace("BITS", str(8 * width))
+    text = text.replace("LANES", str(TURN_LANES[width])).replace("BITS", str(8 * width))
     text = text.replace("WIDTH", str(width)).replace("WORD", f"uint{8 * width}")
     return text.replace("FORM", form)
 
@@ -230,7 +231,7 @@ def _words(axes: list[AxisStrides], itemsize: int) -> tuple[list[AxisStrides], i
     size, to, out_of = axes[-1]
     if to != itemsize or out_of != itemsize or size * itemsize > 64:
         return axes, itemsize
-    steps = [abs(one) for axis in axes[:-1] for one in axis[1:]]
+    steps = [abs(step) for axis in axes[:-1] for step in axis[1:]]
     width = math.gcd(8, size * itemsize, *steps)
     if width <= itemsize:
         return axes, itemsize
@@ -248,43 +249,48 @@ class Move:
             axes = [(1, 0, 0), *axes]
         *outer, rows, columns = axes
         self.form, self.word = "cells", width
-        if columns[1] == columns[2] == width and columns[0] * width >= SHORT:
+        if columns[1] == columns[2] == width and columns[0] * width >= MIN_BLOCK_BYTES:
             self.form, self.word = "rows", 1
             columns = (columns[0] * width, 1, 1)
-            wide = min(columns[0], BLOCK)
-            tall = max(1, BLOCK // wide)
+            wide = min(columns[0], ITEM_BYTES)
+            tall = max(1, ITEM_BYTES // wide)
         else:
             turned = _turned([*outer, rows], columns, width)
             if turned is not None:
                 self.form, (outer, rows) = "tiles", turned
-                tall = wide = SIDE
+                tall = wide = ITEM_SIDE
             else:
-                if columns[0] < FEW and rows[0] > columns[0]:
+                if columns[0] < SHORT_LOOP_CELLS and rows[0] > columns[0]:
                     rows, columns = columns, rows
-                wide = min(columns[0], max(1, CELLS // min(rows[0], FEW)))
-                tall = max(1, CELLS // wide)
+                wide = min(columns[0], max(1, ITEM_CELLS // min(rows[0], SHORT_LOOP_CELLS)))
+                tall = max(1, ITEM_CELLS // wide)
         blocks = [_blocks(rows, tall), _blocks(columns, wide)]
         self.each = min(tall, rows[0]) * min(wide, columns[0])
         table = [*outer, *blocks]
-        self.items = math.prod(one[0] for one in table)
+        self.items = math.prod(row[0] for row in table)
         self.pace = 1.5e-10 if self.form == "rows" else 1e-9
-        fields = [0, 0, len(table), int(reach >= STREAM and self._long(rows[0], columns[0]))]
+        fields = [
+            0,
+            0,
+            len(table),
+            int(reach >= MIN_STREAMED_BYTES and self._long(rows[0], columns[0])),
+        ]
         fields += [rows[0], tall, *rows[1:], columns[0], wide, *columns[1:]]
         fields += [number for axis in table for number in axis]
         self.fields = np.array(fields, np.int64)
 
     def _long(self, rows: int, columns: int) -> bool:
         """Whether whole lines are most of what is written."""
-        if self.form == "tiles" and (rows < LONG or not _turns_lines(self.word)):
+        if self.form == "tiles" and (rows < LONG_ROW_ELEMENTS or not _turns_lines(self.word)):
             return False
-        return columns >= LONG
+        return columns >= LONG_ROW_ELEMENTS
 
 
 def _turned(
     outer: list[AxisStrides], columns: AxisStrides, width: int
 ) -> tuple[list[AxisStrides], AxisStrides] | None:
     """The axis along which the source is contiguous, and the rest, when squares can be turned."""
-    least = LANES[width]
+    least = TURN_LANES[width]
     if columns[1] != width or columns[0] < least:
         return None
     for place, axis in enumerate(outer):
@@ -312,7 +318,7 @@ def _planned(
     plain = len(axes) == 1 and axes[0][1] == axes[0][2] == itemsize
     if total < least * (4 if plain else 1) or not axes or not total:
         return None
-    if len(axes) > MOST_AXES or any(one[1] <= 0 for one in axes):
+    if len(axes) > MAX_AXES or any(axis[1] <= 0 for axis in axes):
         return None
     return Move(axes, itemsize), late, early
 
@@ -340,9 +346,9 @@ def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -
         return False
     if not (target.flags.writeable and target.flags.aligned and origin.flags.aligned):
         return False
-    least = config.min_elements(LEAST)
+    least = config.min_elements(MIN_KERNEL_BYTES)
     plan = _planned(target.shape, target.strides, origin.strides, target.itemsize, least)
-    if plan is None or target.itemsize not in LANES or np.may_share_memory(target, origin):
+    if plan is None or target.itemsize not in TURN_LANES or np.may_share_memory(target, origin):
         return False
     move, late, early = plan
     job = _job(move.form, move.word)
@@ -358,10 +364,10 @@ def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -
 
 def in_parts(target: Array, origin: Array, cancel_check: CancelCheck | None = None) -> None:
     """The NumPy form of `copy`, in parts of a few milliseconds."""
-    if cancel_check is None or target.nbytes <= PART:
+    if cancel_check is None or target.nbytes <= MAX_UNCHECKED_BYTES:
         np.copyto(target, origin)
         return
-    step = max(1, PART * len(target) // target.nbytes)
+    step = max(1, MAX_UNCHECKED_BYTES * len(target) // target.nbytes)
     for start in range(0, len(target), step):
         np.copyto(target[start : start + step], origin[start : start + step])
         cancel_check()

@@ -44,13 +44,13 @@ from kbench.engine.kernels.conv.variants import (
 from kbench.engine.kernels.depthwise import source as sources
 from kbench.engine.runtime import config
 
-BLOCK_BYTES = 32 * 2**20
+MAX_COPY_BYTES = 32 * 2**20
 """Copies of the input, one for each of several filters of a channel, are made in such blocks."""
-LINES_WORK = 1_000_000
+ITEM_PRODUCTS = 1_000_000
 """Products of one item."""
-WEIGHT = 4
+PRODUCT_COST = 4
 """A product here takes as long as so many of the tile's: memory is the limit."""
-PARTS = 32
+MAX_PARTS = 32
 """Parts with sums of their own in the gradient to the weights; the threads share them out."""
 
 
@@ -132,7 +132,7 @@ def _forward(
         spread = np.repeat(x[first:last], multiplier, axis=-1)
         go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, cancel_check)
 
-    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(x, multiplier)]
+    stages: Stages = [Filled(partial(block, *images)) for images in _image_blocks(x, multiplier)]
     if multiplier == 1:
         stages = _gather(loops, out, x, weights, axes)
     yield Way("", loops.dtype, stages, memory)
@@ -161,7 +161,7 @@ def _to_input(
         go(all_phases(whole, g[first:last]), loops.dtype, cancel_check)
         np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
 
-    stages: Stages = [Filled(partial(block, *one)) for one in _image_blocks(out, multiplier)]
+    stages: Stages = [Filled(partial(block, *images)) for images in _image_blocks(out, multiplier)]
     if multiplier == 1:
         stages = all_phases(out, g)
     yield Way("", loops.dtype, stages, memory)
@@ -172,7 +172,7 @@ def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
     images = x.shape[0]
     step = max(images, 1)
     if multiplier > 1 and x.size:
-        step = max(1, BLOCK_BYTES // (x[0].nbytes * multiplier))
+        step = max(1, MAX_COPY_BYTES // (x[0].nbytes * multiplier))
     return [(first, min(first + step, images)) for first in range(0, images, step)]
 
 
@@ -190,7 +190,7 @@ def _gather(
     return [Stage(run, loops.gather, (address_of(out), address_of(x), address_of(weights)))]
 
 
-@functools.lru_cache(conv_drive.PLANS)
+@functools.lru_cache(conv_drive.MAX_PLANS)
 def _planned(
     loops: Loops, out: Sequence[int], x: Sequence[int], window: int, axes: tuple[WindowAxis, ...]
 ) -> conv_drive.Run:
@@ -198,11 +198,11 @@ def _planned(
     taps = len(rows.offsets) * len(columns.offsets)
     across, slices = cut_columns(columns)
     line_work = across * taps * out[3]
-    height = max(1, min(rows.count, LINES_WORK // line_work))
+    height = max(1, min(rows.count, ITEM_PRODUCTS // line_work))
     chunks = -(-rows.count // height)
     high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
-    tables = [np.array(one, np.int64) for axis in axes for one in (axis.offsets, axis.index)]
-    large = math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_drive.PAST_BYTES
+    tables = [np.array(places, np.int64) for axis in axes for places in (axis.offsets, axis.index)]
+    large = math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_drive.MIN_STREAMED_BYTES
     values = {
         "pixels": loops.pixels, "past": int(large),
         "images": x[0], "rows": rows.count, "columns": columns.count,
@@ -218,7 +218,7 @@ def _planned(
         "inner_first": max(0, -(columns.low // columns.stride)),
         "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
-    items, work = x[0] * chunks * slices, WEIGHT * height * line_work
+    items, work = x[0] * chunks * slices, PRODUCT_COST * height * line_work
     return conv_drive.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
 
 
@@ -258,7 +258,7 @@ def _to_kernel(
     yield Way("", loops.dtype, stages, memory)
 
 
-@functools.lru_cache(conv_drive.PLANS)
+@functools.lru_cache(conv_drive.MAX_PLANS)
 def _planned_sums(
     loops: Loops,
     window: Sequence[int],
@@ -269,7 +269,7 @@ def _planned_sums(
     rows, columns = axes
     lines = g[0] * rows.count
     across, slices = cut_columns(columns)
-    each = -(-lines * slices // PARTS)
+    each = -(-lines * slices // MAX_PARTS)
     parts = -(-lines * slices // each)
     tables = [np.array(axis.offsets, np.int64) for axis in axes]
     values = {
@@ -280,7 +280,7 @@ def _planned_sums(
         "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
         "across": across, "slices": slices,
     }  # fmt: skip
-    work = WEIGHT * each * across * window[0] * window[1] * x[3]
+    work = PRODUCT_COST * each * across * window[0] * window[1] * x[3]
     return parts, conv_drive.made_run(
         sources.REDUCE_FIELDS, values, parts, work, kept=tables
     )  # fmt: skip

@@ -12,9 +12,9 @@ from __future__ import annotations
 from kbench.engine.intrinsics.fma_tile import Emitter, number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
 
-PIXELS = 8
+MAX_PIXELS = 8
 """Most output pixels of one call: enough sums to hide the latency of each."""
-AHEAD = 2048
+PREFETCH_BYTES = 2048
 """Bytes from what is read to what the memory is asked for ahead."""
 _I64 = ir.IntType(64)
 
@@ -125,7 +125,7 @@ def _sums(module, dtype, lanes, pixels, past, name):
             some = outer.icmp_signed(">", taps, number(0))
             last = outer.select(some, outer.sub(taps, number(1)), taps)
             last = outer.add(table, outer.mul(last, number(16)))
-            later = outer.add(outer.add(one.integer(outer, last), x_start), number(AHEAD))
+            later = outer.add(outer.add(one.integer(outer, last), x_start), number(PREFETCH_BYTES))
             for index, value in enumerate(sums):
                 q, v = divmod(index, vectors)
                 x = outer.add(later, outer.mul(step_x, number(q)))
@@ -191,9 +191,9 @@ def sums(dtype, lanes):
         def codegen(context, builder, signature, arguments):
             after = builder.append_basic_block("after")
             choice = builder.switch(arguments[0], after)
-            for count in range(1, PIXELS + 2):
+            for count in range(1, MAX_PIXELS + 2):
                 name = f"kbench_depthwise_{dtype}_{lanes}_{count}"
-                sizes = min(count, PIXELS), count > PIXELS
+                sizes = min(count, MAX_PIXELS), count > MAX_PIXELS
                 function = _sums(builder.module, dtype, lanes, *sizes, name)
                 block = builder.append_basic_block()
                 choice.add_case(number(count), block)

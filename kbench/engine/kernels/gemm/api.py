@@ -33,16 +33,17 @@ from kbench.engine.runtime import config, threads
 
 After = tuple[int, Array]
 
-PLACES = {name: number for number, name in enumerate(sources.FIELDS)}
-CLAIMS = len(sources.FIELDS) + 8
+FIELD_NUMBERS = {name: number for number, name in enumerate(sources.FIELDS)}
+COUNTERS_FIELD = len(sources.FIELDS) + 8
 """Where in the parameter block the counters begin, away from what all threads read."""
-PLANS = 512
+MAX_PLANS = 512
 """Sizes whose plans are kept."""
-PACED = 1 << 28
+MIN_PACED_FLOPS = 1 << 28
 """Operations from which on a run tells how fast the machine is."""
-KEPT = 4
-KEPT_BYTES = 1 << 25
-"""Blocks of scratch memory that are kept, and bytes of one at most."""
+MAX_KEPT_BLOCKS = 4
+"""Blocks of scratch memory that are kept for the next product."""
+MAX_KEPT_BYTES = 1 << 25
+"""Bytes of a block of scratch memory that is kept."""
 
 _pace = {"float32": 1e-10, "float64": 2e-10}
 """Seconds of a floating-point operation: a guess at first, then what the last large run took. It at
@@ -132,7 +133,7 @@ class Product:
             return None
         runs = _runs(compiled, out, x, y, after)
         found = [run.call(compiled.run, out, x, y, after) for run in runs]
-        launches = [one for one in found if one is not None]
+        launches = [launch for launch in found if launch is not None]
         if after is not None and not runs[-1].finishes:
             rows = math.prod(out.shape[:-1])
             many = thread_count(rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
@@ -200,9 +201,9 @@ class _Run:
             "wide": compiled.wide, "narrow": compiled.narrow, "panel": compiled.panel,
             "places": address_of(places), "area_bytes": piece.area_bytes,
         }  # fmt: skip
-        self._template = np.zeros(CLAIMS + 16, np.int64)
+        self._template = np.zeros(COUNTERS_FIELD + 16, np.int64)
         for name, value in fields.items():
-            self._template[PLACES[name]] = value
+            self._template[FIELD_NUMBERS[name]] = value
         self._bytes = piece.workers * piece.area_bytes + piece.packed_bytes
         self._free: list[tuple[Array, memoryview]] = []
 
@@ -252,7 +253,7 @@ class _Run:
 
     def _fresh(self) -> tuple[Array, memoryview]:
         params = self._template.copy()
-        params[5] = address_of(params) + 8 * CLAIMS
+        params[5] = address_of(params) + 8 * COUNTERS_FIELD
         return params, memoryview(params)
 
     def _drive(
@@ -269,20 +270,20 @@ class _Run:
         if cancel_check is not None:
             portion = max(piece.workers, int(TILE_SECONDS / (_pace[dtype] * piece.job_work)))
         begun = time.perf_counter()
-        fields[CLAIMS + 8] = 0
+        fields[COUNTERS_FIELD + 8] = 0
         for done in range(0, piece.jobs, portion):
             if cancel_check is not None:
                 cancel_check()
-            fields[CLAIMS] = done
+            fields[COUNTERS_FIELD] = done
             fields[6] = min(done + portion, piece.jobs)
             service.driver.run(job.address, params, 0, piece.workers, piece.workers > 1)
         work = piece.jobs * piece.job_work
-        if work > PACED:
+        if work > MIN_PACED_FLOPS:
             took = (time.perf_counter() - begun) / work
             _pace[dtype] = max(1e-13, min(took, 2 * _pace[dtype]))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned(
     compiled: Compiled, out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, workers: int,
     whole: bool,
@@ -296,7 +297,7 @@ def _planned(
     )  # fmt: skip
     places = _places(out, x, y, x_steps, y_steps, item)
     tables = [places]
-    if sizes.stacks > 1 and sizes.work > gemm_plan.STACKED:
+    if sizes.stacks > 1 and sizes.work > gemm_plan.MAX_WHOLE_FLOPS:
         sizes = replace(sizes, stacks=1)
         tables = [np.concatenate([places[:2], row]) for row in places[2:].reshape(-1, 3)]
     pieces = gemm_plan.cut(sizes, compiled.tile, workers, whole)
@@ -340,7 +341,7 @@ class _Spare:
 
     def give_back(self, memory: Array, start: int) -> None:
         """Keep a block, unless it is large or there are enough."""
-        if memory.nbytes <= KEPT_BYTES and len(self._blocks) < KEPT:
+        if memory.nbytes <= MAX_KEPT_BYTES and len(self._blocks) < MAX_KEPT_BLOCKS:
             self._blocks.append((memory, start))
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from kbench.engine.core.types import Ints
 
 FLOATS = ("float32", "float64")
-LEAST = 1 << 21
+MIN_FLOPS = 1 << 21
 """Operations below which BLAS, which is called more quickly, is as fast."""
-EACH = 1 << 14
+MIN_STACKED_FLOPS = 1 << 14
 """Operations of one of many products below which BLAS, called for each, is as fast."""
 
 
@@ -27,35 +27,37 @@ def _second_cache() -> int:
     return size if size > 0 else 1 << 20
 
 
-SECOND = _second_cache()
-DEEP = 1024
+SECOND_CACHE_BYTES = _second_cache()
+"""Bytes of this processor's second cache."""
+MAX_DEPTH = 1024
 """Depth at most of what is multiplied at a time. The deeper, the less often a result is read back
 and added to; but a sum is made in blocks, for its error."""
-TALL = 4
+TILES_PER_STRIP = 4
 """Tiles, one above the other, that share a strip of the right operand where it is far away."""
-NEAR = SECOND // 2
+SECOND_CACHE_SHARE_BYTES = SECOND_CACHE_BYTES // 2
 """Bytes of the right operand that stay in the second cache."""
-MOST = TALL
+TILES_PER_JOB = TILES_PER_STRIP
 """Tiles, one above the other, of a job."""
-WIDE = 1024
-LONG = 2048
-"""Columns and depth of a piece at most: what is packed for it stays in the last cache."""
-FEW = 256
+MAX_PIECE_COLUMNS = 1024
+"""Columns of a piece: what is packed for it stays in the last cache."""
+MAX_PIECE_DEPTH = 2048
+"""Depth of a piece, likewise."""
+MAX_IN_PLACE_ROWS = 256
 """Rows up to which the right operand is read in place: packing costs more than it gives."""
-CLOSE = 1 << 20
+MAX_IN_PLACE_BYTES = 1 << 20
 """Bytes of an operand up to which it is read in place however often."""
-READ = 4
+MAX_IN_PLACE_PANELS = 4
 """Panels for which a left operand whose columns lie together is read in place."""
-PAGE = 4096
+CONFLICT_BYTES = 4096
 """Rows that are a multiple of this apart share so few places in the first cache that they are
 always packed, unless each is read only once or twice; those of the right operand, which are read
 for every tile, at a multiple of half of it, and of a quarter in a stack, whose matrices are read
 once and from far away."""
-SHARE = 4
+JOBS_PER_THREAD = 4
 """Jobs for each thread, so that one that is late takes fewer."""
-WORTH = 1_500_000
+MIN_THREAD_FLOPS = 1_500_000
 """Floating-point operations that are worth another thread."""
-STACKED = 1 << 26
+MAX_WHOLE_FLOPS = 1 << 26
 """Operations of one product up to which many products are one piece."""
 
 
@@ -117,7 +119,11 @@ def is_profitable(dtype: str, stacks: int, rows: int, columns: int, depth: int) 
     of a vector idle, and a small depth spends its time on starting tiles.
     """
     each = 2 * rows * columns * depth
-    if dtype not in FLOATS or each < EACH or stacks * each < (LEAST if stacks == 1 else 2 * LEAST):
+    if (
+        dtype not in FLOATS
+        or each < MIN_STACKED_FLOPS
+        or stacks * each < (MIN_FLOPS if stacks == 1 else 2 * MIN_FLOPS)
+    ):
         return False
     return rows >= 4 and columns >= 10 and depth >= 32
 
@@ -140,25 +146,25 @@ def cut(sizes: ProductSizes, tile: Tile, threads: int, whole: bool) -> list[Piec
     `whole` asks for jobs of whole rows, where a row is one piece.
     """
     wide = _widest(tile)
-    if sizes.work <= STACKED or (sizes.columns <= wide and sizes.depth <= LONG):
+    if sizes.work <= MAX_WHOLE_FLOPS or (sizes.columns <= wide and sizes.depth <= MAX_PIECE_DEPTH):
         return [_piece(sizes, tile, threads, whole, (0, sizes.columns), (0, sizes.depth))]
     return [
         _piece(sizes, tile, threads, whole, columns, depth)
         for columns in split(sizes.columns, wide, 2 * tile.lanes)
-        for depth in split(sizes.depth, LONG, tile.lanes)
+        for depth in split(sizes.depth, MAX_PIECE_DEPTH, tile.lanes)
     ]
 
 
 def _deepest(tile: Tile) -> int:
     """The depth at which the strips that are read together fill half of the second cache."""
-    across = (2 * tile.lanes + TALL * tile.tall) * tile.size
-    return max(tile.lanes, min(DEEP, SECOND // 2 // across))
+    across = (2 * tile.lanes + TILES_PER_STRIP * tile.tall) * tile.size
+    return max(tile.lanes, min(MAX_DEPTH, SECOND_CACHE_BYTES // 2 // across))
 
 
 def _widest(tile: Tile) -> int:
     """The columns of which that depth is no more than comes quickly from behind that cache."""
-    columns = 2 * SECOND // (_deepest(tile) * tile.size)
-    return max(2 * tile.lanes, min(WIDE, columns // (2 * tile.lanes) * 2 * tile.lanes))
+    columns = 2 * SECOND_CACHE_BYTES // (_deepest(tile) * tile.size)
+    return max(2 * tile.lanes, min(MAX_PIECE_COLUMNS, columns // (2 * tile.lanes) * 2 * tile.lanes))
 
 
 def _piece(
@@ -171,17 +177,17 @@ def _piece(
     deeps = -(-depth // _deepest(tile))
     deep = padded(-(-depth // deeps), tile.lanes)
     work = 2 * sizes.rows * columns * depth
-    workers = max(1, min(threads, sizes.stacks * work // WORTH))
-    alone = work <= STACKED and (workers == 1 or sizes.stacks >= 2 * workers)
+    workers = max(1, min(threads, sizes.stacks * work // MIN_THREAD_FLOPS))
+    alone = work <= MAX_WHOLE_FLOPS and (workers == 1 or sizes.stacks >= 2 * workers)
     in_place = columns // double if _b_in_place(sizes, tile) else 0
     own = alone or (not in_place and _splits_columns(sizes, tile, panels, workers, deep))
     if own:
         jobs = _tall_jobs(sizes, panels, 1 if alone else 2 * workers)
     else:
         jobs = _jobs(sizes, tile, panels, workers, whole)
-    near = deep * jobs["group"] * double * tile.size <= NEAR
-    chunk = min(jobs["block"], tile.most if near else TALL * tile.most)
-    bundle = max(1, min(8, (panels - in_place) * deeps // (SHARE * workers)))
+    near = deep * jobs["group"] * double * tile.size <= SECOND_CACHE_SHARE_BYTES
+    chunk = min(jobs["block"], tile.most if near else TILES_PER_STRIP * tile.most)
+    bundle = max(1, min(8, (panels - in_place) * deeps // (JOBS_PER_THREAD * workers)))
     bundles = -(-(panels - in_place) // bundle)
     packs = 0 if own else sizes.stacks * deeps * bundles
     line = padded(columns, tile.lanes) - in_place * double
@@ -216,9 +222,9 @@ def _a_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     read for few panels."""
     row, depth = abs(sizes.a_row), abs(sizes.a_depth)
     if sizes.a_depth == tile.size:
-        return row % PAGE != 0
-    near = depth % PAGE != 0 and sizes.depth * depth <= CLOSE
-    return row == tile.size and near and sizes.columns <= READ * 2 * tile.lanes
+        return row % CONFLICT_BYTES != 0
+    near = depth % CONFLICT_BYTES != 0 and sizes.depth * depth <= MAX_IN_PLACE_BYTES
+    return row == tile.size and near and sizes.columns <= MAX_IN_PLACE_PANELS * 2 * tile.lanes
 
 
 def _b_in_place(sizes: ProductSizes, tile: Tile) -> bool:
@@ -228,8 +234,10 @@ def _b_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     if sizes.rows <= 2 * tile.most:
         return True
     step = abs(sizes.b_depth)
-    apart = PAGE // 2 if sizes.stacks == 1 else PAGE // 4
-    return step % apart != 0 and (sizes.rows <= FEW or sizes.depth * step <= CLOSE)
+    apart = CONFLICT_BYTES // 2 if sizes.stacks == 1 else CONFLICT_BYTES // 4
+    return step % apart != 0 and (
+        sizes.rows <= MAX_IN_PLACE_ROWS or sizes.depth * step <= MAX_IN_PLACE_BYTES
+    )
 
 
 def _splits_columns(sizes: ProductSizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
@@ -240,7 +248,7 @@ def _splits_columns(sizes: ProductSizes, tile: Tile, panels: int, workers: int, 
     """
     if sizes.stacks > 1 or panels < 2 * workers or not _a_in_place(sizes, tile):
         return False
-    return sizes.rows * deep * tile.size <= NEAR
+    return sizes.rows * deep * tile.size <= SECOND_CACHE_SHARE_BYTES
 
 
 def _tall_jobs(sizes: ProductSizes, panels: int, wanted: int) -> dict[str, int]:
@@ -253,9 +261,9 @@ def _jobs(
     sizes: ProductSizes, tile: Tile, panels: int, workers: int, whole: bool
 ) -> dict[str, int]:
     """The jobs of one product: blocks of rows, groups of panels."""
-    wanted = max(1, SHARE * workers // sizes.stacks)
+    wanted = max(1, JOBS_PER_THREAD * workers // sizes.stacks)
     tiles = -(-sizes.rows // tile.most)
-    blocks = -(-tiles // max(1, min(MOST, tiles // wanted)))
+    blocks = -(-tiles // max(1, min(TILES_PER_JOB, tiles // wanted)))
     if blocks > workers and sizes.stacks % workers:
         blocks = padded(blocks, workers)  # or one thread has one more than the others
     block = -(-sizes.rows // blocks)  # of nearly whole tiles

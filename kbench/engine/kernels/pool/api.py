@@ -21,13 +21,20 @@ from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.pool import channel_lanes, spatial_source
 from kbench.engine.runtime import config
 
-LEAST = 8192  # elements of the input from which on a kernel is worth while
-FEW = 8  # lanes up to which neighbouring windows are computed side by side
-STRIP = 1 << 15  # cells of a strip that one item scatters to: they stay in the cache
-LARGEST_STRIP = 1 << 19
-OFTEN = 40  # visits of each cell from which on NumPy, one axis after the other, is faster
-OFTEN_BACK = (24, 14)  # likewise on the way back to the largest: by window, side by side
-PART = 1 << 22  # elements of float16 that are widened at a time
+MIN_ELEMENTS = 8192
+"""Elements of the input from which on a kernel is worth while."""
+FEW_LANES = 8
+"""Lanes up to which neighbouring windows are computed side by side."""
+STRIP_CELLS = 1 << 15
+"""Cells of a strip that one item scatters to: they stay in the cache."""
+MAX_STRIP_CELLS = 1 << 19
+"""Cells of a strip of several planes; one that has more is cut by rows, too."""
+MAX_VISITS = 40
+"""Visits of each cell from which on NumPy, one axis after the other, is faster."""
+MAX_VISITS_BACK = (24, 14)
+"""Likewise on the way back to the largest: by window, side by side."""
+WIDENED_ELEMENTS = 1 << 22
+"""Elements of float16 that are widened at a time."""
 
 SCATTERS = ("max_gradient", "spread", "copy")
 OPERANDS = {
@@ -68,16 +75,16 @@ def native(
     """
     if dtype not in ("float16", "float32", "float64") or len(lines) > 3:
         return None
-    if name == "copy" and (inner > FEW or dtype == "float16"):
+    if name == "copy" and (inner > FEW_LANES or dtype == "float16"):
         return None  # NumPy copies runs of lanes as they are
     cells = outer * math.prod(line.size for line in lines) * inner
     windows = outer * math.prod(line.steps for line in lines) * inner
-    if min(cells, windows) == 0 or cells < config.min_elements(LEAST):
+    if min(cells, windows) == 0 or cells < config.min_elements(MIN_ELEMENTS):
         return None
     work = Work(name, dtype, outer, lines, inner)
     if work.windows_alone is not None:
-        return None if work.taps > OFTEN else work.find
-    often = OFTEN_BACK[work.fields["wide"] > 0] if name == "max_gradient" else OFTEN
+        return None if work.taps > MAX_VISITS else work.find
+    often = MAX_VISITS_BACK[work.fields["wide"] > 0] if name == "max_gradient" else MAX_VISITS
     return None if work.visits > often else work.find
 
 
@@ -112,10 +119,10 @@ class Work:
         self.fields = {"inner": inner, "divides": name in ("average", "spread")}
         for axis, entries in zip(("depth", "rows", "cols"), sizes, strict=True):
             letters = ("", "o", "k", "s", "p")
-            self.fields.update(zip([one + axis for one in letters], entries, strict=True))
-        self.image = math.prod(one[0] for one in sizes) * inner
-        self.windows = math.prod(one[1] for one in sizes) * inner
-        self.taps = math.prod(one[2] for one in sizes)
+            self.fields.update(zip([letter + axis for letter in letters], entries, strict=True))
+        self.image = math.prod(size[0] for size in sizes) * inner
+        self.windows = math.prod(size[1] for size in sizes) * inner
+        self.taps = math.prod(size[2] for size in sizes)
         self.scatters = name in SCATTERS
         self._choose_way(sizes)
         self.windows_alone: channel_lanes.Windows | None = None
@@ -139,28 +146,30 @@ class Work:
         """Whether neighbouring windows go side by side, by the measured cost of a cell."""
         field, inner = self.fields, self.inner
         if self.name == "max_gradient":
-            return inner <= FEW // 2 and field["ocols"] > inner
+            return inner <= FEW_LANES // 2 and field["ocols"] > inner
         by_window = self.taps * (1 + 24 / inner)
         step = field["scols"]
         by_rows = field["kdepth"] * field["krows"] * step + field["kcols"] * (1 if step == 1 else 6)
-        return inner <= FEW or by_rows + 1 < by_window
+        return inner <= FEW_LANES or by_rows + 1 < by_window
 
     def _wide(self) -> int:
         """Neighbouring windows whose columns fit the scratch, 0 when those are too few."""
         across, stride = self.fields["kcols"], self.fields["scols"]
-        if across * self.inner > spatial_source.LANES // 2:
+        if across * self.inner > spatial_source.SCRATCH_LANES // 2:
             return 0
-        return (spatial_source.LANES // self.inner - across) // stride + 1
+        return (spatial_source.SCRATCH_LANES // self.inner - across) // stride + 1
 
     def _cut_strips(self) -> None:
         """Strips of whole strides, high enough that few windows reach into two of them."""
         field = self.fields
         row = field["cols"] * self.inner
-        deep = self._strip("depth", STRIP // max(1, field["rows"] * row))
+        deep = self._strip("depth", STRIP_CELLS // max(1, field["rows"] * row))
         volume = deep * field["rows"] * row
         high = field["rows"]
-        if field["depth"] == 1 or volume > LARGEST_STRIP:
-            high = self._strip("rows", (STRIP if deep == 1 else LARGEST_STRIP) // (deep * row))
+        if field["depth"] == 1 or volume > MAX_STRIP_CELLS:
+            high = self._strip(
+                "rows", (STRIP_CELLS if deep == 1 else MAX_STRIP_CELLS) // (deep * row)
+            )
         field.update(strip_depth=deep, strip_rows=high)
         field["strips_depth"] = -(-field["depth"] // deep)
         field["strips_rows"] = -(-field["rows"] // high)
@@ -194,11 +203,11 @@ class Work:
         if self.taken == self.dtype:
             self._drive(compiled, result, whole, cancel_check)
             return
-        step = max(1, PART // max(self.image, self.windows))
+        step = max(1, WIDENED_ELEMENTS // max(self.image, self.windows))
         for start in range(0, self.outer, step):
             part = slice(start, start + step)
             wide = np.empty(result[part].shape, self.taken)
-            parts = {one: array[part].astype(self.taken) for one, array in whole.items()}
+            parts = {role: array[part].astype(self.taken) for role, array in whole.items()}
             self._drive(compiled, wide, parts, cancel_check)
             with np.errstate(all="ignore"):
                 result[part] = wide

@@ -12,19 +12,26 @@ from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import filled
-from kbench.engine.kernels.conv.launch import PAST_BYTES, PRODUCTS, Run, compiled, made_run, starts
+from kbench.engine.kernels.conv.launch import (
+    MIN_STREAMED_BYTES,
+    PRODUCTS_PER_ELEMENT,
+    Run,
+    compiled,
+    made_run,
+    starts,
+)
 from kbench.engine.kernels.pool import channel_source
 
 NAMES = ("max", "average", "sum", "max_gradient", "spread")
-LANES = {"float32": 16, "float64": 8}
+MIN_CHANNELS = {"float32": 16, "float64": 8}
 """Channels from which on they fill vectors."""
 STRIP_BYTES = 1 << 17
 """Rows of the input that one item writes; where windows overlap they are read again."""
-HELD_BYTES = 1 << 19
+SECOND_CACHE_BYTES = 1 << 19
 """Those that stay in the second cache while they are added up, to be written past it then."""
 ITEM_CELLS = 1 << 16
 """Cells that one item of the way forward reads."""
-WEIGHT = 4
+CELL_COST = 4
 """A cell takes as long as so many products of a convolution: memory is the limit."""
 
 
@@ -63,7 +70,7 @@ def is_profitable(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: i
 
     Means are given back here only where windows do not overlap: else rows go first, then columns.
     """
-    if name not in NAMES or axes[0][0] * axes[0][2] != 1 or inner < LANES[dtype]:
+    if name not in NAMES or axes[0][0] * axes[0][2] != 1 or inner < MIN_CHANNELS[dtype]:
         return False
     return name != "spread" or is_exact(axes)
 
@@ -108,7 +115,7 @@ class Windows:
         (in_rows, rows, *row), (in_columns, columns, *column) = self.rows, self.columns
         tile = {"sum": "average", "max_gradient": "written" if self.exact else "added"}
         name = tile.get(self.name, "shared" if self.name == "spread" else self.name)
-        past = f"{name}_past" if nbytes >= PAST_BYTES and name != "added" else name
+        past = f"{name}_past" if nbytes >= MIN_STREAMED_BYTES and name != "added" else name
         height = self._height()
         strips = -(-(in_rows if self.back else rows) // height)
         values = {
@@ -125,10 +132,12 @@ class Windows:
         cells = row[0] * column[0]
         areas: tuple[int, ...] = (16 * cells,)
         strip = height * in_columns * self.inner * (4 if self.dtype == "float32" else 8)
-        if name == "added" and nbytes >= PAST_BYTES and strip <= HELD_BYTES:
+        if name == "added" and nbytes >= MIN_STREAMED_BYTES and strip <= SECOND_CACHE_BYTES:
             areas = (*areas, strip)
             values["strip_at"] = starts(areas)[1]
-        work = WEIGHT * PRODUCTS // 32 * rows * columns * cells * self.inner // strips
+        work = (
+            CELL_COST * PRODUCTS_PER_ELEMENT // 32 * rows * columns * cells * self.inner // strips
+        )
         return made_run(fields, values, images * strips, work, areas)
 
     def _height(self) -> int:

@@ -13,9 +13,9 @@ from kbench.engine.intrinsics.fma_tile import number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
 from kbench.engine.kernels.depthwise.tile import Channels
 
-AHEAD = 2048
+PREFETCH_BYTES = 2048
 """Bytes from what is read to what will be."""
-GROUPS = (4, 2, 1)
+GROUP_VECTORS = (4, 2, 1)
 """Vectors of channels that go over the windows together."""
 
 
@@ -36,7 +36,7 @@ class _Windows(Channels):
         Comparisons that wait for their operands fill the processor's queues before the loads of
         the next windows have been seen.
         """
-        self.prefetch(builder, builder.add(address, number(AHEAD)))
+        self.prefetch(builder, builder.add(address, number(PREFETCH_BYTES)))
         return self.read(builder, address, mask)
 
     def past(self, builder, value, address, mask, stream):
@@ -79,7 +79,7 @@ class _Windows(Channels):
             first = [offset, builder.add(out, offset)]
             return self.repeat(builder, windows, first, window)[0]
 
-        self.loop(channels, GROUPS, body)
+        self.loop(channels, GROUP_VECTORS, body)
         return self.function
 
     def emit_routed(self, adds, stream):
@@ -128,7 +128,7 @@ class _Windows(Channels):
             first = [offset, builder.add(h, offset), builder.add(g, offset)]
             return self.repeat(builder, windows, first, window)[0]
 
-        self.loop(channels, GROUPS, body)
+        self.loop(channels, GROUP_VECTORS, body)
         return self.function
 
     def emit_shared(self, stream):
@@ -142,7 +142,7 @@ class _Windows(Channels):
             def window(outer, _index, state):
                 to, at = state
                 places = [outer.add(at, shift) for shift in shifts]
-                parts = [outer.fdiv(self.ahead(outer, one, mask), cells) for one in places]
+                parts = [outer.fdiv(self.ahead(outer, place, mask), cells) for place in places]
 
                 def tap(inner, t, _state):
                     place = self.integer(inner, inner.add(table, inner.mul(t, number(16))))
@@ -156,7 +156,7 @@ class _Windows(Channels):
 
             return self.repeat(builder, windows, [offset, builder.add(g, offset)], window)[0]
 
-        self.loop(channels, GROUPS, body)
+        self.loop(channels, GROUP_VECTORS, body)
         return self.function
 
     def hit(self, builder, value, top):

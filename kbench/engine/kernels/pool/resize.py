@@ -20,8 +20,10 @@ from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 
-LEAST = 8192  # elements of the larger array from which on a kernel is worth while
-FEW = 8  # lanes up to which neighbouring cells are computed side by side
+MIN_ELEMENTS = 8192
+"""Elements of the larger array from which on a kernel is worth while."""
+FEW_LANES = 8
+"""Lanes up to which neighbouring cells are computed side by side."""
 
 HEAD = '''"""Library kernel of kbench: NAME of DTYPE along one axis."""
 import numpy as np
@@ -155,7 +157,9 @@ def source(name: str, dtype: str) -> str:
     """The module that defines `run` over cells, or over rows where these have few lanes."""
     text = HEAD + (STRETCH if name == "stretch" else SHRINK).replace("READ", _READ)
     text = text.replace("PEEK", "peek_DTYPE,\n    " if name == "shrink" else "")
-    text = text.replace("NAME", name).replace("FEW", str(FEW)).replace("VALUE", computed(dtype))
+    text = (
+        text.replace("NAME", name).replace("FEW", str(FEW_LANES)).replace("VALUE", computed(dtype))
+    )
     text = text.replace("    load_DTYPE,\n", "") if dtype == computed(dtype) else text
     return text.replace("DTYPE", dtype)
 
@@ -167,7 +171,7 @@ def native(
     size = outer * n * factor * inner
     if dtype not in ("float32", "float64") and (name, dtype) != ("stretch", "float16"):
         return None
-    if not size or size < config.min_elements(LEAST):
+    if not size or size < config.min_elements(MIN_ELEMENTS):
         return None
     return partial(_find, name, dtype, outer, n, factor, inner)
 
@@ -207,7 +211,7 @@ def _run(
         raise ValueError("the result array must be contiguous and writeable")
     x = np.ascontiguousarray(x)
     x = x.copy() if np.may_share_memory(x, out) else x
-    addresses = [address_of(one) for one in (out, x, weights)]
+    addresses = [address_of(array) for array in (out, x, weights)]
     params = np.array([*addresses, n, factor, inner], np.int64)
-    items = outer * n if inner > FEW else outer
+    items = outer * n if inner > FEW_LANES else outer
     drive(job, params, items, large // items, cancel_check)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kbench.engine.kernels.pool import scatter_source
 
-LANES = 4096
+SCRATCH_LANES = 4096
 """Lanes whose running values fit the scratch of one item."""
 
 FIELDS = """y x g outer depth rows cols inner odepth orows ocols kdepth krows kcols
@@ -231,6 +231,6 @@ def source(name: str, dtype: str, wide: bool) -> str:
         body += DIVIDE if name == "average" else ""
     text = (HEAD + body).replace("READ", _READ).replace("PLACE", PLACE).replace("STRIP", STRIP)
     text = text.replace("JOIN", "largest" if name == "max" else "plus").replace("NAME", name)
-    text = text.replace("WAY", "narrow" if wide else "broad").replace("LANES", str(LANES))
+    text = text.replace("WAY", "narrow" if wide else "broad").replace("LANES", str(SCRATCH_LANES))
     text = text.replace("ITEMSIZE", str(int(dtype[-2:]) // 8)).replace("VALUE", dtype)
     return text.replace("BITS", dtype[-2:]).replace("DTYPE", dtype)

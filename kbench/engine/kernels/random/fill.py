@@ -24,7 +24,8 @@ KINDS = {  # the dtypes that each kind of number has
     "integers": ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 }
 FORMS = {"normal": "pair", "truncated": "within"}
-PACE = 2e-9  # seconds for a word
+WORD_SECONDS = 2e-9
+"""Seconds for a word."""
 
 HEAD = '''"""Library kernel of kbench: KIND random numbers of DTYPE."""
 import numpy as np
@@ -235,6 +236,6 @@ def _run(
     job: Job, out: Array, fields: list[int], runs: int, each: int, cancel_check: CancelCheck | None
 ) -> None:
     if runs:
-        wrapped = [one & (1 << 64) - 1 for one in (address_of(out), *fields)]
+        wrapped = [field & (1 << 64) - 1 for field in (address_of(out), *fields)]
         params = np.array(wrapped, np.uint64).view(np.int64)
-        drive(job, params, runs, each, cancel_check, PACE)
+        drive(job, params, runs, each, cancel_check, WORD_SECONDS)

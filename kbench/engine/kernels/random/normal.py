@@ -206,8 +206,8 @@ def _horner(name: str, variable: str, coefficients: Sequence[float]) -> str:
     """Statements that leave a polynomial's value in `name`, the highest power first."""
     *rest, highest = coefficients
     lines = [f"    {name} = {variable} * FLOAT({highest!r})"]
-    for one in rest[:0:-1]:
-        lines += [f"    {name} += FLOAT({one!r})", f"    {name} *= {variable}"]
+    for coefficient in rest[:0:-1]:
+        lines += [f"    {name} += FLOAT({coefficient!r})", f"    {name} *= {variable}"]
     return "\n".join([*lines, f"    {name} += FLOAT({rest[0]!r})"])
 
 

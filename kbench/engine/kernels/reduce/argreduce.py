@@ -10,8 +10,9 @@ import re
 
 from kbench.engine.codegen.typed_expr import computed
 
-CHUNK = 256
-SHORT = 48
+CHUNK_ELEMENTS = 256
+"""Elements whose largest is found before it is looked for where it stands."""
+SHORT_ROW_ELEMENTS = 48
 """Rows up to this length are searched one by one."""
 
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
@@ -118,7 +119,9 @@ def source(name: str, dtype: str, last: bool) -> str:
     if re.sub(r"\D", "", value) == "64":
         text = text.replace("scratch_64, scratch_BITS", "scratch_64")
     text = text.replace("NAME", name).replace("HELPER", helper).replace("STORES", stores)
-    text = text.replace("BEATS", ">" if name == "argmax" else "<").replace("CHUNK", str(CHUNK))
-    text = text.replace("SHORT", str(SHORT))
+    text = text.replace("BEATS", ">" if name == "argmax" else "<").replace(
+        "CHUNK", str(CHUNK_ELEMENTS)
+    )
+    text = text.replace("SHORT", str(SHORT_ROW_ELEMENTS))
     text = text.replace("BITS", re.sub(r"\D", "", value)).replace("VALUE", value)
     return text.replace("DTYPE", dtype)

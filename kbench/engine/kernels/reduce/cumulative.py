@@ -11,13 +11,13 @@ import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
 
-WIDTH = 2048
+MAX_COLUMNS = 2048
 """Columns that run side by side at most."""
-NARROW = 512
+MIN_COLUMNS = 512
 """Columns that run side by side at least, where there are that many."""
-ENOUGH = 16
+MIN_ITEMS = 16
 """Items that are worth narrower blocks: threads get one each."""
-STAGE = 512
+STAGE_ELEMENTS = 512
 """Elements of each of four rows made in scratch before they are streamed past the caches."""
 
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
@@ -145,14 +145,14 @@ def total_dtype(dtype: str) -> str:
 
 def columns(outer: int, inner: int) -> int:
     """How many columns run side by side, in whole lines of a cache."""
-    each = -(-outer * inner // ENOUGH)
-    return min(WIDTH, max(NARROW, -(-each // 64) * 64))
+    each = -(-outer * inner // MIN_ITEMS)
+    return min(MAX_COLUMNS, max(MIN_COLUMNS, -(-each // 64) * 64))
 
 
 def source(name: str, dtype: str, last: bool) -> str:
     """The module that defines `run`; `last` when the axis is the innermost one."""
     text = (LAST if last else ACROSS).replace("NAME", name)
-    text = text.replace("STAGE", str(STAGE)).replace("EACH", str(np.dtype(dtype).itemsize))
+    text = text.replace("STAGE", str(STAGE_ELEMENTS)).replace("EACH", str(np.dtype(dtype).itemsize))
     text = text.replace("OP", "+" if name == "cumsum" else "*")
     text = text.replace("IDENTITY", "0" if name == "cumsum" else "1")
     total = total_dtype(dtype)

@@ -26,7 +26,7 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
-from kbench.engine.kernels.conv.launch import PLANS, Run, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
 from kbench.engine.kernels.winograd import source as sources
@@ -36,22 +36,22 @@ _Way = tuple[Ints, Ints, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
 columns, and whether the window is turned around."""
 
-LEAST = 16
+MIN_CHANNELS = 16
 """Channels and filters from which on the transforms are worth it."""
-MOST = 256 * 256
+MAX_MATRIX_ENTRIES = 256 * 256
 """Channels times filters: beyond, the 36 matrices are too large to be read by every item."""
-WIDE = 256
+ITEM_COLUMNS = 256
 """Columns of an item's tiles that still stay in the second cache."""
-PLACES = 512
+MIN_PLACES = 512
 """Output places that make up for the transform of the kernel; large kernels need more."""
-PARTS = 8
+MAX_PARTS = 8
 """Parts with sums of their own in the gradient to the kernel."""
-WEIGHTS_AT_ONCE = 1024
+ITEM_WEIGHTS = 1024
 """Channels times filters of one item of the transforms of kernels."""
-SPARED = 3.8
+MIN_DIRECT_PRODUCTS = 3.8
 """Products of the direct form for each phase of the strides, from which on 2.25 and the transforms
 take less time."""
-TILES = 28
+ITEM_TILES = 28
 """Tiles of one item: two rows of fourteen, the height of a register tile."""
 
 
@@ -99,17 +99,17 @@ def is_profitable(
     return not config.exact() and _suits(tiles, out, kernel, strides, dilation, sums)
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _suits(
     tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool
 ) -> bool:
-    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(one != 1 for one in strides):
+    if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(step != 1 for step in strides):
         return False
     images = out[0] * out[1] * math.prod(dilation[1:])
-    most, share = (MOST // 4, 3) if sums else (MOST, 48)
+    most, share = (MAX_MATRIX_ENTRIES // 4, 3) if sums else (MAX_MATRIX_ENTRIES, 48)
     matrix = kernel[0] * kernel[3] * kernel[4]
     return (
-        min(kernel[3:]) >= LEAST
+        min(kernel[3:]) >= MIN_CHANNELS
         and matrix <= most
         and _fits(images, out, dilation, matrix // share)
     )
@@ -123,11 +123,15 @@ def suits_spread(
     faster: where all phases of the strides together look at three places along each axis."""
     if tiles.dtype != "float32" or kernel[0] != 1 or strides[0] != 1 or config.exact():
         return False
-    if any(one != 1 for one in dilation) or pads[0] != 0 or min(out) == 0:
+    if any(step != 1 for step in dilation) or pads[0] != 0 or min(out) == 0:
         return False
     phases = math.prod(strides[1:])
     matrix = phases * kernel[3] * kernel[4]
-    if kernel[1] * kernel[2] < SPARED * phases or min(kernel[3:]) < LEAST or matrix > MOST:
+    if (
+        kernel[1] * kernel[2] < MIN_DIRECT_PRODUCTS * phases
+        or min(kernel[3:]) < MIN_CHANNELS
+        or matrix > MAX_MATRIX_ENTRIES
+    ):
         return False
     if any(_reach(axes) > 3 for axes in _axes(out, kernel, strides, pads)):
         return False
@@ -140,7 +144,7 @@ def _fits(images: int, out: Ints, apart: Sequence[int], least: int) -> bool:
     rows, columns = _tiles_of(out, apart)
     places = images * out[2] * out[3] // math.prod(apart[1:])
     covered = places > 0.6 * 16 * images * rows * columns
-    return covered and places >= max(PLACES, least) and 4 * columns <= WIDE
+    return covered and places >= max(MIN_PLACES, least) and 4 * columns <= ITEM_COLUMNS
 
 
 def _axes(
@@ -153,7 +157,7 @@ def _axes(
 
 def _reach(axes: Sequence[WindowAxis]) -> int:
     """Places from the first to the last that any of the phases looks at."""
-    return max(one.low + one.reach for one in axes) - min(one.low for one in axes)
+    return max(axis.low + axis.reach for axis in axes) - min(axis.low for axis in axes)
 
 
 def spread(
@@ -166,7 +170,7 @@ def spread(
     groups of filters of one convolution.
     """
     rows, columns = _axes(out.shape, kernel.shape, strides, pads)
-    top, left = (-min(one.low for one in axes) for axes in (rows, columns))
+    top, left = (-min(axis.low for axis in axes) for axes in (rows, columns))
     filters, channels = kernel.shape[3:]
     count = len(rows) * len(columns)
     whole = memory.array((1, 3, 3, channels, count * filters), "float32")
@@ -186,7 +190,7 @@ def spread(
 def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of tiles of the largest phase: pixels that are `apart`, one after another
     in the eyes of a window that is dilated."""
-    rows, columns = (-(-size // (4 * one)) for size, one in zip(out[2:4], apart[1:], strict=True))
+    rows, columns = (-(-size // (4 * step)) for size, step in zip(out[2:4], apart[1:], strict=True))
     return rows, columns
 
 
@@ -199,7 +203,7 @@ def convolve(
     It is not valid where a result is not finite: the direct form has to say which ones are.
     """
     sides = zip(kernel.shape[:3], pads, dilation, strict=True)
-    before = tuple((size - 1) * one - pad if back else pad for size, pad, one in sides)
+    before = tuple((size - 1) * step - pad if back else pad for size, pad, step in sides)
     return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), memory)
 
 
@@ -240,7 +244,7 @@ def _convolve(
     return Way("winograd", "float32", (*first, *weights, *last), memory, is_valid)
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
     groups: Ints, back: bool,
@@ -275,7 +279,7 @@ def _shared(
     of a row of tiles."""
     channels, filters = x[4], out[4] * math.prod(groups)
     tile_rows, tile_columns = _tiles_of(out, (1, apart[1] * groups[0], apart[2] * groups[1]))
-    together = max(1, TILES // tile_columns)
+    together = max(1, ITEM_TILES // tile_columns)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
     value_bytes, sum_bytes = 4 * taps * channels + 64, 4 * filters + 64
@@ -320,25 +324,25 @@ def to_kernel(
     return Way("winograd", "float32", stages, memory, lambda: bool(np.isfinite(out).all()))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Run:
     """The transform of one of `taps` windows of `count` channels times filters, `step` bytes
     between weights."""
     values = {
         "transform": loops.transforms[name], "row": 3 * step, "column": step,
-        "plane": 4 * taps * count, "count": count, "chunk": WEIGHTS_AT_ONCE,
+        "plane": 4 * taps * count, "count": count, "chunk": ITEM_WEIGHTS,
     }  # fmt: skip
-    items = -(-count // WEIGHTS_AT_ONCE)
-    return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, WEIGHTS_AT_ONCE))
+    items = -(-count // ITEM_WEIGHTS)
+    return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, ITEM_WEIGHTS))
 
 
-@functools.lru_cache(PLANS)
+@functools.lru_cache(MAX_PLANS)
 def _planned_sums(
     tiles: Tiles, loops: Loops, g: Ints, x: Ints, taps: int, before: Ints, apart: Ints
 ) -> tuple[int, Run]:
     values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
     lines = values["images"] * values["tile_rows"]
-    parts = min(PARTS, -(-lines // values["together"]))
+    parts = min(MAX_PARTS, -(-lines // values["together"]))
     each = -(-lines // parts)
     parts = -(-lines // each)
     areas = (max(areas[0], 16 * 4 * values["tile_columns"] * g[4]), *areas[1:3], 64)

@@ -201,10 +201,10 @@ def joins(node: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]] | None:
         return None
     if patches.attrs["channels_first"] or node.spec.dtype not in ("float32", "float64"):
         return None
-    from kbench.engine.kernels.conv.local import LANES
+    from kbench.engine.kernels.conv.local import FILTER_LANES
 
     filters = kernel.spec.shape[2]
-    if not filters or filters % LANES:
+    if not filters or filters % FILTER_LANES:
         return None
     return patches.inputs[0], kernel, {one: patches.attrs[one] for one in ("window", "strides")}
 

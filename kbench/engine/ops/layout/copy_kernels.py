@@ -26,7 +26,7 @@ def moved(infer: Callable[..., Spec], lay: KernelCall) -> Callable[..., Native |
     def native(*specs: Spec, **attrs: Any) -> Native | None:
         result = infer(*specs, **attrs)
         nbytes = (known_size(result.shape) or 0) * np.dtype(result.dtype).itemsize
-        if nbytes < max(1, config.min_elements(strided_copy.LEAST)):
+        if nbytes < max(1, config.min_elements(strided_copy.MIN_KERNEL_BYTES)):
             return None
 
         def call(out: np.ndarray, *arrays: Any) -> None:

@@ -356,7 +356,7 @@ def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
     arrays = operands((9, 30), (3, 3), (7, 28), 2, 5, 64, dtype)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(direct, "PAST_BYTES", size)
+        monkeypatch.setattr(direct, "MIN_STREAMED_BYTES", size)
         direct._planned.cache_clear()
         out = pool.take(arrays[2].shape, dtype)
         out.fill(7)

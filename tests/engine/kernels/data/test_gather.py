@@ -100,7 +100,7 @@ def test_the_same_sums_on_any_number_of_threads(
     random = np.random.default_rng(1)
     g = random.standard_normal((3000, width)).astype("float32")
     indices = random.integers(0, 10, 3000)
-    monkeypatch.setattr(scatter_add, "TILE", 50_000)
+    monkeypatch.setattr(scatter_add, "MAX_UNCHECKED_ELEMENTS", 50_000)
     sums = []
     for threads in (1, 2, 5):
         K.set_num_threads(threads)

@@ -139,7 +139,7 @@ def test_what_no_kernel_copies() -> None:
 def test_large_targets_are_written_past_the_caches(
     dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strided_copy, "STREAM", 1 << 10)
+    monkeypatch.setattr(strided_copy, "MIN_STREAMED_BYTES", 1 << 10)
     strided_copy._planned.cache_clear()
     for shift in (0, 1, 5):
         x = numbers((30, 3000), dtype)
@@ -156,8 +156,8 @@ def test_large_targets_are_written_past_the_caches(
 def test_tiles_past_the_caches_begin_where_lines_do(
     shape: tuple[int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strided_copy, "STREAM", 1)
-    monkeypatch.setattr(strided_copy, "LONG", 1)
+    monkeypatch.setattr(strided_copy, "MIN_STREAMED_BYTES", 1)
+    monkeypatch.setattr(strided_copy, "LONG_ROW_ELEMENTS", 1)
     strided_copy._planned.cache_clear()
     rows, columns = shape
     for step in (640, 641):  # rows of whole lines, and others
@@ -199,7 +199,7 @@ def test_rows_with_a_one(dtype: str, width: int, monkeypatch: pytest.MonkeyPatch
     indices = np.array([[0, width - 1, -1], [width, 2, -(2**40)]])
     wanted = (indices[..., None] == np.arange(width)).astype(dtype)
     for stream in (1 << 40, 1):
-        monkeypatch.setattr(one_hot, "STREAM", stream)
+        monkeypatch.setattr(one_hot, "MIN_STREAMED_BYTES", stream)
         call = one_hot.find("rows", dtype)
         assert call is not None
         out = np.full((2, 3, width), 7, dtype)

@@ -311,13 +311,13 @@ def test_few_rows_are_cut_into_columns_alone(workers: int) -> None:
 @pytest.mark.parametrize("dtype", gemm_plan.FLOATS)
 @pytest.mark.parametrize("second", [1 << 18, 1 << 19, 1 << 20, 1 << 21])
 def test_strips_fit_the_second_cache(second: int, dtype: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm_plan, "SECOND", second)
+    monkeypatch.setattr(gemm_plan, "SECOND_CACHE_BYTES", second)
     for piece in _cut(2048, dtype, 2):
         fields, size = piece.fields, np.dtype(dtype).itemsize
-        across = 2 * fields["lanes"] + gemm_plan.TALL * fields["tall"]
+        across = 2 * fields["lanes"] + gemm_plan.TILES_PER_STRIP * fields["tall"]
         assert across * fields["deep"] * size <= second // 2 + across * fields["lanes"] * size
         assert fields["columns"] * fields["deep"] * size <= 2 * second
-        assert fields["depth"] <= gemm_plan.LONG
+        assert fields["depth"] <= gemm_plan.MAX_PIECE_DEPTH
 
 
 def test_one_slow_product_does_not_set_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ Attrs = dict[str, Any]
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small arrays take the kernels, too, and so do windows for which NumPy would be faster."""
     monkeypatch.setenv("KBENCH_LEAST", "1")
-    monkeypatch.setattr(pooling, "OFTEN", 999)
-    monkeypatch.setattr(pooling, "OFTEN_BACK", (999, 999))
+    monkeypatch.setattr(pooling, "MAX_VISITS", 999)
+    monkeypatch.setattr(pooling, "MAX_VISITS_BACK", (999, 999))
 
 
 def kernel_of(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
@@ -82,8 +82,8 @@ def test_kernels_equal_the_numpy_form(
     random = np.random.default_rng(rank)
     longest = {1: 40, 2: 12, 3: 6}[rank]
     for inner, padding in itertools.product(inners, ("valid", "same")):
-        monkeypatch.setattr(pooling, "STRIP", int(random.choice([1, 50, 400])))
-        monkeypatch.setattr(pooling, "LARGEST_STRIP", int(random.choice([1, 300, 4000])))
+        monkeypatch.setattr(pooling, "STRIP_CELLS", int(random.choice([1, 50, 400])))
+        monkeypatch.setattr(pooling, "MAX_STRIP_CELLS", int(random.choice([1, 300, 4000])))
         lead = random.integers(1, 3, random.integers(0, 3))
         space = random.integers(2, longest, rank)
         window = tuple(int(min(random.integers(1, 6), size)) for size in space)
@@ -298,7 +298,7 @@ def test_kernels_of_repetition(inner: int, factors: tuple[int, ...], dtype: str)
     x = random.standard_normal(shape).astype(dtype)
     attrs: Attrs = {"first": 1, "factors": factors}
     larger = REGISTRY["upsample"].numpy(None, x, **attrs)
-    if inner <= pooling.FEW and dtype != "float16":
+    if inner <= pooling.FEW_LANES and dtype != "float16":
         check_kernel("upsample", x, **attrs)
     g = random.standard_normal(larger.shape).astype(dtype)
     check_kernel("block_sum", g, **attrs)
@@ -372,7 +372,7 @@ def test_windows_whose_lanes_are_channels(
     dtype: str, past: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole vectors of channels and the rest; borders, overlaps, cells in no window; NaN."""
-    monkeypatch.setattr(channel_lanes, "PAST_BYTES", past)
+    monkeypatch.setattr(channel_lanes, "MIN_STREAMED_BYTES", past)
     random = np.random.default_rng(4)
     windows = [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 2), (2, 3)), ((2, 2), (3, 3))]
     for channels, (window, strides) in itertools.product((16, 23, 64, 113), windows):
