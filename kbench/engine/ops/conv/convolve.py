@@ -21,7 +21,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv import convolve_numpy
-from kbench.engine.ops.conv.convolve_kernels import Finder, Suits, hooks
+from kbench.engine.ops.conv.convolve_kernels import CostModel, Finder, hooks
 from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.ops.layout.shape import shape
 
@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     to_input: ConvFunction
     to_kernel: ConvFunction
     finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
-    suits: Suits  # whether these are worth while
+    is_profitable: CostModel  # whether these are worth while
 
 
 # ------------------------------------------------------------------ rules
@@ -213,7 +213,7 @@ def family(kind: Kind) -> Family:
         )
 
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
-    natives = hooks(kind.finders, forms, kind.suits)
+    natives = hooks(kind.finders, forms, kind.is_profitable)
 
     def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]
@@ -273,6 +273,6 @@ CONVOLVE = family(
         convolve_numpy.correlate_to_input,
         convolve_numpy.correlate_to_kernel,
         (compiled("find_forward"), compiled("find_to_input"), compiled("find_to_kernel")),
-        compiled("suits"),
+        compiled("is_profitable"),
     )
 )

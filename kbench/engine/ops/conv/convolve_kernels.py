@@ -25,7 +25,7 @@ from kbench.engine.runtime import config
 
 Finder = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
 Hook = Callable[..., Native | None]
-Suits = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
+CostModel = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
 Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
 
 PRODUCTS = ("forward", "to_input", "to_kernel")
@@ -33,13 +33,17 @@ NEVER = 1 << 62
 SPARSE = 64  # cells of a stride, above which most are seen by no window
 
 
-def hooks(finders: tuple[Finder, Finder, Finder], forms: list[Any], suits: Suits) -> list[Hook]:
+def hooks(
+    finders: tuple[Finder, Finder, Finder], forms: list[Any], is_profitable: CostModel
+) -> list[Hook]:
     """The `native` entries of the three ops, beside their NumPy forms, in that order.
 
-    `suits` says where a compiled kernel is as fast as NumPy at least.
+    `is_profitable` says where a compiled kernel is as fast as NumPy at least.
     """
     frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
-    return [_hook(*one, suits) for one in zip(PRODUCTS, finders, frames, forms, strict=True)]
+    return [
+        _hook(*one, is_profitable) for one in zip(PRODUCTS, finders, frames, forms, strict=True)
+    ]
 
 
 def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
@@ -54,12 +58,12 @@ def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
     return x.shape, tuple(sizes.value or ())
 
 
-def _hook(name: str, find: Finder, frame: Frame, form: Any, suits: Suits) -> Hook:
+def _hook(name: str, find: Finder, frame: Frame, form: Any, is_profitable: CostModel) -> Hook:
     to_kernel = name == "to_kernel"
 
     def native(*specs: Spec, **attrs: Any) -> Native | None:
         x, kernel = (_known(sizes) for sizes in frame(*specs))
-        if not _is_worth_while(name, x, kernel, suits, **attrs):
+        if not _is_worth_while(name, x, kernel, is_profitable, **attrs):
             return None
         before = tuple(first for first, _ in pads_of(x[1:-1], kernel[:-2], **attrs))
         geometry = (attrs["strides"], before, attrs["dilation"])
@@ -104,13 +108,19 @@ def _known(sizes: Shape) -> Ints:
 
 
 def _is_worth_while(
-    name: str, x: Ints, kernel: Ints, suits: Suits, strides: Ints, padding: str, dilation: Ints
+    name: str,
+    x: Ints,
+    kernel: Ints,
+    is_profitable: CostModel,
+    strides: Ints,
+    padding: str,
+    dilation: Ints,
 ) -> bool:
     """Whether there is enough to do, by windows and strides of sizes that are not out of hand."""
     space, window = x[1:-1], kernel[:-2]
     counts = _known(window_counts(space, window, strides, padding, dilation))
     places = x[0] * math.prod(counts)
-    least = config.min_elements(0 if suits(name, kernel, places) else NEVER)
+    least = config.min_elements(0 if is_profitable(name, kernel, places) else NEVER)
     if places * math.prod(kernel) < max(least, 1):
         return False
     if name == "to_input" and math.prod(strides) > SPARSE:
