@@ -317,11 +317,16 @@ def check(program: Program | RowProgram, text: str, seed: int = 0) -> None:
         for rows, columns, cut in ((1, 1, text), (11, 3, text), (71, 2, _cut_small(text))):
             head = _leading(program.rank, seed)
             head[0] = rows if program.rank == 2 else head[0]
-            with mock.patch.multiple(row_kernel, ITEM=7, PARTS=2, WIDTH=2):
+            with mock.patch.multiple(row_kernel, ITEM_ELEMENTS=7, MAX_PARTS=2, ITEM_COLUMNS=2):
                 check_rows(program, [*head, columns], cut)
         return
     fold = program.fold
-    pieces = {"COLUMNS": 2, "FOLD_COLUMNS": 3, "SCRATCH_COLUMNS": 3, "FOLD_ROWS": 11}
+    pieces = {
+        "ITEM_COLUMNS": 2,
+        "ITEM_FOLD_ELEMENTS": 3,
+        "ITEM_SCRATCH_COLUMNS": 3,
+        "ITEM_FOLD_ROWS": 11,
+    }
     head = _leading(program.rank, seed)
     check_nest(program, [*head, 1], text)
     check_nest(program, [*head, 5], _other_angles(text), other=True)

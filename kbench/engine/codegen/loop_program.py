@@ -118,7 +118,7 @@ def is_direct(program: Program) -> bool:
 
 
 def may_stream(program: Program) -> bool:
-    """Whether results may go past the caches (see `caches`).
+    """Whether results may go past the caches (see `runtime/cpu_caches`).
 
     What computes long for each element waits for itself and not for memory: there it would be one
     more copy.

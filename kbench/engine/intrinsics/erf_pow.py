@@ -1,4 +1,4 @@
-"""Branch-free scalar functions, continued: error function and powers (see `simd`)."""
+"""Branch-free scalar functions, continued: error function and powers (see `exp`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Storing past the caches: a block of results is made in scratch, then streamed in whole lines.
 
-Only what compiles imports this: it loads LLVM. `caches` says when it is worth while.
+Only what compiles imports this: it loads LLVM. `runtime/cpu_caches` says when it is worth while.
 """
 
 from __future__ import annotations

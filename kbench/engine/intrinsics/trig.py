@@ -1,7 +1,7 @@
-"""Branch-free sine and cosine that are right for every finite argument (see `simd`).
+"""Branch-free sine and cosine that are right for every finite argument (see `exp`).
 
 The `_near_` forms reduce by subtracting multiples of pi/2 in parts: several times as fast, but only
-right up to `nest.NEAR`. A loop nest chooses by a block's largest angle.
+right up to `loop_source.MAX_FAST_ANGLE`. A loop nest chooses by a block's largest angle.
 
 x is reduced to a quadrant and a rest in [-pi/4, pi/4] by multiplying it with a window of the bits
 of 2/pi. The exponent of x chooses the window: bits whose product is a multiple of four quadrants

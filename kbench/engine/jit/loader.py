@@ -1,6 +1,6 @@
 """Running stored kernels: from the bytes of a file to functions at addresses.
 
-An image (see `image`) is copied to memory that may then be executed but no longer be written. That
+An image (see `linker`) is copied to memory that may then be executed but no longer be written. That
 takes well below a millisecond, and neither LLVM nor Numba. Where object code could not be made an
 image (another processor or system), LLVM loads it.
 """

@@ -2,7 +2,7 @@
 
 A plain store reads the line it writes to first, and the result pushes out of the cache what would
 be read again. Where a call moves more than the last cache holds, its results are streamed to
-memory instead (`streaming`): of the bytes moved a third less, and the operands stay.
+memory instead (`intrinsics/nontemporal`): of the bytes moved a third less, and the operands stay.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `find` gives a call `(out, x, y, cancel_check=None, after=None)`, or None while it is not ready,
 when it cannot be had or JIT is off: out[..., m, n] = x[..., m, k] @ y[..., k, n]. Operands have any
-strides, so a transposed one costs nothing. `gemm_plan.is_profitable` says for which sizes.
+strides, so a transposed one costs nothing. `tiling.is_profitable` says for which sizes.
 
 `after` is `(address, params)` of a range kernel and its block of int64 parameters. It is run over
 finished rows while they are in the cache: an item is one row of the result seen as [rows, columns].

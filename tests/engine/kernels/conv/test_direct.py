@@ -372,7 +372,7 @@ def test_depthwise_results_written_past_the_caches_are_the_same(dtype, way, monk
     x, kernel, g = operands((9, 40), (3, 3), (9, 40), 2, 48, 1, dtype, deep=True)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(depthwise.conv_drive, "PAST_BYTES", size)
+        monkeypatch.setattr(depthwise.conv_drive, "MIN_STREAMED_BYTES", size)
         depthwise._planned.cache_clear()
         out = pool.take(x.shape, dtype)
         out.fill(7)

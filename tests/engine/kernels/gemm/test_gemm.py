@@ -43,10 +43,19 @@ def threads():
 
 
 SMALL = {
-    "DEEP": 32, "WIDE": 64, "LONG": 64, "STACKED": 1 << 13, "WORTH": 1 << 10, "NEAR": 0,
-    "CLOSE": 0, "FEW": 0, "TALL": 2, "MOST": 3, "READ": 0,
-}  # fmt: skip
-ACROSS = {**SMALL, "NEAR": 1 << 30, "WIDE": 1 << 10}
+    "MAX_DEPTH": 32,
+    "MAX_PIECE_COLUMNS": 64,
+    "MAX_PIECE_DEPTH": 64,
+    "MAX_WHOLE_FLOPS": 1 << 13,
+    "MIN_THREAD_FLOPS": 1 << 10,
+    "SECOND_CACHE_SHARE_BYTES": 0,
+    "MAX_IN_PLACE_BYTES": 0,
+    "MAX_IN_PLACE_ROWS": 0,
+    "TILES_PER_STRIP": 2,
+    "TILES_PER_JOB": 3,
+    "MAX_IN_PLACE_PANELS": 0,
+}
+ACROSS = {**SMALL, "SECOND_CACHE_SHARE_BYTES": 1 << 30, "MAX_PIECE_COLUMNS": 1 << 10}
 
 
 def _with_cuts(cuts: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
