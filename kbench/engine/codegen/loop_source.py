@@ -22,8 +22,8 @@ MAX_FAST_ANGLE = 1e5
 ANGLE_ELEMENTS = 1024
 """Elements whose angles are looked at before that choice."""
 STAGE_ELEMENTS = 256
-"""Elements made in scratch before they are streamed past the caches (see `intrinsics/nontemporal`): few, so that
-the lines of some are on their way while the next ones are computed."""
+"""Elements made in scratch before they are streamed past the caches (see `intrinsics/nontemporal`):
+few, so that the lines of some are on their way while the next ones are computed."""
 
 
 class _Nest(Folds):

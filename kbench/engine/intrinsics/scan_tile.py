@@ -27,7 +27,8 @@ def compiler_fence(typing):
 @inline
 def multiply_rows(wide, narrow, lanes, most, table, size, a, step_a, rows, depth, packed, columns,
                   c, step_c):  # fmt: skip
-    """C = A B for `rows` rows, B packed in panels of two vectors (see `kernels/conv/direct_source`).
+    """C = A B for `rows` rows, B packed in panels of two vectors (see
+    `kernels/conv/direct_source`).
 
     A panel stays in the cache while all rows go over it.
     """

@@ -35,9 +35,8 @@ MIN_THREAD_COLUMNS = 16
 """Columns that one thread owns, at least: a cache line of float32."""
 MIN_SORTED_ROW_BYTES = 64
 """Bytes of a row from which on rows are worth sorting by."""
-MAX_SORTED_POSITIONS = (
-    1 << 22
-)  # positions that are sorted; more are added up in parts, column by column
+MAX_SORTED_POSITIONS = 1 << 22
+"""Positions that are sorted; more are added up in parts, column by column."""
 ITEM_BYTES = 1 << 16
 """Bytes of the result that are one item."""
 ELEMENT_SECONDS = 1e-9

@@ -1,7 +1,7 @@
 """Sources of the pooling kernels that scatter: to the winner of each window, or to all its cells.
 
-Texts with the names that `spatial_source.source` fills in. An item zeroes a strip of rows of the input
-and then visits every window that reaches into it.
+Texts with the names that `spatial_source.source` fills in. An item zeroes a strip of rows of the
+input and then visits every window that reaches into it.
 """
 
 from __future__ import annotations
