@@ -9,7 +9,7 @@ from kbench.cli.attach import choose, clean
 from kbench.workbench.history import session_archive
 from kbench.workbench.history.shell_journal import ShellJournal
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 
 def offer(shell: Any, log: ShellJournal) -> None:

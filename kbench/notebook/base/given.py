@@ -12,8 +12,8 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench.analysis import keras_models
-from kbench.workbench.inspector import callers, summary
+from kbench.workbench.analysis import engine_functions, keras_models
+from kbench.workbench.inspector import summary
 
 Accepts = Callable[[Any], bool]
 
@@ -36,8 +36,8 @@ def _has_nodes(value: object) -> bool:
 def runs(value: object) -> bool:
     """Whether a value is what the engine runs, or a list of such."""
     if type(value) in (list, tuple):
-        return bool(value) and all(map(callers.runs, value))  # type: ignore[call-overload]
-    return callers.runs(value)
+        return bool(value) and all(map(engine_functions.runs, value))  # type: ignore[call-overload]
+    return engine_functions.runs(value)
 
 
 def is_watched(value: object) -> bool:

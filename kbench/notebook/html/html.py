@@ -26,9 +26,9 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.workbench.analysis import keras_models, known_value
+from kbench.workbench.analysis import keras_models, known_value, plan_text
 from kbench.workbench.errors import explanation
-from kbench.workbench.inspector import plan_words, summary
+from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NOTHING, Known
 
 EDGE = 5
@@ -351,7 +351,7 @@ def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) 
             row["op"],
             row["form"],
             seconds(float(row["seconds"])),
-            *([] if limits is None else [plan_words.of_limit(row, limits)]),
+            *([] if limits is None else [plan_text.of_limit(row, limits)]),
             describe.size(row["bytes"]),
             "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
             "-" if not row["flops"] else f"{row['gflop_per_s']:.3g}",

@@ -34,7 +34,8 @@ from kbench.notebook.html.markup import Html, element, join, table
 from kbench.notebook.ipython import blanks
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
-from kbench.workbench.inspector import plan_words, summary
+from kbench.workbench.analysis import plan_text
+from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.lessons.lesson_coach import Coach
@@ -325,5 +326,5 @@ def _run(rows: dict[str, Any]) -> Shown:
     if len(rows["rows"]) > 40:
         lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
-    shown = html.run_table(rows, plan_words.known_limits())
+    shown = html.run_table(rows, plan_text.known_limits())
     return Shown("\n".join(lines), views.styled(join([title, shown])))

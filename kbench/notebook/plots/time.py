@@ -17,7 +17,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.redraw import names
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
-from kbench.workbench.inspector import callers
+from kbench.workbench.analysis import engine_functions
 from kbench.workbench.inspector.protocol import ProtocolError
 
 _SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
@@ -229,7 +229,7 @@ def _runs(source: Any) -> list[dict[str, Any]]:
         except ProtocolError as error:
             raise ArgumentError(error.reason, function="timeline") from None
     if given.runs(source):
-        plans = [describe.plan(one) for one in callers.functions_of(source)]
+        plans = [describe.plan(one) for one in engine_functions.functions_of(source)]
         runs = [one for one in plans if one is not None]
     else:
         records = source if isinstance(source, (list, tuple)) else [source]

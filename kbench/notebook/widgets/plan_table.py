@@ -19,7 +19,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, sentence
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import LIMIT, element, join
-from kbench.workbench.inspector import callers, plan_words
+from kbench.workbench.analysis import engine_functions, plan_text
 from kbench.workbench.inspector.protocol import ProtocolError
 
 EMPTY = "no run yet: call a K.function or K.eval"
@@ -136,7 +136,7 @@ class PlanTable(Part):
             value = self.hub.view.get(self._function)
         except ProtocolError:
             return {"function": self._function}
-        records = [one.records for one in callers.functions_of(value)]
+        records = [one.records for one in engine_functions.functions_of(value)]
         number = self.hub.inspector.recorder.number_of([one for one in records if one is not None])
         return {"run": number}
 
@@ -218,7 +218,7 @@ def _limit_words(limits: Row | None) -> str:
     """Against what the steps are told."""
     if not limits:
         return "'measure' finds what this machine can do at best, for the column 'of limit'"
-    machine = plan_words.machine(limits)
+    machine = plan_text.machine(limits)
     return f"of limit: of the memory's, the caches' or the arithmetic's rate; {machine}"
 
 

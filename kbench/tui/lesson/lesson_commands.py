@@ -15,7 +15,7 @@ from kbench.tui.lesson.lesson_state import LessonState
 from kbench.tui.prompt.prompt import completeness
 from kbench.tui.text.palette import MUTED
 from kbench.tui.transcript.cells import coloured
-from kbench.workbench.lessons import lesson_desk, lesson_files, lesson_pages
+from kbench.workbench.lessons import lesson_cells, lesson_files, lesson_pages
 from kbench.workbench.lessons.lesson_files import BLANK, Lesson, LessonError
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class LessonCommands(LessonState):
         words = f"lesson {self.lesson.number} is closed, its place is kept; {key} takes it again"
         self.screen.conductor.transcript.note(words)
         self.backstage.give_up()
-        self.backstage.make(lesson_desk.CLOSING, "")
+        self.backstage.make(lesson_cells.CLOSING, "")
         self.coach = None
         self.prompt.taught = False
         choices = self.screen.choices

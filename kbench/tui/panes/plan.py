@@ -14,7 +14,7 @@ from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
-from kbench.workbench.inspector.plan_words import machine, of_limit
+from kbench.workbench.analysis.plan_text import machine, of_limit
 
 BAR = 6  # cells of a share of the time
 SORTS = ("step", "time")

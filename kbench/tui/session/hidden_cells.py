@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbench.workbench.lessons import lesson_desk
+from kbench.workbench.lessons import lesson_cells
+from kbench.workbench.session.cell import FORGOTTEN, UNSEEN
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
-
-UNSEEN, FORGOTTEN = "unseen", "forgotten"  # as in workbench.base, which loads more than is needed
 
 
 class Backstage:
@@ -29,7 +28,7 @@ class Backstage:
 
     def prepare(self, lesson: int) -> None:
         """Give the kernel what lessons need."""
-        self.make(lesson_desk.opening(lesson), "")
+        self.make(lesson_cells.opening(lesson), "")
 
     def make(self, code: str, name: str) -> None:
         """Run the code of an earlier step; `name` is what it is called should it fail, or ''."""
@@ -48,7 +47,7 @@ class Backstage:
     def judge(self, lesson: int, exercise: str) -> bool:
         """Have an answer judged, once the cells before it are done; False without a session."""
         self._ticket += 1
-        code = lesson_desk.call(lesson, exercise, self._ticket)
+        code = lesson_cells.call(lesson, exercise, self._ticket)
         self._check = self.screen.conductor.run_unseen(code, FORGOTTEN)
         return self.checking
 

@@ -16,7 +16,7 @@ from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
     from kbench.workbench.history.session_archive import Past
-    from kbench.workbench.session.session_interface import Cell
+    from kbench.workbench.session.cell import Cell
 
 RECENT = 7 * 86_400.0  # seconds in which a session that did not end is spoken of unasked
 PAUSE = 0.4  # seconds in which the result of a cell is seen before the next question

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe, slice_view
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 JSON_LIMIT = 1_000_000
 PIXELS = 4_096

@@ -12,40 +12,43 @@ from typing import TYPE_CHECKING, Any
 from kbench.engine.core import fork_safety
 from kbench.workbench.output import terminal_lines
 from kbench.workbench.session import events
+from kbench.workbench.session.cell import MAX_TEXT_CHARACTERS, Cell
 
 if TYPE_CHECKING:
     from kbench.workbench.history.journal import Journal
-    from kbench.workbench.session.session_interface import Cell
 
-KEPT_TEXT = 200_000  # characters of printed text of one cell
-KEPT_RICH = 20_000_000  # characters of values, pictures and errors of one cell
-KEPT_IN_ALL = 50_000_000  # characters of all cells
+MAX_RICH_CHARACTERS = 20_000_000
+"""Values, pictures and errors of one cell: a few pictures of a high resolution."""
+MAX_TOTAL_CHARACTERS = 50_000_000
+"""Output of all cells together: two or three cells of the largest."""
 
 
-class Keeper:
+class OutputStore:
     """Remembers for the cells of one session what they showed."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._held = 0
+        self._characters = 0
         self._lock = fork_safety.lock()  # a session is brought back beside one that runs
 
-    def take(self, cells: Collection[Cell], cell: Cell, event: Any) -> None:
+    def add(self, cells: Collection[Cell], cell: Cell, event: Any) -> None:
         """Add what an event shows to its cell; the oldest of `cells` may have to let go."""
         with self._lock:
-            before = cell.held
+            before = cell.characters
             _add(cell, event)
-            self._held += cell.held - before
-            if self._held > KEPT_IN_ALL:
-                self._release([one for one in list(cells) if one is not cell and one.held])
+            self._characters += cell.characters - before
+            if self._characters > MAX_TOTAL_CHARACTERS:
+                self._release([one for one in list(cells) if one is not cell and one.characters])
 
     def adopt(self, cell: Cell) -> None:
         """Count what a cell of an earlier session brings along."""
         texts = [one for one in cell.outputs if isinstance(one, events.Stream)]
-        cell.kept = sum(len(one.text) for one in texts)
-        cell.rich = sum(_size(one) for one in cell.outputs if not isinstance(one, events.Stream))
+        cell.text_characters = sum(len(one.text) for one in texts)
+        cell.rich_characters = sum(
+            _size(one) for one in cell.outputs if not isinstance(one, events.Stream)
+        )
         with self._lock:
-            self._held += cell.held
+            self._characters += cell.characters
 
     def _release(self, cells: list[Cell]) -> None:
         """Let the output of the first of these cells go until there is room again."""
@@ -53,25 +56,25 @@ class Keeper:
         whole = journal.path is not None and not journal.full
         where = f"is in {journal.path}" if whole else "is no longer kept"
         for cell in cells:
-            if self._held <= KEPT_IN_ALL:
+            if self._characters <= MAX_TOTAL_CHARACTERS:
                 return
-            self._held -= cell.held
+            self._characters -= cell.characters
             note = f"what this cell showed {where}\n"
             cell.outputs = [events.Stream(cell.ident, "notice", note)]
-            cell.kept = cell.rich = 0
+            cell.text_characters = cell.rich_characters = 0
 
 
 def _add(cell: Cell, event: Any) -> None:
     if isinstance(event, events.ClearOutput):
         cell.outputs.clear()
-        cell.kept = cell.rich = 0
+        cell.text_characters = cell.rich_characters = 0
     elif isinstance(event, events.Stream):
-        keep_text(cell, event)
+        add_text(cell, event)
     elif isinstance(event, (events.Result, events.Error)):
         size = _size(event)
-        if cell.rich + size <= KEPT_RICH:
+        if cell.rich_characters + size <= MAX_RICH_CHARACTERS:
             cell.outputs.append(event)
-            cell.rich += size
+            cell.rich_characters += size
 
 
 def _size(event: Any) -> int:
@@ -82,15 +85,15 @@ def _size(event: Any) -> int:
     return len(event.value) + sum(map(len, event.traceback))
 
 
-def keep_text(cell: Cell, event: events.Stream) -> None:
+def add_text(cell: Cell, event: events.Stream) -> None:
     """Remember printed text; what redraws a line, as progress bars do, takes the line's place."""
     last = cell.outputs[-1] if cell.outputs else None
     redraws = "\r" in event.text or "\b" in event.text
     if redraws and isinstance(last, events.Stream) and last.name == event.name:
         text = terminal_lines.joined(last.text, event.text)
-        cell.kept += len(text) - len(last.text)
+        cell.text_characters += len(text) - len(last.text)
         cell.outputs[-1] = dataclasses.replace(last, text=text)
         return
-    cell.kept += len(event.text)
-    if cell.kept <= KEPT_TEXT:
+    cell.text_characters += len(event.text)
+    if cell.text_characters <= MAX_TEXT_CHARACTERS:
         cell.outputs.append(event)

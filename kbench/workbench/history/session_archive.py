@@ -19,7 +19,7 @@ from kbench.engine.core import paths as known_paths
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 MOST = 20  # journals offered, newest first
 _TAIL = 4_096

@@ -13,7 +13,7 @@ from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell, renumbered
+from kbench.workbench.session.cell import Cell, renumbered
 
 
 class ShellJournal:

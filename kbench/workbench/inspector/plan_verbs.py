@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kbench.engine.inspect import describe
-from kbench.workbench.inspector import callers, namespace, plan_words, recorder
+from kbench.workbench.analysis import engine_functions, plan_text
+from kbench.workbench.inspector import namespace, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Aside
 
@@ -62,14 +63,14 @@ class PlanVerbs:
 
     def _called(self, run: recorder.Run) -> str:
         """The user's name of what ran, '' where it has none."""
-        return describe.printable(callers.found(self._view.values(), run.record)[0])
+        return describe.printable(engine_functions.found(self._view.values(), run.record)[0])
 
-    def _limits(self, measure: bool) -> plan_words.Row | None:
+    def _limits(self, measure: bool) -> plan_text.Row | None:
         from kbench.engine.inspect import roofline
 
         if measure and self._aside.held:
             raise ProtocolError("busy", "a cell runs; the machine is measured while none does")
-        return asdict(roofline.measure(again=True)) if measure else plan_words.known_limits()
+        return asdict(roofline.measure(again=True)) if measure else plan_text.known_limits()
 
 
 def _told(run: recorder.Run) -> Data:

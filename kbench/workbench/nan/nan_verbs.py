@@ -10,8 +10,8 @@ from typing import Any
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import gradients, keras_models
-from kbench.workbench.inspector import callers, namespace, protocol, summary
+from kbench.workbench.analysis import engine_functions, gradients, keras_models
+from kbench.workbench.inspector import namespace, protocol, summary
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import Newest
@@ -75,12 +75,12 @@ class NanVerbs:
         """What a cell shows, or where it calls something else, such as print, what ran last."""
         wanted = target_of(code)
         names = self._view.snapshot()
-        if wanted and (not wanted.isidentifier() or callers.runs(names.get(wanted))):
+        if wanted and (not wanted.isidentifier() or engine_functions.runs(names.get(wanted))):
             return wanted
         if "(" not in code:
             return wanted
         run = self._recorder.find(None)
-        return callers.found(self._view.values(), run and run.record)[0] or wanted
+        return engine_functions.found(self._view.values(), run and run.record)[0] or wanted
 
     def _tell(self, name: str, quiet: bool, outcome: Outcome, number: int) -> None:
         if self._publish is not None:
@@ -99,7 +99,7 @@ class NanVerbs:
     def _trace_run(self, name: str, names: dict[str, Any]) -> Data:
         """Trace what a recorded run was a run of, if the user can still reach it."""
         run = self._recorder.find(name)
-        _, function = callers.found(self._view.values(), run and run.record)
+        _, function = engine_functions.found(self._view.values(), run and run.record)
         if function is not None:
             return traced(function, self._recorder, names)
         shown = describe.printable(name)
@@ -174,7 +174,7 @@ def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
     from kbench.engine.graph.traverse import walk
 
     if keras_models.is_model(value):
-        made = callers.functions_of(value)
+        made = engine_functions.functions_of(value)
         ran = [one for one in made if _fed(one.inputs, recorder)[0] is not None]
         if not ran:
             raise ProtocolError("feeds", "the model has run no batch since the session began")

@@ -13,9 +13,9 @@ from typing import Any
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
 from kbench.workbench.session import events
+from kbench.workbench.session.cell import Cell
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.running_kernels import ExistingKernel, Kernel, is_local
-from kbench.workbench.session.session_interface import Cell
 
 OTHER = "another client"
 LEAVING = ("exit", "quit", "exit()", "quit()", "%exit", "%quit")

@@ -18,11 +18,10 @@ from kbench.workbench.output import stream
 from kbench.workbench.output.rate_limit import DROPPED
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session import events, session_interface
-from kbench.workbench.session.cell_execution import Running
+from kbench.workbench.session.cell import Cell, Running
 from kbench.workbench.session.command_queue import Mailbox
 from kbench.workbench.session.kernel_process import KernelProcess, Process
 from kbench.workbench.session.session_interface import (
-    Cell,
     Completion,
     Reply,
     Session,
@@ -377,7 +376,7 @@ class KernelSession(Session):
             one.status = "past"
         self._launch()
         self._connect()
-        copies = [self._new_cell(*one.again) for one in again] if replay else []
+        copies = [self._new_cell(*one.rerun_arguments) for one in again] if replay else []
         self._queue.extendleft(reversed(copies))
         self._emit(events.Restarted(len(copies)))
 

@@ -111,7 +111,7 @@ class LocalSession(Session):
                 one.status = "past"
             self._given = None
             self.start()
-            copies = [self._new_cell(*one.again) for one in again] if replay else []
+            copies = [self._new_cell(*one.rerun_arguments) for one in again] if replay else []
             self._emit(events.Restarted(len(copies)))
             for copy in copies:
                 self._run(copy.ident)

@@ -11,48 +11,17 @@ import codeop
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core.signal import Signal
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.history.output_store import KEPT_TEXT, Keeper
+from kbench.workbench.history.output_store import OutputStore
 from kbench.workbench.session import events
+from kbench.workbench.session.cell import FORGOTTEN, Cell, renumbered
 
 Reply = dict[str, Any]
-
-
-UNSEEN = "unseen"  # not shown and not counted, but run again after a restart and exported
-FORGOTTEN = "forgotten"  # in no record at all
-
-
-@dataclass
-class Cell:
-    """One piece of code and what became of it: queued, running, ok, error, interrupted, lost."""
-
-    ident: int
-    code: str
-    status: str = "queued"
-    count: int | None = None
-    seconds: float = 0.0
-    replay_of: int | None = None
-    origin: str = ""  # empty for what was typed here
-    unseen: str = ""  # UNSEEN or FORGOTTEN: run by the front end for its own ends
-    outputs: list[Any] = field(default_factory=list)
-    kept: int = 0  # characters of printed text, those included that were too many
-    rich: int = 0  # characters of everything else in `outputs`
-
-    @property
-    def again(self) -> tuple[str, int, str]:
-        """What a cell is made of that runs this one again."""
-        return self.code, self.ident, self.unseen
-
-    @property
-    def held(self) -> int:
-        """Characters in memory."""
-        return min(self.kept, KEPT_TEXT) + self.rich
 
 
 @dataclass(frozen=True)
@@ -78,7 +47,7 @@ class Session(abc.ABC):
         self.events = Signal("session.events")
         self.journal = journal or Journal.create()
         self.cells: dict[int, Cell] = {}
-        self._keeper = Keeper(self.journal)
+        self._outputs = OutputStore(self.journal)
         self._numbers = itertools.count(1)
 
     @abc.abstractmethod
@@ -162,7 +131,7 @@ class Session(abc.ABC):
         for cell in taken:
             ran = cell.status in ("ok", "error", "interrupted")
             own = dataclasses.replace(cell, status="past") if ran else cell
-            self._keeper.adopt(own)
+            self._outputs.adopt(own)
             self.cells[cell.ident] = own
         return taken
 
@@ -188,19 +157,7 @@ class Session(abc.ABC):
         """Remember what a cell showed, for a notebook made of the session."""
         cell = self.cells.get(getattr(event, "cell", None) or 0)
         if cell is not None:
-            self._keeper.take(self.cells.values(), cell, event)
-
-
-def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
-    """Copies of cells under other numbers; what they say of one another stays true."""
-    new = {one.ident: next(numbers) for one in cells}
-    copies = []
-    for one in cells:
-        outputs = [dataclasses.replace(event, cell=new[one.ident]) for event in one.outputs]
-        of = new.get(one.replay_of) if one.replay_of is not None else None
-        copy = dataclasses.replace(one, ident=new[one.ident], outputs=outputs, replay_of=of)
-        copies.append(copy)
-    return copies
+            self._outputs.add(self.cells.values(), cell, event)
 
 
 def completion(code: str, found: list[tuple[str, str]], start: int, end: int) -> Completion:

@@ -9,7 +9,7 @@ from bench_screen import SIZES, bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
 from kbench.tui import layout
-from kbench.workbench.lessons import lesson_desk, lesson_files
+from kbench.workbench.lessons import lesson_cells, lesson_files
 from tests.tui.test_screens import compare
 
 
@@ -103,7 +103,7 @@ async def test_a_check_that_dies_with_its_kernel_is_survived() -> None:
     session = silent()
     async with taught(1, (80, 24), session) as (app, pilot, learning):
         await go_to(pilot, learning, "row-means")
-        call = lesson_desk.call(1, "row-means", learning.backstage._ticket + 1)
+        call = lesson_cells.call(1, "row-means", learning.backstage._ticket + 1)
         session.script[call] = lambda one, cell: None
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
@@ -120,7 +120,7 @@ async def test_a_check_can_be_interrupted() -> None:
     session = silent()
     async with taught(1, (80, 24), session) as (app, pilot, learning):
         await go_to(pilot, learning, "row-means")
-        session.script[lesson_desk.call(1, "row-means", learning.backstage._ticket + 1)] = (
+        session.script[lesson_cells.call(1, "row-means", learning.backstage._ticket + 1)] = (
             lambda one, cell: None
         )
         await enter(pilot, BLANK_CODE.replace("___", "1"))

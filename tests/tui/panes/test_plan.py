@@ -17,7 +17,7 @@ from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.plan import PlanTable, share_bar
 from kbench.tui.text.glyphs import ASCII, UNICODE
-from kbench.workbench.inspector.plan_words import of_limit
+from kbench.workbench.analysis.plan_text import of_limit
 from kbench.workbench.inspector.recorder import Recorder
 
 SCREENS = Path(__file__).parents[1] / "screens"

@@ -11,13 +11,8 @@ import numpy as np
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import (
-    Cell,
-    Completion,
-    Reply,
-    Session,
-    failed_reply,
-)
+from kbench.workbench.session.cell import Cell
+from kbench.workbench.session.session_interface import Completion, Reply, Session, failed_reply
 
 DETAIL = {
     "kind": "ShapeError",
@@ -134,7 +129,7 @@ class FakeSession(Session):
         waiting = self.queued()
         for cell in again:
             cell.status = "past"
-            self._new_cell(*cell.again)
+            self._new_cell(*cell.rerun_arguments)
         for cell in waiting:  # behind the cells that run again
             self.cells[cell.ident] = self.cells.pop(cell.ident)
         self.come_up()

@@ -14,7 +14,7 @@ import numpy as np
 import kbench as K
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 CODES = (
     "w = K.variable(np.eye(3), name='w')",

@@ -17,7 +17,7 @@ from kbench.tui.lesson.lesson_controller import Learning
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.link import Opened
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.lessons import lesson_desk
+from kbench.workbench.lessons import lesson_cells
 from kbench.workbench.session.local_session import LocalSession
 from kbench.workbench.session.session_interface import Session
 
@@ -90,7 +90,7 @@ def silent() -> FakeSession:
     """A session without a kernel that runs nothing and judges nothing."""
     session = FakeSession()
     for number in (1, 2):
-        session.script[lesson_desk.opening(number)] = lambda one, cell: one.finish(cell)
+        session.script[lesson_cells.opening(number)] = lambda one, cell: one.finish(cell)
     return session
 
 

@@ -15,7 +15,7 @@ import kbench as K
 from kbench.engine.core.errors import ArgumentError
 from kbench.workbench.export import export
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 VALUES = np.array([[1.5, np.nan, -np.inf], [0.1, 2.0, 3.0]], np.float32)
 

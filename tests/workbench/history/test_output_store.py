@@ -10,9 +10,9 @@ import pytest
 from kbench.workbench.export import export
 from kbench.workbench.history import output_store
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.history.output_store import Keeper
+from kbench.workbench.history.output_store import OutputStore
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import Cell
 
 
 def result(cell: int, size: int) -> events.Result:
@@ -25,17 +25,17 @@ def shown(cell: Cell) -> str:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_store, "KEPT_IN_ALL", 1000)
-    monkeypatch.setattr(output_store, "KEPT_RICH", 400)
+    monkeypatch.setattr(output_store, "MAX_TOTAL_CHARACTERS", 1000)
+    monkeypatch.setattr(output_store, "MAX_RICH_CHARACTERS", 400)
 
 
 def filled(journal: Journal, count: int) -> dict[int, Cell]:
     """Cells that have each shown 100 characters of text and a value of 100."""
-    keeper, cells = Keeper(journal), {}
+    store, cells = OutputStore(journal), {}
     for number in range(1, count + 1):
         cell = cells[number] = Cell(number, f"show({number})", "ok")
         for event in (events.Stream(number, "stdout", "t" * 100), result(number, 100)):
-            keeper.take(cells.values(), cell, event)
+            store.add(cells.values(), cell, event)
     return cells
 
 
@@ -43,7 +43,7 @@ def filled(journal: Journal, count: int) -> dict[int, Cell]:
 def test_the_oldest_cells_let_go_and_say_where_to_read(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     cells = filled(journal, 8)
-    assert [cell.held for cell in cells.values()] == [0, 0, 0, 200, 200, 200, 200, 200]
+    assert [cell.characters for cell in cells.values()] == [0, 0, 0, 200, 200, 200, 200, 200]
     assert shown(cells[3]) == f"what this cell showed is in {journal.path}\n"
     assert shown(cells[4]) == "t" * 100
     export.notebook(cells.values(), tmp_path / "a.ipynb")
@@ -62,25 +62,25 @@ def test_what_no_journal_holds_is_told_as_gone(tmp_path: Path, why: str) -> None
 @pytest.mark.usefixtures("small")
 def test_of_one_cell_so_many_values_are_kept() -> None:
     cell = Cell(1, "")
-    keeper = Keeper(Journal(None))
+    store = OutputStore(Journal(None))
     for _ in range(9):
-        keeper.take([cell], cell, result(1, 100))
-    keeper.take([cell], cell, events.Error(1, "E", "v" * 50, ["t" * 50]))
-    assert len(cell.outputs) == 4 and cell.held == 400
-    keeper.take([cell], cell, events.ClearOutput(1, wait=False))
-    assert cell.outputs == [] and cell.held == 0
-    keeper.take([cell], cell, result(1, 100))
+        store.add([cell], cell, result(1, 100))
+    store.add([cell], cell, events.Error(1, "E", "v" * 50, ["t" * 50]))
+    assert len(cell.outputs) == 4 and cell.characters == 400
+    store.add([cell], cell, events.ClearOutput(1, wait=False))
+    assert cell.outputs == [] and cell.characters == 0
+    store.add([cell], cell, result(1, 100))
     assert len(cell.outputs) == 1
 
 
 @pytest.mark.usefixtures("small")
 def test_cells_brought_back_count_and_may_have_to_go(tmp_path: Path) -> None:
     old = filled(Journal(None), 4)
-    keeper = Keeper(Journal(tmp_path / "journal.jsonl"))
+    store = OutputStore(Journal(tmp_path / "journal.jsonl"))
     for cell in old.values():
-        keeper.adopt(cell)
-    assert sum(cell.held for cell in old.values()) == 800
+        store.adopt(cell)
+    assert sum(cell.characters for cell in old.values()) == 800
     new = Cell(9, "")
     every: list[Any] = [*old.values(), new]
-    keeper.take(every, new, result(9, 300))
-    assert [cell.held for cell in every] == [0, 200, 200, 200, 300]
+    store.add(every, new, result(9, 300))
+    assert [cell.characters for cell in every] == [0, 200, 200, 200, 300]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kbench.workbench.history.output_store import KEPT_TEXT, keep_text
+from kbench.workbench.history.output_store import add_text
 from kbench.workbench.output import stream, terminal_lines
 from kbench.workbench.output.terminal_lines import (
     _draw,
@@ -17,7 +17,7 @@ from kbench.workbench.output.terminal_lines import (
     visible_length,
 )
 from kbench.workbench.session import events
-from kbench.workbench.session.session_interface import Cell
+from kbench.workbench.session.cell import MAX_TEXT_CHARACTERS, Cell
 
 BAR = "{0:4}/2000 [{1:.<30}] - ETA: 1s - loss: {2:.4f}"
 
@@ -130,11 +130,11 @@ def test_lengths_add_up_to_what_stays() -> None:
 
 def test_a_notebook_of_the_session_keeps_the_last_bar() -> None:
     cell = Cell(1, "model.fit()")
-    keep_text(cell, events.Stream(1, "stdout", "Epoch 1/2\n"))
+    add_text(cell, events.Stream(1, "stdout", "Epoch 1/2\n"))
     for text in bars(2_000):
-        keep_text(cell, events.Stream(1, "stdout", text))
-    keep_text(cell, events.Stream(1, "stdout", "\nEpoch 2/2\n"))
+        add_text(cell, events.Stream(1, "stdout", text))
+    add_text(cell, events.Stream(1, "stdout", "\nEpoch 2/2\n"))
     assert "".join(one.text for one in cell.outputs) == (
         "Epoch 1/2\n" + overwrite("".join(bars(2_000))) + "\nEpoch 2/2\n"
     )
-    assert cell.kept < KEPT_TEXT
+    assert cell.text_characters < MAX_TEXT_CHARACTERS

@@ -1,12 +1,60 @@
-"""The cell that a kernel has: what the kernel has told of it so far, and how it ended."""
+"""A cell, and what is known of it while a kernel has it."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.workbench.session.session_interface import Cell
+UNSEEN = "unseen"
+"""Of a cell that is not shown and not counted, but run again after a restart and exported."""
+FORGOTTEN = "forgotten"
+"""Of a cell that is in no record at all."""
+MAX_TEXT_CHARACTERS = 200_000
+"""Printed text of one cell that is kept for a notebook of the session."""
+
+
+@dataclass
+class Cell:
+    """One piece of code and what became of it: queued, running, ok, error, interrupted, lost."""
+
+    ident: int
+    code: str
+    status: str = "queued"
+    count: int | None = None
+    seconds: float = 0.0
+    replay_of: int | None = None
+    origin: str = ""  # empty for what was typed here
+    unseen: str = ""  # UNSEEN or FORGOTTEN: run by the front end for its own ends
+    outputs: list[Any] = field(default_factory=list)
+    text_characters: int = 0
+    """Characters of printed text, those included that were too many to be kept."""
+    rich_characters: int = 0
+    """Characters of everything else in `outputs`."""
+
+    @property
+    def rerun_arguments(self) -> tuple[str, int, str]:
+        """What a cell that runs this one again is made of."""
+        return self.code, self.ident, self.unseen
+
+    @property
+    def characters(self) -> int:
+        """Characters of its output in memory."""
+        return min(self.text_characters, MAX_TEXT_CHARACTERS) + self.rich_characters
+
+
+def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
+    """Copies of cells under other numbers; what they say of one another stays true."""
+    new = {one.ident: next(numbers) for one in cells}
+    copies = []
+    for one in cells:
+        outputs = [dataclasses.replace(event, cell=new[one.ident]) for event in one.outputs]
+        of = new.get(one.replay_of) if one.replay_of is not None else None
+        copy = dataclasses.replace(one, ident=new[one.ident], outputs=outputs, replay_of=of)
+        copies.append(copy)
+    return copies
 
 
 @dataclass
