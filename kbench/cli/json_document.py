@@ -91,7 +91,7 @@ def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
     from kbench.workbench.analysis import keras_models
     from kbench.workbench.inspector import summary
 
-    found = found or summary.NOTHING
+    found = found or summary.NO_VALUE
     line = summary.line(value, found=found)
     row: dict[str, Any] = {"type": type(value).__name__, "summary": line}
     if describe.is_tensor(value):

@@ -66,7 +66,7 @@ def _answer(question: str, letters: str) -> str:
 def _ask(shell: Any, log: ShellJournal, cells: list[Cell]) -> None:
     if not cells:
         return
-    whole = session_archive.ended(cells)
+    whole = session_archive.finished_cells(cells)
     count = f"{len(whole)} cell{'s' * (len(whole) != 1)}"
     answer = _answer(f"run (a)ll {count} again, (o)ne by one, (n)othing: ", "aon")
     if answer == "a":

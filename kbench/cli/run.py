@@ -230,12 +230,12 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
     if full or not hasattr(error, "operands"):
         return "".join(report.format())
     from kbench.engine.core.errors import is_users
-    from kbench.workbench.errors.explanation import told
+    from kbench.workbench.errors.explanation import error_text
 
     frames = [one for one in report.stack if is_users(one.filename)]  # none of Keras' own
     stack = "".join(traceback.StackSummary.from_list(frames).format())
     head = f"Traceback (most recent call last):\n{stack}" if stack else ""
-    return f"{head}{type(error).__name__}: {told(error)}\n"
+    return f"{head}{type(error).__name__}: {error_text(error)}\n"
 
 
 def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...]) -> None:

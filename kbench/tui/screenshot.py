@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from kbench.engine.runtime.profile import RunRecord
-    from kbench.workbench.session.session_interface import Reply, Session
+    from kbench.workbench.core_types import Reply
+    from kbench.workbench.session.session_interface import Session
 
 THREADS = 2
 SECONDS = 0.0012  # what every cell and every step of a plan is said to have taken

@@ -194,7 +194,7 @@ def test_arrays_that_a_function_computes_are_timed() -> None:
 def test_placeholders_take_what_was_fed_last() -> None:
     recorder = Recorder()
     recorder.keep_feeds()
-    find = compare.feeds(recorder)
+    find = compare.feed_finder(recorder)
     profile.fed_value_sources.append(find)
     try:
         x = K.placeholder((2,), name="x")
@@ -222,7 +222,7 @@ def test_variants_are_read(text: str, wanted: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "epsilon", "epsilon=", "=3", "speed=1", "x y"])
 def test_variants_that_are_none(text: str) -> None:
-    with pytest.raises(compare.NotUnderstood):
+    with pytest.raises(compare.VariantsError):
         compare.parse(text)
 
 
@@ -239,7 +239,7 @@ def test_a_cell_is_a_function_of_K() -> None:
     found = kbench.compare(fn, settings={"epsilon": [0.0, 1.0]}, repeats=0)
     assert [float(one.value) for one in found.results] == [6.0, 7.0] and "b" not in names
     for cell in ("b = 1", "", "if x", "for i in ():\n    pass"):
-        with pytest.raises(compare.NotUnderstood):
+        with pytest.raises(compare.VariantsError):
             compare.function(cell, names)
 
 

@@ -21,8 +21,9 @@ from textual.css.query import NoMatches
 
 from kbench.tui.session import unsent_input
 from kbench.tui.text.text import typed
+from kbench.workbench.core_types import Reply
 from kbench.workbench.history import journal
-from kbench.workbench.session.session_interface import Reply, settle
+from kbench.workbench.session.session_interface import settle
 
 # What once failed: name, size, options, actions.
 SEQUENCES: list[tuple[str, tuple[int, int], dict[str, Any], list[Action]]] = [
@@ -199,7 +200,7 @@ async def test_much_random_use_of_a_kernel_does_no_harm(seed: int, tmp_path: Pat
 async def test_a_journal_does_not_grow_beyond_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "LIMIT", 40_000)
+    monkeypatch.setattr(journal, "MAX_JOURNAL_BYTES", 40_000)
     monkeypatch.setattr(unsent_input, "PAUSE", 0.005)
     actions: list[Action] = []
     for number in range(12):

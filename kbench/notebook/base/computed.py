@@ -43,7 +43,7 @@ class Computed:
         """
         if self._slow:
             return None
-        outcome = self._hub.inspector.aside.run(self._compute, SECONDS)
+        outcome = self._hub.inspector.sandbox.run(self._compute, SECONDS)
         self._slow = outcome.stopped == "time"
         if outcome.error is not None and not outcome.stopped:
             raise outcome.error

@@ -36,8 +36,8 @@ def _has_nodes(value: object) -> bool:
 def runs(value: object) -> bool:
     """Whether a value is what the engine runs, or a list of such."""
     if type(value) in (list, tuple):
-        return bool(value) and all(map(engine_functions.runs, value))  # type: ignore[call-overload]
-    return engine_functions.runs(value)
+        return bool(value) and all(map(engine_functions.is_computed, value))  # type: ignore[call-overload]
+    return engine_functions.is_computed(value)
 
 
 def is_watched(value: object) -> bool:

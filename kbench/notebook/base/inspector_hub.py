@@ -31,10 +31,10 @@ class Hub:
         self._recording = recording.Recording(self.inspector.recorder)
         self.users = 0
         if redraw.in_cell():
-            self.inspector.began()
+            self.inspector.cell_started()
         self._ends = [
-            redraw.on_cells("pre_run_cell", self.inspector.began),
-            redraw.on_cells("post_run_cell", self.inspector.ended),
+            redraw.on_cells("pre_run_cell", self.inspector.cell_started),
+            redraw.on_cells("post_run_cell", self.inspector.cell_ended),
         ]
 
     @property
@@ -70,7 +70,7 @@ class Hub:
             if one is value:
                 return name
         name = given.unused(given.called(value), self.view.snapshot())
-        self.view.handed[name] = value
+        self.view.widget_values[name] = value
         return name
 
     def record(self) -> redraw.Undo:

@@ -74,7 +74,7 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
             self.close()
             raise given.refused(type(self).__name__, argument, value, needed)
         name = self.hub.called(value)
-        if name in self.hub.view.handed:
+        if name in self.hub.view.widget_values:
             self._given[name] = value
         return name
 

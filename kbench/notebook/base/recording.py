@@ -14,7 +14,7 @@ from typing import Any
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime import profile
 from kbench.notebook.base import redraw
-from kbench.workbench.inspector.recorder import KEPT, Recorder
+from kbench.workbench.inspector.recorder import MAX_RUNS, Recorder
 
 REST = 1.0  # seconds between some calls that are recorded and the next ones
 
@@ -39,7 +39,7 @@ class Recording:
         with self._lock:
             if self._ended:
                 return
-            self._left = KEPT
+            self._left = MAX_RUNS
             self._wake()
             self._begin()
 

@@ -197,7 +197,7 @@ def rows(
     All names take part in the order; statistics, which cost more, are read of the first alone.
     Arrays may have been written into since the last time.
     """
-    view.turn += 1
+    view.code_runs += 1
     found = _pages(view, None, False, pattern)
     if order is not None:
         found.sort(key=order)

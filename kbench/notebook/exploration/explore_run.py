@@ -21,7 +21,7 @@ from kbench.engine.inspect import describe, sparse_summary
 from kbench.notebook.exploration.explore_subject import Subject
 from kbench.workbench.errors import explanation, positions
 from kbench.workbench.inspector import summary
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.kernel.sandbox import Sandbox
 
 SECONDS = 20.0  # after which an evaluation is stopped
 MOST_ELEMENTS = 1 << 22  # of one result
@@ -57,7 +57,7 @@ class Runner:
     """Runs the lines of one exploration, one at a time."""
 
     def __init__(self) -> None:
-        self._aside = Aside()
+        self._sandbox = Sandbox()
         self._lock = fork_safety.lock()
         self._file = f"<explore {next(_numbers)}>"
 
@@ -70,7 +70,7 @@ class Runner:
         """Errors find the line by the name of its file, in which no other one is meanwhile."""
         linecache.cache[self._file] = (len(line), None, [f"{line}\n"], self._file)
         try:
-            done = self._aside.run(lambda: self._evaluate(subject, line), SECONDS)
+            done = self._sandbox.run(lambda: self._evaluate(subject, line), SECONDS)
             if done.stopped:
                 return Outcome(line, words=(_stopped(done.stopped),))
             if done.error is not None:

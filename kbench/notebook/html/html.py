@@ -29,7 +29,7 @@ from kbench.notebook.html.markup import (
 from kbench.workbench.analysis import keras_models, known_value, plan_text
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
-from kbench.workbench.inspector.summary import NOTHING, Known
+from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
 
 EDGE = 5
 OPEN_CELLS = 40
@@ -45,7 +45,7 @@ def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
         return {"text/plain": text(value, found), "text/html": show(value, found)}
 
 
-def text(value: Any, found: Known = NOTHING) -> str:
+def text(value: Any, found: KnownValue = NO_VALUE) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
         if error_view.is_error(value):
@@ -59,7 +59,7 @@ def text(value: Any, found: Known = NOTHING) -> str:
     return summary.text(value, found=found)
 
 
-def show(value: Any, found: Known = NOTHING) -> str:
+def show(value: Any, found: KnownValue = NO_VALUE) -> str:
     """HTML of anything of kbench's, of arrays, Keras models, errors, and of lists of such.
 
     Of anything else only its type. `found` is what was computed for a tensor.
@@ -67,7 +67,7 @@ def show(value: Any, found: Known = NOTHING) -> str:
     return _guarded(_show, value, found)
 
 
-def _show(value: Any, found: Known) -> str:
+def _show(value: Any, found: KnownValue) -> str:
     if describe.is_tensor(value):
         return _tensor(value, found)
     if describe.is_function(value):
@@ -129,7 +129,7 @@ def _head(kind: str, name: str, spec: str) -> Html:
 # ------------------------------------------------------------------ tensors
 
 
-def _tensor(value: Any, found: Known) -> str:
+def _tensor(value: Any, found: KnownValue) -> str:
     row = describe.tensor(value)
     array = describe.held_array(value if found.value is None else found.value)
     told = [

@@ -185,9 +185,9 @@ class KbenchMagics(Magics):
         try:
             engines, settings = comparison.parse(line)
             function = comparison.function(cell, self._running.user_ns)
-        except comparison.NotUnderstood as error:
+        except comparison.VariantsError as error:
             raise UsageError(f"%%ab: {error}") from None
-        find = comparison.feeds(_fed())
+        find = comparison.feed_finder(_fed())
         trace.fed_value_sources.append(find)
         try:
             return compare(function, engines, settings=settings or None)

@@ -62,14 +62,14 @@ class Bars(pace.Pace):
         if self._depth == 1:
             self._since = time.monotonic()
             self._foreign = False
-            self.began()
+            self.cell_started()
 
     def after_cell(self, result: Any = None) -> None:
         """The cell has ended: its bar goes, and a line at its end says how far it came."""
         self._depth = max(self._depth - 1, 0)
         if self._depth:
             return
-        self.ended()
+        self.cell_ended()
         with self._shown:
             change, self._change = self._change, None
             if change is not None:
@@ -84,7 +84,7 @@ class Bars(pace.Pace):
             return
         found = loops.running(self._runner)
         calls = profile.calls.count - self._first
-        data = estimate.look(time.monotonic(), calls, profile.calls.name, found)
+        data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         data["compiling"] = _compiling(calls)
         if found or calls > 1 or data["compiling"]:
             self._told(data)
@@ -208,7 +208,7 @@ def install(running: Any, show: Show = _display) -> Callable[[], None]:
         delattr(running, _BARS)
         running.events.unregister("pre_run_cell", bars.before_cell)
         running.events.unregister("post_run_cell", bars.after_cell)
-        bars.ended()
+        bars.cell_ended()
         bars.close()
 
     return restore

@@ -109,7 +109,7 @@ class CompareView(Part):
         expression = self.expression.value.strip()
         try:
             wanted = comparison.parse(self.variants.value)
-        except comparison.NotUnderstood as error:
+        except comparison.VariantsError as error:
             self._fail(str(error))
             return
         problem = comparison.problem(expression) if expression else EMPTY
@@ -132,7 +132,7 @@ class CompareView(Part):
         """On the program's thread. Whatever happens, what is shown says so."""
         from kbench.api.comparison import compare
 
-        find = comparison.feeds(self.hub.inspector.recorder)
+        find = comparison.feed_finder(self.hub.inspector.recorder)
         try:
             function = comparison.function(expression, self.hub.view.snapshot())
             profile.fed_value_sources.append(find)

@@ -141,7 +141,7 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         self.versus = CompareView(namespace=namespace)
         self.settings = ConfigPanel()
         for view in (self.table._view, self.values._names):
-            view.handed = self._hub.view.handed
+            view.widget_values = self._hub.view.widget_values
         self._parts: tuple[Part, ...] = (
             self.table,
             self.values,

@@ -193,7 +193,7 @@ class GraphView(Part):
 
     def _said(self, folds: Folds, shown: int) -> Html:
         """How much of the graph is on view, and what the last action had to say."""
-        left = self._total - len(folds.told) - shown
+        left = self._total - len(folds.inline) - shown
         told = f"{shown} nodes shown, {left} folded" if left > 0 else ""
         notes = [one for one in (told, self._message) if one]
         return join([element("p", views.long(one), role="status") for one in notes])
@@ -220,7 +220,7 @@ def _line(row: Row | None, beside: str) -> str:
 
 def drawn(folds: Folds) -> list[Row]:
     """The nodes in boxes: those that are not folded away, and not told beside another."""
-    return [row for row in folds.visible() if row["id"] not in folds.told][: 2 * DRAWN]
+    return [row for row in folds.visible() if row["id"] not in folds.inline][: 2 * DRAWN]
 
 
 def _told(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
@@ -254,7 +254,7 @@ def _beside(row: Row, folds: Folds) -> str:
     texts = [
         f"{str(folds.rows[one]['name']).removesuffix(':0')} {folds.rows[one]['spec']}"
         for one in row["inputs"]
-        if one in folds.told
+        if one in folds.inline
     ]
     more = f" and {len(texts) - _BESIDE} more" if len(texts) > _BESIDE else ""
     return ", ".join(texts[:_BESIDE]) + more

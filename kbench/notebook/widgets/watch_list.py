@@ -74,8 +74,8 @@ class WatchList(Part):
         with self._lock:
             if not text or text in self.expressions:
                 self._message = f"{text} is watched already" if text else ""
-            elif len(self.expressions) >= watches.MOST:
-                self._message = f"there are {watches.MOST} watches, which is the most"
+            elif len(self.expressions) >= watches.MAX_WATCHES:
+                self._message = f"there are {watches.MAX_WATCHES} watches, which is the most"
             else:
                 self.expressions.append(text)
                 self._message = ""

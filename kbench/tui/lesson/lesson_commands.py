@@ -303,7 +303,7 @@ class LessonCommands(LessonState):
         words = f"lesson {self.lesson.number} is closed, its place is kept; {key} takes it again"
         self.screen.conductor.transcript.note(words)
         self.backstage.give_up()
-        self.backstage.make(lesson_cells.CLOSING, "")
+        self.backstage.make(lesson_cells.CLOSING_CODE, "")
         self.coach = None
         self.prompt.taught = False
         choices = self.screen.choices

@@ -62,7 +62,7 @@ class Versus:
         def check(text: str) -> str:
             try:
                 comparison.parse(text)
-            except comparison.NotUnderstood as error:
+            except comparison.VariantsError as error:
                 return str(error)
             return ""
 

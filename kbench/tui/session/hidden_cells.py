@@ -28,7 +28,7 @@ class Backstage:
 
     def prepare(self, lesson: int) -> None:
         """Give the kernel what lessons need."""
-        self.make(lesson_cells.opening(lesson), "")
+        self.make(lesson_cells.opening_code(lesson), "")
 
     def make(self, code: str, name: str) -> None:
         """Run the code of an earlier step; `name` is what it is called should it fail, or ''."""
@@ -47,7 +47,7 @@ class Backstage:
     def judge(self, lesson: int, exercise: str) -> bool:
         """Have an answer judged, once the cells before it are done; False without a session."""
         self._ticket += 1
-        code = lesson_cells.call(lesson, exercise, self._ticket)
+        code = lesson_cells.judging_code(lesson, exercise, self._ticket)
         self._check = self.screen.conductor.run_unseen(code, FORGOTTEN)
         return self.checking
 

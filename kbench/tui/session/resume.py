@@ -15,7 +15,7 @@ from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
-    from kbench.workbench.history.session_archive import Past
+    from kbench.workbench.history.session_archive import EarlierSession
     from kbench.workbench.session.cell import Cell
 
 RECENT = 7 * 86_400.0  # seconds in which a session that did not end is spoken of unasked
@@ -49,7 +49,7 @@ class Again:
         """Let the user choose a session, of those that did not end where there are any."""
         from kbench.workbench.history import session_archive
 
-        past: list[Past] = await self.screen.bench.link.call(session_archive.resumable)
+        past: list[EarlierSession] = await self.screen.bench.link.call(session_archive.resumable)
         if not past:
             self.screen.notify("no session is kept; there is nothing to resume", markup=False)
         elif len(past) == 1:
@@ -57,16 +57,16 @@ class Again:
         else:
             self._pick(past)
 
-    async def _unfinished(self) -> list[Past]:
-        def look() -> list[Past]:
+    async def _unfinished(self) -> list[EarlierSession]:
+        def look() -> list[EarlierSession]:
             from kbench.workbench.history import session_archive
 
             return session_archive.unfinished()
 
-        found: list[Past] = await self.screen.bench.link.call(look)
+        found: list[EarlierSession] = await self.screen.bench.link.call(look)
         return found
 
-    def _pick(self, past: list[Past]) -> None:
+    def _pick(self, past: list[EarlierSession]) -> None:
         from kbench.workbench.history import session_archive
 
         def take(at: int | None) -> None:
@@ -82,7 +82,7 @@ class Again:
 
     # ------------------------------------------------------------------ showing
 
-    async def show(self, past: Past) -> None:
+    async def show(self, past: EarlierSession) -> None:
         """Put its cells into the transcript, and ask what shall run again."""
         from kbench.workbench.history import session_archive
 
@@ -103,10 +103,10 @@ class Again:
         if left:
             self._ask(past, left)
 
-    def _ask(self, past: Past, cells: list[Cell]) -> None:
+    def _ask(self, past: EarlierSession, cells: list[Cell]) -> None:
         from kbench.workbench.history import session_archive
 
-        whole = session_archive.ended(cells)
+        whole = session_archive.finished_cells(cells)
 
         def act(answer: str | None) -> None:
             if answer == "a":

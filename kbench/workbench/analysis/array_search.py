@@ -1,7 +1,7 @@
 """Looks for an element of an array, in pieces: a search can be followed, and given up, in between.
 
-A piece reads at most `PIECE` elements, so that other questions are answered meanwhile. The memory
-that it needs does not grow with the array.
+A piece reads at most `MAX_CHUNK_ELEMENTS` elements, so that other questions are answered meanwhile.
+The memory that it needs does not grow with the array.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from kbench.workbench.analysis.conditions import Condition
 
-PIECE = 1 << 23
-_BLOCK = 1 << 18
+MAX_CHUNK_ELEMENTS = 1 << 23
+"""That one call reads, so that other questions are answered meanwhile."""
+_BLOCK_ELEMENTS = 1 << 18
+"""That are tested at once: the memory that a search needs."""
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -33,21 +35,21 @@ _NAMED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def refusal(array: NDArray[Any]) -> str | None:
+def unsearchable_reason(array: NDArray[Any]) -> str | None:
     """Why nothing can be found in an array, or None."""
     if array.dtype.kind in "biuf":
         return None
     return f"dtype {array.dtype.name} holds no numbers to compare"
 
 
-def after(array: NDArray[Any], index: list[int]) -> int:
+def position_after(array: NDArray[Any], index: list[int]) -> int:
     """The position, in C order, behind an index; ValueError if the array has it not."""
     if len(index) != array.ndim:
         raise ValueError(f"{index} is no index of rank {array.ndim}")
     return int(np.ravel_multi_index(tuple(index), array.shape)) + 1 if array.ndim else 0
 
 
-def piece(
+def search_chunk(
     array: NDArray[Any], condition: Condition, start: int, left: int
 ) -> tuple[list[int] | None, int, int]:
     """Look at some of `left` elements from position `start` on, going on at the array's start.
@@ -60,9 +62,9 @@ def piece(
         return None, 0, 0
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     start, left = start % array.size, min(left, array.size)
-    stop = left - min(left, PIECE)
+    stop = left - min(left, MAX_CHUNK_ELEMENTS)
     while left > stop:
-        count = min(_BLOCK, left - stop, array.size - start)
+        count = min(_BLOCK_ELEMENTS, left - stop, array.size - start)
         with np.errstate(all="ignore"):
             hits = test(flat[start : start + count])
         at = int(hits.argmax())

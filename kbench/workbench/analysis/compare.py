@@ -14,6 +14,7 @@ from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 
@@ -27,11 +28,11 @@ VARIANTS = (  # a letter, what differs, and what is typed for it
     ("t", "threads", "num_threads=1,2"),
     ("l", "learning phase", "learning_phase=0,1"),
 )
-WORST, FIRST = 24, 24  # elements shown: those that differ most, and the first ones
-Data = dict[str, Any]
+MAX_WORST_ELEMENTS, MAX_FIRST_ELEMENTS = 24, 24
+"""Elements shown: those that differ most, and the first ones; a page of the terminal each."""
 
 
-class NotUnderstood(Exception):
+class VariantsError(Exception):
     """What was typed names no variants; the text says why."""
 
 
@@ -55,16 +56,16 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
         values = [one for one in rest.split(",") if one]
         shown = describe.printable(word, 60)
         if not equals or not values:
-            raise NotUnderstood(f"{shown}: name=value,value is needed, such as {EXAMPLE}")
+            raise VariantsError(f"{shown}: name=value,value is needed, such as {EXAMPLE}")
         if name in ("engine", "engines"):
             engines = values
         elif name in known:
             settings[name] = [_value(one) for one in values]
         else:
             there = ", ".join([ENGINE, *known])
-            raise NotUnderstood(f"{shown}: there is no setting of this name; there are {there}")
+            raise VariantsError(f"{shown}: there is no setting of this name; there are {there}")
     if engines is None and not settings:
-        raise NotUnderstood(f"variants are needed, such as {EXAMPLE} or engine=kbench,numpy")
+        raise VariantsError(f"variants are needed, such as {EXAMPLE} or engine=kbench,numpy")
     return engines, settings
 
 
@@ -108,9 +109,9 @@ def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
     try:
         tree = syntax.parse_module(cell)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotUnderstood(f"not Python: {getattr(error, 'msg', None) or error}") from None
+        raise VariantsError(f"not Python: {getattr(error, 'msg', None) or error}") from None
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-        raise NotUnderstood("the last line must be an expression, whose value is compared")
+        raise VariantsError("the last line must be an expression, whose value is compared")
     last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
     before = compile(tree, "<compared>", "exec")
     value = compile(last, "<compared>", "eval")
@@ -135,8 +136,8 @@ def compared(value: Any) -> Any:
 # ------------------------------------------------------------------ what was fed
 
 
-def feeds(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
-    """A source of fed values: what was fed last to the placeholders behind some nodes."""
+def feed_finder(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
+    """What `profile.fed_value_sources` holds: values fed last to the placeholders behind some nodes."""
 
     def find(nodes: list[Any]) -> Mapping[Any, Any]:
         from kbench.engine.graph.traverse import walk
@@ -150,14 +151,14 @@ def feeds(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
     return find
 
 
-class VersusVerbs:
+class CompareVerbs:
     """Serves the comparison that was made last, as lines; lets comparisons know what was fed."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._find = feeds(recorder)
+        self._find = feed_finder(recorder)
         profile.fed_value_sources.append(self._find)
 
-    def serve_versus(self, width: int = 80) -> Data:
+    def serve_versus(self, width: int = 80) -> JsonObject:
         """The lines of the comparison that a cell has made last."""
         module: Any = sys.modules.get("kbench.api.comparison")
         if module is None or not module.latest:
@@ -208,7 +209,7 @@ def _output(name: str, reference: Any, same: list[Any], width: int) -> list[str]
     if worst and size <= len(worst):
         return said
     said += [""] if said else []
-    shown = list(range(min(size, FIRST)))
+    shown = list(range(min(size, MAX_FIRST_ELEMENTS)))
     said += [f"{label}first values of {size}", *_table(heads, shown, arrays, width)]
     return said
 
@@ -220,7 +221,7 @@ def _worst(arrays: list[NDArray[Any]]) -> list[int]:
     total: NDArray[Any] = np.zeros(arrays[0].size)
     for one in arrays[1:]:
         total = np.maximum(total, gaps(arrays[0], one).reshape(-1))
-    count = min(WORST, int(np.count_nonzero(total)))
+    count = min(MAX_WORST_ELEMENTS, int(np.count_nonzero(total)))
     if not count:
         return []
     places = np.argpartition(-total, count - 1)[:count]

@@ -1,6 +1,6 @@
 """What a user looks for in an array: `3`, `> 0.5`, `!= 0`, `0.1 .. 0.2`, `abs > 10`, `nan`.
 
-Only words; `seek` looks for it in an array.
+Only words; `array_search` looks for it in an array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ NAMED = {
 HELP = "write a value, > 0.5, == 3, 0.1 .. 0.2, abs > 10 or nan"
 _COMPARE = re.compile(r"(abs)?\s*(<=|>=|==|!=|=|<|>)\s*(.+)", re.DOTALL)
 _WORDS = {"true": 1, "false": 0, "-inf": -math.inf, "+inf": math.inf}
-_LENGTH = 80
+_MAX_CHARACTERS = 80
+"""Of a condition: a line."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def parse(text: str) -> Condition:
         ValueError: it says none; the message is for the user.
     """
     plain = " ".join(text.split()).lower()
-    if not plain or len(plain) > _LENGTH:
+    if not plain or len(plain) > _MAX_CHARACTERS:
         raise ValueError(HELP)
     if plain in NAMED:
         return Condition(plain, plain)

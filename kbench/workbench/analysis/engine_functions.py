@@ -25,7 +25,7 @@ def functions_of(value: Any) -> list[Any]:
     return [one for one in held if describe.is_function(one)]
 
 
-def found(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
+def find_recorded(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
     """The name under which the user has what ran as `record`, and the engine's function.
 
     >>> found({}, None)
@@ -55,7 +55,7 @@ def _nodes(record: Any) -> set[str]:
     return (found | {part.node for step in record.steps for part in step.parts}) - {""}
 
 
-def runs(value: Any) -> bool:
+def is_computed(value: Any) -> bool:
     """Whether a value is something that is computed by the engine.
 
     >>> runs(3)

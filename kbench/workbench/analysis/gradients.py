@@ -18,18 +18,23 @@ from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import blas
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 
 PREFIX = "gradient/"
-MOST = 200  # variables
-MOST_LOSSES = 50
-LARGE = 1_000.0  # a norm from which on a gradient counts as exploding
-TINY = 1e-7  # and below which as vanishing
-_BLOCK = 1 << 20
-Data = dict[str, Any]
+MAX_VARIABLES = 200
+"""Whose gradients are computed."""
+MAX_LOSSES = 50
+"""That are offered, the newest first."""
+EXPLODING_NORM = 1_000.0
+"""From which on a gradient counts as exploding."""
+VANISHING_NORM = 1e-7
+"""Below which it counts as vanishing."""
+_BLOCK_ELEMENTS = 1 << 20
+"""Of a gradient that are read at once, as float64: 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def losses(view: namespace.View) -> list[str]:
         loss = _loss_of(value)
         if loss is not None and loss.spec.shape == () and loss.spec.dtype.startswith("float"):
             found.append((loss.serial, name))
-    return [name for _, name in sorted(found, reverse=True)][:MOST_LOSSES]
+    return [name for _, name in sorted(found, reverse=True)][:MAX_LOSSES]
 
 
 def _loss_of(value: Any) -> Any | None:
@@ -107,7 +112,7 @@ def targets(view: namespace.View, nodes: list[Any]) -> tuple[list[Target], list[
         for name, value in view.values().items()
         if describe.is_variable(value) and _trains(value) and id(value) not in there
     ]
-    return list(found.values())[:MOST], others[:MOST]
+    return list(found.values())[:MAX_VARIABLES], others[:MAX_VARIABLES]
 
 
 def _add_weights(layer: Any, address: str, codes: dict[int, str], fixed: set[int]) -> None:
@@ -138,7 +143,7 @@ class Gradients:
         self._lock = fork_safety.lock()
         self._made: tuple[Any, tuple[int, ...], Any] | None = None
 
-    def compute(self, name: str) -> Data:
+    def compute(self, name: str) -> JsonObject:
         """Rows of the gradients of what is called `name`; runs beside the program.
 
         Raises:
@@ -156,7 +161,7 @@ class Gradients:
         used, values, derivatives = self._run(loss, found, feeds)
         kept = dict(zip((PREFIX + one.name for one in used), derivatives, strict=True))
         with self._lock:
-            self._view.extra = kept
+            self._view.unnamed_arrays = kept
         rows = [_row(one, array) for one, array in zip(used, derivatives, strict=True)]
         flat = np.asarray(values, np.float64).reshape(-1)
         return {
@@ -219,16 +224,16 @@ class Gradients:
         """Let go of the graph and of the gradients."""
         with self._lock:
             self._made = None
-            self._view.extra = {}
+            self._view.unnamed_arrays = {}
 
 
-def _row(target: Target, gradient: NDArray[Any]) -> Data:
-    """What is told of one gradient; its values are read in pieces."""
+def _row(target: Target, gradient: NDArray[Any]) -> JsonObject:
+    """The row of one gradient; its values are read in pieces."""
     square, zeros, bad = 0.0, 0, 0
     low, high = np.inf, -np.inf
     flat = gradient.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK].astype(np.float64)
+    for start in range(0, flat.size, _BLOCK_ELEMENTS):
+        block = flat[start : start + _BLOCK_ELEMENTS].astype(np.float64)
         finite = np.isfinite(block)
         zeros += int((block == 0).sum())
         if not finite.all():
@@ -260,15 +265,15 @@ def _mark(norm: float, zeros: int, bad: int, size: int) -> str:
         return "not finite"
     if size and zeros == size:
         return "dead"
-    if norm > LARGE:
+    if norm > EXPLODING_NORM:
         return "exploding"
-    return "vanishing" if size and norm < TINY else ""
+    return "vanishing" if size and norm < VANISHING_NORM else ""
 
 
 def _norm(array: NDArray[Any]) -> float:
     flat, square = array.reshape(-1), 0.0
-    for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK].astype(np.float64)
+    for start in range(0, flat.size, _BLOCK_ELEMENTS):
+        block = flat[start : start + _BLOCK_ELEMENTS].astype(np.float64)
         square += blas.square_sum(block)
     return float(np.sqrt(square))
 

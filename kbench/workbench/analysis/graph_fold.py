@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kbench.workbench.analysis import graph_text
-
-Row = Mapping[str, Any]
+from kbench.workbench.core_types import Row
 
 
 class Folds:
@@ -19,18 +17,20 @@ class Folds:
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows: dict[int, Row] = {row["id"]: row for row in rows}
         used = {one for row in rows for one in row["inputs"]}
-        beside = [key for key, row in self.rows.items() if row.get("kind") in graph_text.BESIDE]
-        self.told = {key for key in beside if key in used}
+        kinds = {key: row.get("kind") for key, row in self.rows.items()}
+        self.inline = {
+            key for key in kinds if kinds[key] in graph_text.INLINE_KINDS and key in used
+        }
         self.inputs = {key: self._known(row) for key, row in self.rows.items()}
         self.users: dict[int, list[int]] = {key: [] for key in self.rows}
         for key, sources in self.inputs.items():
             for one in sources:
                 self.users[one].append(key)
-        self.roots = [key for key in self.rows if not self.users[key] and key not in self.told]
+        self.roots = [key for key in self.rows if not self.users[key] and key not in self.inline]
         self.folded: set[int] = set()
 
     def _known(self, row: Row) -> list[int]:
-        shown = (one for one in row["inputs"] if one in self.rows and one not in self.told)
+        shown = (one for one in row["inputs"] if one in self.rows and one not in self.inline)
         return list(dict.fromkeys(shown))
 
     def _reached(self, roots: Sequence[int], through: set[int]) -> set[int]:
@@ -47,14 +47,14 @@ class Folds:
         return found
 
     def visible(self) -> list[Row]:
-        """The rows to draw, with what is told beside them; a folded one leads nowhere."""
+        """The rows to draw, with what stands inline beside them; a folded one leads nowhere."""
         shown = self._reached(self.roots, self.folded)
         rows = []
         for key, row in self.rows.items():
-            if key in self.told:
+            if key in self.inline:
                 rows.append(row)
             elif key in shown:
-                beside = [one for one in row["inputs"] if one in self.told]
+                beside = [one for one in row["inputs"] if one in self.inline]
                 rows.append({**row, "inputs": beside} if key in self.folded else row)
         return rows
 
@@ -100,7 +100,7 @@ class Folds:
         """Nodes whose name, operation or shape has all the words, in the order of drawing."""
         wanted = words.lower().split()
         found = []
-        for key in graph_text.order(self.inputs, self.told) if wanted else ():
+        for key in graph_text.order(self.inputs, self.inline) if wanted else ():
             row = self.rows[key]
             text = f"{row['name']} {row['op']} {row['spec']}".lower()
             if all(one in text for one in wanted):

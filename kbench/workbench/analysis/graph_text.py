@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-BESIDE = ("variable", "constant")  # kinds that are told beside the node that takes them
+from kbench.workbench.core_types import Row
+
+INLINE_KINDS = ("variable", "constant")
+"""Of nodes that stand on the line of the node that takes them."""
 _PLAIN = str.maketrans("●│─├┤┼╮╯╭╰┴", "*|-+++\\//\\+")
-_TEXTS = 4  # folded inputs named on a line
-Row = Mapping[str, Any]
+_MAX_INLINE_INPUTS = 4
+"""That are named on a line."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,16 @@ class GraphLine:
 def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
     """The lines of rows as `describe.graph` gives them: with an `id` and the ids of `inputs`."""
     known = {row["id"]: row for row in rows}
-    folded = {key for key, row in known.items() if row.get("kind") in BESIDE and len(known) > 1}
+    folded = {
+        key for key, row in known.items() if row.get("kind") in INLINE_KINDS and len(known) > 1
+    }
     inputs = {key: _distinct(row, known, folded) for key, row in known.items()}
     rails = _Rails()
     found: list[GraphLine] = []
     for key in order(inputs, folded):
         texts = [_folded_text(known[one]) for one in known[key]["inputs"] if one in folded]
-        more = ", …" if len(texts) > _TEXTS else ""
-        beside = ", ".join(texts[:_TEXTS]) + more
+        more = ", …" if len(texts) > _MAX_INLINE_INPUTS else ""
+        beside = ", ".join(texts[:_MAX_INLINE_INPUTS]) + more
         found.append(GraphLine(rails.node(key), known[key], beside))
         joint = rails.follow(key, inputs[key])
         if joint:

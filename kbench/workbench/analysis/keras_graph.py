@@ -7,11 +7,13 @@ from typing import Any
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 
-LAYER_LIMIT = 120
+MAX_LAYERS = 120
+"""Of a model that are listed."""
 
 
-def graph(layer: object, model: object, limit: int) -> dict[str, Any]:
+def graph(layer: object, model: object, limit: int) -> JsonObject:
     """The graph of a layer's output, within `model` if it is part of one.
 
     Returns:
@@ -64,7 +66,7 @@ def _feeding(call: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def _way(roots: list[tuple[Any, Any]]) -> tuple[list[dict[str, Any]], int]:
+def _way(roots: list[tuple[Any, Any]]) -> tuple[list[JsonObject], int]:
     """Rows of the calls that lead to these, nearest first, and how many there are."""
     calls: dict[int, tuple[Any, Any]] = {id(call): (layer, call) for layer, call in roots}
     queue = list(roots)
@@ -73,7 +75,7 @@ def _way(roots: list[tuple[Any, Any]]) -> tuple[list[dict[str, Any]], int]:
             if id(source) not in calls:
                 calls[id(source)] = (layer, source)
                 queue.append((layer, source))
-    ids = {key: number for number, key in enumerate(calls) if number < LAYER_LIMIT}
+    ids = {key: number for number, key in enumerate(calls) if number < MAX_LAYERS}
     rows = []
     for key, number in ids.items():
         layer, call = calls[key]
@@ -89,7 +91,7 @@ def _way(roots: list[tuple[Any, Any]]) -> tuple[list[dict[str, Any]], int]:
     return rows, len(calls)
 
 
-def _inside(outputs: list[Any], ends: list[Any], limit: int) -> dict[str, Any]:
+def _inside(outputs: list[Any], ends: list[Any], limit: int) -> JsonObject:
     """The operations between tensors, nearest to the outputs first."""
     stops = {id(one) for one in ends} - {id(one) for one in outputs}
     found = {id(one): one for one in outputs}

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.inspect import describe
+from kbench.workbench.core_types import JsonObject
 
 _LAYER = ("keras.engine.base_layer", "Layer")
 _MODEL = ("keras.engine.network", "Network")
 _SEQUENTIAL = ("keras.engine.sequential", "Sequential")
 _INPUT = ("keras.engine.input_layer", "InputLayer")
-_SOURCES = 4  # inputs of a layer that its row names
+_MAX_SOURCES = 4
+"""Inputs of a layer that its row names."""
 
 
 # ------------------------------------------------------------------ what a value is
@@ -189,11 +191,11 @@ def _number(step: str) -> int:
 # ------------------------------------------------------------------ rows
 
 
-def facts(value: object, model: object = None) -> dict[str, Any]:
+def facts(value: object, model: object = None) -> JsonObject:
     """The row of a layer, as part of `model` if it is one, or of a model."""
     held = weights(value)
     inner = layers(value) if is_model(value) else None
-    row: dict[str, Any] = {
+    row: JsonObject = {
         "kind": "layer" if inner is None else "model",
         "type": describe.printable(type(value).__name__),
         "label": name_of(value),
@@ -207,11 +209,11 @@ def facts(value: object, model: object = None) -> dict[str, Any]:
         row["layers"] = len(inner)
         row["step"] = step(value)
     if model is not None:
-        row["sources"] = [name_of(one) for one in sources(value, model)][:_SOURCES]
+        row["sources"] = [name_of(one) for one in sources(value, model)][:_MAX_SOURCES]
     return {**row, "text": words(row)}
 
 
-def words(row: dict[str, Any]) -> str:
+def words(row: JsonObject) -> str:
     """`Dense 1,290 params, frozen`, `Model step 120, 1,290 params, 6 layers`: the last column."""
     parts = []
     if row.get("step") is not None:
@@ -226,7 +228,7 @@ def words(row: dict[str, Any]) -> str:
     return f"{row['type']} {', '.join(parts)}".rstrip()
 
 
-def _output(value: object, model: object) -> dict[str, Any]:
+def _output(value: object, model: object) -> JsonObject:
     """Shape and dtype of a layer's output; no shape when there are several or none yet."""
     if is_model(value):
         tensors = listed(fields(value).get("outputs"))
@@ -241,7 +243,7 @@ def _output(value: object, model: object) -> dict[str, Any]:
     return {"shape": shape, "dtype": str(spec.dtype)}
 
 
-def weight_facts(part: Part) -> dict[str, Any]:
+def weight_facts(part: Part) -> JsonObject:
     """What a weight's row says besides its values: its name within the layer, whether it learns."""
     assert part.weight is not None
     name = describe.printable(part.weight.variable.name).removesuffix(":0")

@@ -14,44 +14,49 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench.inspector.summary import NOTHING, Known
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
+from kbench.workbench.kernel.sandbox import Sandbox
 
-SECONDS = 1.0
-BYTES = 64 << 20  # of all values on the way together
-NODES = 10_000
-_HOLD = ("variable", "constant", "placeholder")
-_aside = Aside(puts_back=False)  # nothing that is run here draws
+MAX_SECONDS = 1.0
+"""That all tensors shown together have."""
+MAX_BYTES = 64 << 20
+"""Of all values on the way together."""
+MAX_NODES = 10_000
+"""Of a graph that is computed unasked."""
+_LEAF_KINDS = ("variable", "constant", "placeholder")
+_sandbox = Sandbox(restores_random=False)  # nothing that is run here draws
 
 
 class Budget:
     """The time that several tensors shown together have."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = MAX_SECONDS) -> None:
         self._left = seconds
 
-    def known(self, value: object) -> Known:
+    def known(self, value: object) -> KnownValue:
         """What can be shown of `value`; NOTHING for no tensor, and for what holds one or is fed."""
-        if not describe.is_tensor(value) or value.kind in _HOLD:  # type: ignore[attr-defined]
-            return NOTHING
+        if not describe.is_tensor(value) or value.kind in _LEAF_KINDS:  # type: ignore[attr-defined]
+            return NO_VALUE
         refusal = _refusal(value)
         if refusal is not None:
-            return Known(reason=f"not computed, {refusal}") if refusal else NOTHING
+            return KnownValue(reason=f"not computed, {refusal}") if refusal else NO_VALUE
         if self._left <= 0:
-            return Known(reason="not computed, the others took the time for it")
+            return KnownValue(reason="not computed, the others took the time for it")
         began = time.perf_counter()
-        outcome = _aside.run(lambda: _computed(value), self._left)
+        outcome = _sandbox.run(lambda: _computed(value), self._left)
         self._left -= time.perf_counter() - began
         if outcome.stopped:
-            return Known(reason=f"not computed, it takes longer than {SECONDS:g} s; K.eval does")
+            return KnownValue(
+                reason=f"not computed, it takes longer than {MAX_SECONDS:g} s; K.eval does"
+            )
         if outcome.error is not None:
             first = (str(outcome.error).strip().splitlines() or [""])[0]
             words = describe.printable(f"{type(outcome.error).__name__}: {first}", 200)
-            return Known(reason=f"not computed, {words}")
-        return Known(outcome.value)
+            return KnownValue(reason=f"not computed, {words}")
+        return KnownValue(outcome.value)
 
 
-def known(value: object) -> Known:
+def known(value: object) -> KnownValue:
     """What can be shown of one value, within the time for one."""
     return Budget().known(value)
 
@@ -87,9 +92,9 @@ def _refusal(root: Any) -> str | None:
             if id(one) not in seen:
                 seen.add(id(one))
                 stack.append(one)
-        if len(seen) > NODES:
-            return f"it is made of more than {NODES} operations; K.eval(x) computes it"
-    if reason is None and total > BYTES:
+        if len(seen) > MAX_NODES:
+            return f"it is made of more than {MAX_NODES} operations; K.eval(x) computes it"
+    if reason is None and total > MAX_BYTES:
         reason = f"it takes {describe.size(total)} of memory; K.eval(x) computes it"
     return reason
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
-Row = Mapping[str, Any]
+from kbench.workbench.core_types import Row
 
 
 def of_limit(row: Row, limits: Row | None) -> str:

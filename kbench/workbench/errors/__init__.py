@@ -1,1 +1,1 @@
-"""Errors told in the user's own expression. Main entry: `explanation`."""
+"""Errors explained in the user's own expression. Main entry: `explanation`."""

@@ -1,4 +1,4 @@
-"""A KbenchError told in the user's own expression: which operand stands where, what is wrong.
+"""A KbenchError explained in the user's own expression: which operand stands where, what is wrong.
 
 The operands' places in the source come from the code positions of the failing frame (Python 3.11)
 and from matching operands to the names and arguments there. Nothing is executed again.
@@ -10,18 +10,21 @@ import ast
 import inspect
 import unicodedata
 from types import TracebackType
-from typing import Any
 
 from kbench.engine.core.errors import KbenchError, Operand, Place, is_users
 from kbench.engine.inspect import describe
 from kbench.engine.inspect.describe import printable
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import positions, suggestions
 from kbench.workbench.errors.positions import Spot
 
-_TEXT_LIMIT = 4_000
-_LINE = 200
-_OUTERMOST, _INNERMOST = 2, 4  # lines of a long chain of calls that are told
+_MAX_TEXT_CHARACTERS = 4_000
+"""Of an error's words: a page of the terminal."""
+_MAX_LINE_CHARACTERS = 200
+"""Of a line of source."""
+_OUTERMOST_CALLS, _INNERMOST_CALLS = 2, 4
+"""Of a long chain of calls those that are shown."""
 
 
 def safe_text(error: BaseException) -> str:
@@ -34,10 +37,10 @@ def safe_text(error: BaseException) -> str:
 
 
 def printable_lines(text: str) -> str:
-    return "\n".join(printable(line, _TEXT_LIMIT) for line in text.splitlines()[:200])
+    return "\n".join(printable(line, _MAX_TEXT_CHARACTERS) for line in text.splitlines()[:200])
 
 
-def detail(error: BaseException) -> dict[str, Any]:
+def detail(error: BaseException) -> JsonObject:
     """What a front end needs to draw a KbenchError; empty for every other exception."""
     if not isinstance(error, KbenchError):
         return {}
@@ -48,14 +51,16 @@ def detail(error: BaseException) -> dict[str, Any]:
     operands = [_operand_row(one, spans.get(at)) for at, one in enumerate(error.operands)]
     suggestion = _suggestion(error, nodes, spot)
     chain, skipped = _chain(error, path[:-1])
-    row: dict[str, Any] = {
+    row: JsonObject = {
         "kind": type(error).__name__,
         "function": error.function,
-        "reason": printable(error.reason, _TEXT_LIMIT),
+        "reason": printable(error.reason, _MAX_TEXT_CHARACTERS),
         "place": _place(error.place),
-        "suggestion": printable(suggestion, _TEXT_LIMIT) if suggestion else None,
+        "suggestion": printable(suggestion, _MAX_TEXT_CHARACTERS) if suggestion else None,
         "operands": operands,
-        "source": [] if spot is None else [printable(one, _LINE) for one in spot.lines],
+        "source": []
+        if spot is None
+        else [printable(one, _MAX_LINE_CHARACTERS) for one in spot.lines],
         "line": None if spot is None else spot.first,
         "span": None if spot is None else spot.span,
         "chain": chain,
@@ -66,7 +71,7 @@ def detail(error: BaseException) -> dict[str, Any]:
     return {**row, "drawing": drawing(row)}
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The words of an error, its operands drawn in the user's expression where they stand there."""
     words, more = parts(error)
     return "\n".join([words, *(f"  {line}" for line in more)])
@@ -107,7 +112,7 @@ def _place(place: Place | None) -> str | None:
     return None if place is None else printable(place)
 
 
-def _operand_row(operand: Operand, span: tuple[int, int, int] | None) -> dict[str, Any]:
+def _operand_row(operand: Operand, span: tuple[int, int, int] | None) -> JsonObject:
     line, start, end = span if span is not None else (None, None, None)
     return {
         "role": operand.role,
@@ -125,16 +130,16 @@ def _operand_row(operand: Operand, span: tuple[int, int, int] | None) -> dict[st
 # ------------------------------------------------------------------ the way to the expression
 
 
-def _chain(error: KbenchError, outer: list[Spot]) -> tuple[list[dict[str, Any]], int]:
+def _chain(error: KbenchError, outer: list[Spot]) -> tuple[list[JsonObject], int]:
     """The lines called on the way, outermost first, and how many in their middle are left out."""
     shown, skipped = outer, 0
-    if len(outer) > _OUTERMOST + _INNERMOST:
-        shown = outer[:_OUTERMOST] + outer[-_INNERMOST:]
+    if len(outer) > _OUTERMOST_CALLS + _INNERMOST_CALLS:
+        shown = outer[:_OUTERMOST_CALLS] + outer[-_INNERMOST_CALLS:]
         skipped = len(outer) - len(shown)
     return [_call_row(error, one) for one in shown if one.lines], skipped
 
 
-def _call_row(error: KbenchError, spot: Spot) -> dict[str, Any]:
+def _call_row(error: KbenchError, spot: Spot) -> JsonObject:
     """A line that called on, and in it the operands at fault, or else the call as a whole."""
     found = _by_identity(error, spot)
     spans = [positions.span(node, spot) for node in found.values()]
@@ -144,7 +149,7 @@ def _call_row(error: KbenchError, spot: Spot) -> dict[str, Any]:
     return {
         "place": _place(Place(code.co_filename, spot.line)),
         "function": printable(code.co_name),
-        "source": printable(spot.lines[0], _LINE),
+        "source": printable(spot.lines[0], _MAX_LINE_CHARACTERS),
         "marks": [[one[1], one[2]] for one in spans if one[0] == 0],
     }
 
@@ -244,7 +249,7 @@ def _parameters(error: KbenchError, spot: Spot) -> list[str]:
 # ------------------------------------------------------------------ drawing
 
 
-def drawing(row: dict[str, Any]) -> list[str]:
+def drawing(row: JsonObject) -> list[str]:
     """The expression with a line from each operand to what is known of it, in ASCII.
 
     K.dot(w, x)
@@ -266,7 +271,7 @@ def drawing(row: dict[str, Any]) -> list[str]:
             lines.append(" " * _cells(text[:start]) + "^" * max(_cells(text[start:end]), 1))
     if row["source"]:
         unseen = [one for one in row["operands"] if one["line"] is None]
-        lines += [f"  {one['role']}  {_told(one)}" for one in unseen]
+        lines += [f"  {one['role']}  {_describe_operand(one)}" for one in unseen]
     if row.get("layer"):
         lines.append(f"in {row['layer']}")
     if row["suggestion"]:
@@ -282,7 +287,7 @@ def _cells(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(one) > 0 for one in text)
 
 
-def _connectors(operands: list[tuple[int, dict[str, Any]]]) -> list[str]:
+def _connectors(operands: list[tuple[int, JsonObject]]) -> list[str]:
     columns = [column for column, _ in operands]
     if not columns:
         return []
@@ -293,11 +298,11 @@ def _connectors(operands: list[tuple[int, dict[str, Any]]]) -> list[str]:
             "|" if column in columns[:position] else " " for column in range(columns[position])
         )
         arm = "+" + "-" * (end - columns[position] - 1)
-        lines.append(f"{bars}{arm} {_told(operands[position][1])}")
+        lines.append(f"{bars}{arm} {_describe_operand(operands[position][1])}")
     return lines
 
 
-def _told(operand: dict[str, Any]) -> str:
+def _describe_operand(operand: JsonObject) -> str:
     name = f" '{operand['name']}'" if operand["name"] else ""
     place = f", {operand['place']}" if operand["place"] else ""
     fault = f"  axis {operand['axis']} is at fault" if operand["axis"] is not None else ""

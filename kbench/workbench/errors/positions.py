@@ -20,15 +20,19 @@ from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
 from kbench.workbench.analysis import keras_models
 
-Where = tuple[int, int, int, int]  # first line, last line, first column, column behind; in bytes
-Argument = tuple[str | None, ast.expr]  # with the keyword it was given by
+SourceRange = tuple[int, int, int, int]
+"""First line, last line, first column, column behind; columns in bytes."""
+Argument = tuple[str | None, ast.expr]
+"""An expression with the keyword that it was given by."""
 
-_LINES = 8
+_MAX_LINES = 8
+"""Of an expression that are shown."""
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_WRITTEN = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 _OPERATIONS = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign)
-_ENTRIES = 1_000  # of a dictionary, among which the one with a key is looked for
+_MAX_SEARCHED_KEYS = 1_000
+"""Of a dictionary, among which the one with a key is looked for."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def _within(inner: TracebackType, outer: TracebackType) -> bool:
     """True when a frame is that of a comprehension written in the line of the frame before it."""
     code = inner.tb_frame.f_code
     same = code.co_filename == outer.tb_frame.f_code.co_filename
-    return same and code.co_name in _WRITTEN
+    return same and code.co_name in _COMPREHENSIONS
 
 
 # ------------------------------------------------------------------ the source
@@ -107,11 +111,11 @@ def _spot(step: TracebackType) -> Spot:
     last = first if node is None else getattr(node, "end_lineno", first)
     if isinstance(node, ast.stmt) and not isinstance(node, (ast.AugAssign, ast.Assign)):
         last = first  # the head of a block, not the block
-    lines = source[first - 1 : min(last, first + _LINES - 1)]
+    lines = source[first - 1 : min(last, first + _MAX_LINES - 1)]
     return Spot(frame, step.tb_lineno, first, tuple(one.rstrip("\n") for one in lines), node)
 
 
-def _where(step: TracebackType) -> Where | None:
+def _where(step: TracebackType) -> SourceRange | None:
     at = step.tb_lasti // 2
     for index, where in enumerate(step.tb_frame.f_code.co_positions()):
         if index == at:
@@ -128,7 +132,7 @@ def tree(source: str) -> ast.AST | None:
         return None
 
 
-def node_at(source: str, where: Where) -> ast.AST | None:
+def node_at(source: str, where: SourceRange) -> ast.AST | None:
     """The expression or statement that stands exactly at a position; an operation before others."""
     parsed = tree(source)
     if parsed is None:
@@ -145,7 +149,7 @@ def node_at(source: str, where: Where) -> ast.AST | None:
     return found
 
 
-def _is_method_at(node: ast.AST, where: Where) -> bool:
+def _is_method_at(node: ast.AST, where: SourceRange) -> bool:
     """Python places `.method(...)` on a line of its own at the method's name."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
@@ -238,7 +242,7 @@ def _entry(held: Any, key: Any) -> Any:
     if type(held) in (list, tuple) and type(key) is int:
         return held[key] if -len(held) <= key < len(held) else None
     if type(held) is dict and key is not None:
-        for one, _ in zip(held, range(_ENTRIES), strict=False):
+        for one, _ in zip(held, range(_MAX_SEARCHED_KEYS), strict=False):
             if type(one) is type(key) and one == key:
                 return held[one]
     return None

@@ -33,7 +33,8 @@ _SHAPE = re.compile(r"\[([^\[\]]*)\]$")
 _FEED = re.compile(r"is \w+(\[[^\]]*\]).*but the value has shape (\[[^\]]*\])$", re.DOTALL)
 _MISSING = re.compile(r"placeholder '([^']+)'.* needs a value, but none is fed", re.DOTALL)
 _FILL = re.compile(r"do not fill (\[[^\]]*\])$")
-_LONGEST = 30
+_MAX_OPERAND_CHARACTERS = 30
+"""Of an operand's text that takes the place of its role in a suggestion."""
 
 
 def find(error: KbenchError, texts: Mapping[int, str | None]) -> str | None:
@@ -48,7 +49,7 @@ def _named(found: str, operands: tuple[Operand, ...], texts: Mapping[int, str | 
     needed = set(re.findall(r"(?<![\w.])\w+\b(?!\s*[=(])", found)) & set(names)
     for role in needed:
         text = names[role]
-        if text is None or len(text) > _LONGEST or not _is_operand(text):
+        if text is None or len(text) > _MAX_OPERAND_CHARACTERS or not _is_operand(text):
             return found
     if not needed:
         return found

@@ -23,8 +23,10 @@ from kbench.engine.inspect import describe, slice_view
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell
 
-JSON_LIMIT = 1_000_000
-PIXELS = 4_096
+MAX_JSON_ELEMENTS = 1_000_000
+"""Of an array as nested lists: some 20 MB of text."""
+MAX_PICTURE_PIXELS = 4_096
+"""On each side of a picture."""
 
 
 class Stopped(Exception):
@@ -163,8 +165,10 @@ class _Lines:
 
 
 def _json(stream: _Sink, array: NDArray[Any]) -> None:
-    if array.size > JSON_LIMIT:
-        raise ArgumentError(f"more than {JSON_LIMIT:,} elements are not written as JSON; use .npy")
+    if array.size > MAX_JSON_ELEMENTS:
+        raise ArgumentError(
+            f"more than {MAX_JSON_ELEMENTS:,} elements are not written as JSON; use .npy"
+        )
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"an array of {array.dtype} is not written as JSON; use .npy")
     row = {"shape": list(array.shape), "dtype": array.dtype.name, "values": _jsonable(array)}
@@ -191,8 +195,8 @@ def _png(
     colours = picture.ndim == 3 and picture.shape[-1] in (3, 4)
     if not (picture.ndim == 2 or colours) or 0 in picture.shape:
         raise ArgumentError(f"shape {list(array.shape)} is no picture; rank 2, or 3 or 4 channels")
-    if max(picture.shape[:2]) > PIXELS:
-        raise ArgumentError(f"a picture has at most {PIXELS} pixels a side")
+    if max(picture.shape[:2]) > MAX_PICTURE_PIXELS:
+        raise ArgumentError(f"a picture has at most {MAX_PICTURE_PIXELS} pixels a side")
     from matplotlib.image import imsave
 
     save = partial(imsave, cast(BinaryIO, stream), format="png")

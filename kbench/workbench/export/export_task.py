@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError, KbenchError
 from kbench.engine.inspect import describe
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export
 from kbench.workbench.inspector.protocol import ProtocolError
 
-Data = dict[str, Any]
-GRACE = 0.05  # seconds in which most files are written, so that one reply tells all
+REPLY_WAIT_SECONDS = 0.05
+"""In which most files are written, so that one reply tells all."""
 
 
 def part_of(array: NDArray[Any], index: Sequence[int], axes: Sequence[int]) -> NDArray[Any]:
@@ -43,15 +44,15 @@ def part_of(array: NDArray[Any], index: Sequence[int], axes: Sequence[int]) -> N
 class _Job(threading.Thread):
     """One file that is being written."""
 
-    def __init__(self, array: NDArray[Any], path: str, options: Data) -> None:
+    def __init__(self, array: NDArray[Any], path: str, options: JsonObject) -> None:
         super().__init__(name="kbench-export", daemon=True)
         self.progress = export.Progress()
         self.problem: ProtocolError | None = None
-        self.result: Data = {}
+        self.result: JsonObject = {}
         self._array, self._path, self._options = array, path, options
 
     def run(self) -> None:
-        """Write; whatever goes wrong is told by the next answer."""
+        """Write; whatever goes wrong is the next answer."""
         try:
             self.write()
         except ProtocolError as error:
@@ -83,7 +84,7 @@ class Exports:
         self._jobs: dict[int, _Job] = {}
         self._numbers = count(1)
 
-    def write(self, array: NDArray[Any], path: str, options: Data, wait: bool) -> Data:
+    def write(self, array: NDArray[Any], path: str, options: JsonObject, wait: bool) -> JsonObject:
         """Write a file, or, without `wait`, begin to: `state` tells how far it is."""
         job = _Job(array, path, options)
         if wait:
@@ -92,10 +93,10 @@ class Exports:
         number = next(self._numbers)
         self._jobs[number] = job
         job.start()
-        job.join(GRACE)
+        job.join(REPLY_WAIT_SECONDS)
         return self.state(number)
 
-    def state(self, number: int, stop: bool = False) -> Data:
+    def state(self, number: int, stop: bool = False) -> JsonObject:
         """What has become of a file: `done`, or how many bytes are `written`.
 
         Raises:

@@ -10,24 +10,26 @@ import os
 import time
 from typing import IO, Any
 
-PATIENCE = 2.0  # seconds for those who only look whether a file is held
-_BEHIND = 1 << 40  # where the marked byte is on Windows: no file here gets so long
+LOCK_WAIT_SECONDS = 2.0
+"""For those who only look whether a file is locked, which takes them a moment."""
+_LOCK_BYTE_OFFSET = 1 << 40
+"""Where the locked byte is on Windows: no file here gets so long."""
 
 
-def hold(stream: IO[Any], wait: bool = False) -> bool:
+def try_lock(stream: IO[Any], wait: bool = False) -> bool:
     """Mark a file as in use until it is closed or this process ends; False if another does.
 
     `wait`: others may be about to look, which takes them a moment.
     """
-    deadline = time.monotonic() + PATIENCE
-    while not _lock(stream.fileno()):
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while not _lock_file(stream.fileno()):
         if not wait or time.monotonic() >= deadline:
             return False
         time.sleep(0.01)
     return True
 
 
-def _lock(descriptor: int) -> bool:
+def _lock_file(descriptor: int) -> bool:
     try:
         import fcntl
     except ImportError:
@@ -48,7 +50,7 @@ def _lock_byte(descriptor: int) -> bool:
     locking: Any = getattr(msvcrt, "locking")  # noqa: B009 - unknown where this is not Windows
     try:
         here = os.lseek(descriptor, 0, os.SEEK_CUR)
-        os.lseek(descriptor, _BEHIND, os.SEEK_SET)
+        os.lseek(descriptor, _LOCK_BYTE_OFFSET, os.SEEK_SET)
         try:
             locking(descriptor, getattr(msvcrt, "LK_NBLCK"), 1)  # noqa: B009 - likewise
         finally:

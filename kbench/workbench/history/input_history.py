@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kbench.engine.core import fork_safety, paths
 
-KEPT = 20_000
+MAX_ENTRIES = 20_000
+"""Inputs of all sessions; beyond these the oldest go."""
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, at REAL, code TEXT NOT NULL)"
 
 
@@ -67,7 +68,7 @@ class History:
                 cursor = self._base.execute(
                     "INSERT INTO entry (at, code) VALUES (?, ?)", (time.time(), text)
                 )
-                oldest = (cursor.lastrowid or 0) - KEPT
+                oldest = (cursor.lastrowid or 0) - MAX_ENTRIES
                 self._base.execute("DELETE FROM entry WHERE id <= ?", (oldest,))
             except sqlite3.Error as error:
                 self.problem = f"history was not written: {error}"

@@ -17,17 +17,26 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.engine.core import fork_safety, paths
-from kbench.workbench.history.file_lock import hold
+from kbench.workbench.core_types import JsonObject
+from kbench.workbench.history.file_lock import try_lock
 
-KEPT = 200  # journals kept on disk; older ones are removed when a session starts
-DAYS_KEPT = 90
-BYTES_KEPT = 500_000_000
-LIMIT = 50_000_000  # bytes of one journal; then only cells are written, without their output
-SPILLS_KEPT = 10  # files of long output, likewise
-_BOUNDARIES = ("CellStarted", "CellDone", "Died")
-_SILENT = ("Changed", "Busy", "Idle", "Stuck")
-_OUTPUT = ("Stream", "Result", "Draft")
-_TEXT_LIMIT = 100_000
+MAX_JOURNALS = 200
+"""On disk; older ones are removed when a session starts."""
+MAX_AGE_DAYS = 90
+"""Of journals on disk."""
+MAX_FOLDER_BYTES = 500_000_000
+"""Of all journals on disk: ten of the largest."""
+MAX_JOURNAL_BYTES = 50_000_000
+"""Of one journal; then only cells are written, without their output."""
+MAX_SPILL_FILES = 10
+"""Files of long output on disk, each of up to 256 MB."""
+_SYNCED_EVENTS = ("CellStarted", "CellDone", "Died")
+"""Events that the disk must have before the session goes on."""
+_UNRECORDED_EVENTS = ("Changed", "Busy", "Idle", "Stuck")
+_OUTPUT_EVENTS = ("Stream", "Result", "Draft")
+"""Events that a full journal leaves out."""
+_MAX_FIELD_CHARACTERS = 100_000
+"""Of a text in a row; as much as a front end is sent of one."""
 ENDED = "Ended"
 
 
@@ -48,7 +57,7 @@ class Journal:
 
     @classmethod
     def create(cls, folder: Path | None = None) -> Journal:
-        """A journal with a fresh name in `folder`, by default below `folders.state_dir()`."""
+        """A journal with a fresh name in `folder`, by default below `paths.state_dir()`."""
         folder = folder or paths.state_dir() / "journal"
         stamp = time.strftime("%Y%m%d-%H%M%S")
         return cls(folder / f"{stamp}-{uuid.uuid4().hex[:8]}.jsonl")
@@ -63,23 +72,23 @@ class Journal:
         kind = type(event).__name__
         if kind in ("Died", "Started"):
             self.unfinished = kind == "Died"
-        if self.path is None or kind in _SILENT:
+        if self.path is None or kind in _UNRECORDED_EVENTS:
             return
         fields = {
             field.name: _storable(field.name, getattr(event, field.name))
             for field in dataclasses.fields(event)
         }
-        self.write({"event": kind, **fields}, force=kind in _BOUNDARIES)
+        self.write({"event": kind, **fields}, force=kind in _SYNCED_EVENTS)
 
-    def write(self, row: dict[str, Any], force: bool = False) -> None:
+    def write(self, row: JsonObject, force: bool = False) -> None:
         """Append one row; `force` waits until the disk has it."""
         line = json.dumps({"time": round(time.time(), 3), **row}, default=str)
         with self._lock:
-            if self._size + len(line) > LIMIT and row["event"] in _OUTPUT:
+            if self._size + len(line) > MAX_JOURNAL_BYTES and row["event"] in _OUTPUT_EVENTS:
                 if self.full:
                     return
                 self.full = True
-                line = json.dumps({"event": "Full", "limit": LIMIT})
+                line = json.dumps({"event": "Full", "limit": MAX_JOURNAL_BYTES})
             try:
                 stream = self._open()
                 if stream is None:
@@ -97,7 +106,7 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_old(self.path.parent)
             stream = open(self.path, "a", encoding="utf-8", errors="backslashreplace")
-            if not hold(stream, wait=True):
+            if not try_lock(stream, wait=True):
                 stream.close()
                 raise OSError("another session writes this journal")
             self._stream = stream
@@ -117,24 +126,24 @@ class Journal:
                 self._stream = None
 
 
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether a session that lives writes this journal."""
     if not path.is_file():
         return False
     try:
         with open(path, "rb") as stream:
-            return not hold(stream)
+            return not try_lock(stream)
     except OSError:
         return False
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[JsonObject]:
     """The rows of a journal. What a crash has damaged or cut off is left out."""
     rows = []
     if not path.is_file():  # a pipe would be waited for
         raise OSError(f"{path} is not a regular file")
     with open(path, "rb") as stream:
-        for line in stream.read(2 * LIMIT).splitlines():
+        for line in stream.read(2 * MAX_JOURNAL_BYTES).splitlines():
             with contextlib.suppress(ValueError, RecursionError):
                 row = json.loads(line.decode("utf-8"))
                 if isinstance(row, dict):
@@ -144,8 +153,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def _storable(name: str, value: Any) -> Any:
     """A field as it is written: long texts are cut, but never code, which may be run again."""
-    if isinstance(value, str) and len(value) > _TEXT_LIMIT and name != "code":
-        return value[:_TEXT_LIMIT] + f"… ({len(value)} characters)"
+    if isinstance(value, str) and len(value) > _MAX_FIELD_CHARACTERS and name != "code":
+        return value[:_MAX_FIELD_CHARACTERS] + f"… ({len(value)} characters)"
     if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle only the text
         return {"text/plain": value["text/plain"]}
     return value
@@ -153,9 +162,9 @@ def _storable(name: str, value: Any) -> Any:
 
 def _remove_old(folder: Path) -> None:
     """Keep to the bounds of number, age and size; never touches what a living session writes."""
-    for pattern, kept in (("*.jsonl", KEPT), ("*-cell-*.txt", SPILLS_KEPT)):
+    for pattern, kept in (("*.jsonl", MAX_JOURNALS), ("*-cell-*.txt", MAX_SPILL_FILES)):
         found = sorted(folder.glob(pattern), reverse=True)  # their names begin with the time
-        oldest, room = time.time() - DAYS_KEPT * 86_400, BYTES_KEPT
+        oldest, room = time.time() - MAX_AGE_DAYS * 86_400, MAX_FOLDER_BYTES
         for number, path in enumerate(found):
             with contextlib.suppress(OSError):
                 known = path.stat()
@@ -163,7 +172,7 @@ def _remove_old(folder: Path) -> None:
                 too_much = number >= kept or (
                     journal and (room < known.st_size or known.st_mtime < oldest)
                 )
-                if too_much and not is_held(path):
+                if too_much and not is_locked(path):
                     path.unlink()
                 else:
                     room -= known.st_size

@@ -16,16 +16,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.engine.core import paths as known_paths
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell
 
-MOST = 20  # journals offered, newest first
-_TAIL = 4_096
+MAX_SESSIONS = 20
+"""Journals offered, newest first: a page of the terminal."""
+_TAIL_BYTES = 4_096
+"""Of a journal, in which its last row is looked for; the row that ends a session is shorter."""
 ORIGIN = "earlier session"
 _STATES = ("ok", "error", "interrupted", "past", "lost")
-_KINDS: dict[str, Any] = {
+_EVENT_TYPES: JsonObject = {
     "Stream": events.Stream,
     "Result": events.Result,
     "Error": events.Error,
@@ -34,7 +37,7 @@ _KINDS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierSession:
     """What a session has left: its cells, and a text that it did not run."""
 
     path: Path
@@ -62,30 +65,30 @@ def folder() -> Path:
     return known_paths.state_dir() / "journal"
 
 
-def resumable(where: Path | None = None) -> list[Past]:
+def resumable(where: Path | None = None) -> list[EarlierSession]:
     """Sessions that did not end; where there are none, those that did."""
     return unfinished(where) or _kept(where, ended=True)
 
 
-def unfinished(where: Path | None = None) -> list[Past]:
+def unfinished(where: Path | None = None) -> list[EarlierSession]:
     """Sessions that did not end, newest first; those that cannot be read are left out."""
     return _kept(where, ended=False)
 
 
-def _kept(where: Path | None, ended: bool) -> list[Past]:
-    found: list[Past] = []
+def _kept(where: Path | None, ended: bool) -> list[EarlierSession]:
+    found: list[EarlierSession] = []
     try:
         paths = sorted((where or folder()).glob("*.jsonl"), reverse=True)
     except OSError:
         return []
     for path in paths:
-        if len(found) == MOST:
+        if len(found) == MAX_SESSIONS:
             break
         try:
             last = _last_row(path)
             if (last.get("event") == journal.ENDED) != ended or last.get("dismissed"):
                 continue
-            if journal.is_held(path):
+            if journal.is_locked(path):
                 continue
             past = load(path)
         except OSError:
@@ -95,13 +98,13 @@ def _kept(where: Path | None, ended: bool) -> list[Past]:
     return found
 
 
-def _last_row(path: Path) -> dict[str, Any]:
+def _last_row(path: Path) -> JsonObject:
     """The last row, which tells the regular end of its session; empty if it is no whole row."""
     if not path.is_file():  # a pipe would be waited for
         raise OSError(f"{path} is not a regular file")
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(size - _TAIL, 0))
+        stream.seek(max(size - _TAIL_BYTES, 0))
         last = stream.read().strip().split(b"\n")[-1]
     try:
         row = json.loads(last)
@@ -110,7 +113,7 @@ def _last_row(path: Path) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def load(path: Path) -> Past:
+def load(path: Path) -> EarlierSession:
     """The cells of a journal and what they showed.
 
     Raises:
@@ -131,10 +134,10 @@ def load(path: Path) -> Past:
     times = [_seconds(row.get("time")) for row in rows] or [0.0]
     began, ended = times[0], times[-1]
     finished = bool(rows) and rows[-1].get("event") == journal.ENDED
-    return Past(path, began, ended, list(cells.values()), draft, finished)
+    return EarlierSession(path, began, ended, list(cells.values()), draft, finished)
 
 
-def _take(cells: dict[int, Cell], row: dict[str, Any]) -> None:
+def _take(cells: dict[int, Cell], row: JsonObject) -> None:
     """Play one row; one that does not fit what stands before it is left out."""
     kind, number = row.get("event"), row.get("cell")
     if kind == "Restarted":  # the namespace of the cells before has gone
@@ -168,9 +171,9 @@ def _seconds(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e12 else 0.0
 
 
-def _event(row: dict[str, Any]) -> Any:
+def _event(row: JsonObject) -> Any:
     """The event that a row was made of, None when its fields are not what they must be."""
-    kind = _KINDS.get(str(row.get("event")))
+    kind = _EVENT_TYPES.get(str(row.get("event")))
     if kind is None:
         return None
     fields = {one.name: row[one.name] for one in dataclasses.fields(kind) if one.name in row}
@@ -195,7 +198,7 @@ class Adopter(Protocol):
     def adopt(self, cells: list[Cell]) -> list[Cell]: ...
 
 
-def adopt(session: Adopter, past: Past) -> list[Cell]:
+def adopt(session: Adopter, past: EarlierSession) -> list[Cell]:
     """Make the cells those of `session`, its journal included; the old one is not offered again."""
     taken = session.adopt(past.cells)
     write = session.journal.write
@@ -214,7 +217,7 @@ def adopt(session: Adopter, past: Past) -> list[Cell]:
     return taken
 
 
-def dismiss(past: Past) -> None:
+def dismiss(past: EarlierSession) -> None:
     """Offer the journal no more; it stays on the disk as long as others do."""
     row = json.dumps({"time": round(time.time(), 3), "event": journal.ENDED, "dismissed": True})
     try:
@@ -231,6 +234,6 @@ def runnable(cells: list[Cell]) -> list[Cell]:
     return [one for one in ours if one.ident not in repeated]
 
 
-def ended(cells: list[Cell]) -> list[Cell]:
+def finished_cells(cells: list[Cell]) -> list[Cell]:
     """Of these, what runs again without a question: no cell that was stopped or lost its kernel."""
     return [one for one in cells if one.status in ("ok", "error", "withdrawn")]

@@ -9,6 +9,7 @@ import itertools
 import time
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
@@ -48,7 +49,7 @@ class ShellJournal:
     def _follow_values(self, hook: Any) -> None:
         show = hook.write_format_data
 
-        def show_and_record(data: dict[str, Any], *more: Any) -> None:
+        def show_and_record(data: JsonObject, *more: Any) -> None:
             self.journal.record(stream.result(self._cell, dict(data), hook.prompt_count))
             show(data, *more)
 

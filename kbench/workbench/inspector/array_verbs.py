@@ -8,22 +8,21 @@ from typing import Any
 from kbench.engine.inspect import image_view, slice_view
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import array_search, conditions
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export_task
 from kbench.workbench.inspector import namespace, protocol
 from kbench.workbench.inspector.protocol import ProtocolError
 
-Data = dict[str, Any]
 
-
-class ValueVerbs:
+class ArrayVerbs:
     """Serves the names of one view."""
 
     def __init__(self, view: namespace.View) -> None:
         self._view = view
         self._exports = export_task.Exports()
 
-    def serve_window(self, name: str, **options: Any) -> Data:
-        """The formatted cells of a slice: the options of `windows.window`.
+    def serve_window(self, name: str, **options: Any) -> JsonObject:
+        """The formatted cells of a slice: the options of `slice_view.window`.
 
         `heat` is one text a row, a digit per cell, "-" where not finite. Where the cells asked for
         do not fit a reply there are fewer rows, as `rows` says.
@@ -39,12 +38,12 @@ class ValueVerbs:
         ]
         return {"name": name, **_fitting(found)}
 
-    def serve_stats(self, name: str, exact: bool = False) -> Data:
+    def serve_stats(self, name: str, exact: bool = False) -> JsonObject:
         """Statistics of one name; `exact` reads a large array whole."""
         return {"name": name, **self._view.statistics(name, exact)}
 
-    def serve_image(self, name: str, size: list[int], **options: Any) -> Data:
-        """One picture of an array: the options of `pictures.picture`.
+    def serve_image(self, name: str, size: list[int], **options: Any) -> JsonObject:
+        """One picture of an array: the options of `image_view.picture`.
 
         The channels are where the setting `image_data_format` says.
         """
@@ -64,7 +63,7 @@ class ValueVerbs:
         after: list[int] | None = None,
         start: int | None = None,
         left: int | None = None,
-    ) -> Data:
+    ) -> JsonObject:
         """Index of the next element that meets a condition (see `conditions`), behind `after`.
 
         The end of the array is followed by its start. A reply tells of one piece: where that is
@@ -72,16 +71,16 @@ class ValueVerbs:
         `left` to go on with.
         """
         array = self._view.array(name)
-        reason = array_search.refusal(array)
+        reason = array_search.unsearchable_reason(array)
         if reason is not None:
             raise ProtocolError("dtype", reason)
         try:
             condition = conditions.parse(what)
-            begin = start or 0 if after is None else array_search.after(array, after)
+            begin = start or 0 if after is None else array_search.position_after(array, after)
         except (ValueError, TypeError) as error:
             raise ProtocolError("argument", f"find: {error}") from None
         todo = array.size if left is None else max(left, 0)
-        index, at, rest = array_search.piece(array, condition, max(begin, 0), todo)
+        index, at, rest = array_search.search_chunk(array, condition, max(begin, 0), todo)
         data = {"name": name, "what": condition.text, "words": condition.words, "index": index}
         more = index is None and rest > 0
         return {**data, "size": array.size, "rest": [at, rest] if more else None}
@@ -96,7 +95,7 @@ class ValueVerbs:
         grey: bool = False,
         replace: bool = True,
         wait: bool = True,
-    ) -> Data:
+    ) -> JsonObject:
         """Write a name's array to a file whose name says the format.
 
         With `index` and `axes` only the part along these axes. Where the file `exists` and is not
@@ -113,14 +112,14 @@ class ValueVerbs:
         options = {"grey": grey, "limits": limits and _pair("export", "limits", limits)}
         return {"name": name, **self._exports.write(array, path, options, wait)}
 
-    def serve_exporting(self, job: int, stop: bool = False) -> Data:
+    def serve_exporting(self, job: int, stop: bool = False) -> JsonObject:
         """How far an export is; `stop` gives it up."""
         return self._exports.state(job, stop)
 
 
-def _fitting(found: Data) -> Data:
+def _fitting(found: JsonObject) -> JsonObject:
     """The window with as many of its first rows as one reply holds, or of one row's columns."""
-    room = protocol.PAGE - protocol.size({**found, "cells": [], "heat": []})
+    room = protocol.MAX_PAGE_BYTES - protocol.size({**found, "cells": [], "heat": []})
     cells, fitting = found["cells"], 0
     while cells and _length(cells[0]) > room:
         cells = [line[: len(line) // 2] for line in cells[:1]]
@@ -130,7 +129,10 @@ def _fitting(found: Data) -> Data:
             break
         fitting += 1
     cols = len(cells[0]) if cells else found["cols"][1] - found["cols"][0]
-    cut: Data = {"cells": cells[:fitting], "heat": [one[:cols] for one in found["heat"][:fitting]]}
+    cut: JsonObject = {
+        "cells": cells[:fitting],
+        "heat": [one[:cols] for one in found["heat"][:fitting]],
+    }
     for key, count in (("rows", fitting), ("cols", cols)):
         start, _, total = found[key]
         cut[key] = [start, start + count, total]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kbench.workbench.analysis import gradients
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
-from kbench.workbench.kernel.latest_task import Newest
+from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
 
-BUDGET = 1.0  # seconds of one that nobody has asked for by a key
-FORCED_BUDGET = 120.0
-Data = dict[str, Any]
+BUDGET_SECONDS = 1.0
+"""Of gradients that nobody has asked for by a key."""
+FORCED_BUDGET_SECONDS = 120.0
+"""Of those that were asked for by a key."""
 
 
 class GradientVerbs:
@@ -25,57 +25,57 @@ class GradientVerbs:
         self,
         view: namespace.View,
         recorder: Recorder,
-        publish: Callable[[Data], None] | None,
+        publish: Publish | None,
     ) -> None:
-        self._jobs = Newest("kbench-gradient")
-        self.aside = self._jobs.aside
+        self._jobs = LatestTask("kbench-gradient")
+        self.sandbox = self._jobs.sandbox
         self._view = view
         self._publish = publish
         self._gradients = gradients.Gradients(view, recorder)
         self._slow: set[str] = set()
 
-    def serve_gradient(self, loss: str = "", force: bool = False, stop: bool = False) -> Data:
-        """Have the gradients of a loss computed, the newest by default; they are told later.
+    def serve_gradient(self, loss: str = "", force: bool = False, stop: bool = False) -> JsonObject:
+        """Have the gradients of a loss computed, the newest by default; they are pushed later.
 
         `state` is none, computing, held (a cell runs), slow (only with `force`) or stopped.
         """
         names = gradients.losses(self._view)
         chosen = loss or (names[0] if names else "")
-        reply: Data = {"losses": names, "loss": chosen}
+        reply: JsonObject = {"losses": names, "loss": chosen}
         if stop:
-            self.aside.halt()
+            self.sandbox.halt()
             return {**reply, "state": "stopped"}
         if not chosen:
             self._gradients.forget()
             return {**reply, "state": "none"}
         gradients.loss_of(self._view, chosen)
-        if self.aside.held:
+        if self.sandbox.blocked:
             return {**reply, "state": "held"}
         if chosen in self._slow and not force:
             return {**reply, "state": "slow"}
-        budget = FORCED_BUDGET if force else BUDGET
+        budget = FORCED_BUDGET_SECONDS if force else BUDGET_SECONDS
         number = self._jobs.begin(
             partial(self._gradients.compute, chosen), budget, partial(self._tell, chosen, budget)
         )
         return {**reply, "state": "computing", "number": number}
 
     def _tell(self, loss: str, budget: float, outcome: Outcome, number: int) -> None:
-        if outcome.stopped == "time" or outcome.seconds > BUDGET:
+        if outcome.stopped == "time" or outcome.seconds > BUDGET_SECONDS:
             self._slow.add(loss)
         else:
             self._slow.discard(loss)
         if self._publish is not None:
-            found = {**_told(outcome, budget), "loss": loss, "number": number}
+            found = {**_outcome_data(outcome, budget), "loss": loss, "number": number}
             found["seconds"] = outcome.seconds
             self._publish(protocol.push("gradient", found))
 
     def close(self) -> None:
         """Compute no more."""
-        self.aside.halt()
+        self.sandbox.halt()
         self._gradients.forget()
 
 
-def _told(outcome: Outcome, budget: float) -> Data:
+def _outcome_data(outcome: Outcome, budget: float) -> JsonObject:
     if outcome.stopped == "cell":
         return {"stopped": "cell"}
     if outcome.stopped == "stuck":
@@ -86,5 +86,5 @@ def _told(outcome: Outcome, budget: float) -> Data:
         return {"error": outcome.error.reason, "kind": outcome.error.kind}
     if outcome.error is not None:
         return {"error": gradients.error_words(outcome.error)}
-    found: Data = outcome.value
+    found: JsonObject = outcome.value
     return found

@@ -8,14 +8,18 @@ import numpy as np
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_graph, keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import namespace, protocol, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
 
-MOST = 10 * describe.GRAPH_LIMIT  # nodes of a reply in one piece
-PAGED = 20_000  # nodes that can be asked for page by page
-LOOKED_AT = 1 << 20  # elements of arrays in which one reply looks for NaN
-SMALL = 8  # elements of a value that is told whole
-Data = dict[str, Any]
+MAX_NODES = 10 * describe.GRAPH_LIMIT
+"""Of a reply in one piece."""
+MAX_PAGED_NODES = 20_000
+"""That can be asked for page by page."""
+MAX_CHECKED_ELEMENTS = 1 << 20
+"""Of all arrays in which one reply looks for NaN: about a millisecond."""
+MAX_SHOWN_ELEMENTS = 8
+"""Of a value that is shown whole."""
 
 
 class GraphVerbs:
@@ -27,10 +31,10 @@ class GraphVerbs:
 
     def serve_graph(
         self, name: str, limit: int = describe.GRAPH_LIMIT, start: int | None = None
-    ) -> Data:
+    ) -> JsonObject:
         """The graph above a tensor, above the outputs of a function, or of a Keras layer.
 
-        With `start` every node is told, page by page and nearest first, and with what the last
+        With `start` every node is given, page by page and nearest first, and with what the last
         runs saw of it.
         """
         part = self._view.part(name)
@@ -45,14 +49,14 @@ class GraphVerbs:
         if start is not None and not layer:
             return _page(value if isinstance(value, list) else [value], max(start, 0), seen)
 
-        def build(limit: int) -> Data:
+        def build(limit: int) -> JsonObject:
             if layer:
                 return keras_graph.graph(value, part.owner, limit)
             return describe.graph(value, limit)
 
-        limit = max(1, min(limit, MOST))
+        limit = max(1, min(limit, MAX_NODES))
         found = build(limit)
-        while protocol.size(found) > protocol.PAGE and limit:  # leave out far nodes
+        while protocol.size(found) > protocol.MAX_PAGE_BYTES and limit:  # leave out far nodes
             limit //= 2
             found = build(limit)
         return found
@@ -69,30 +73,30 @@ def _roots(value: Any) -> list[Any]:
     return roots if all(map(describe.is_tensor, roots)) else []
 
 
-def _page(roots: list[Any], start: int, seen: _Seen) -> Data:
+def _page(roots: list[Any], start: int, seen: _Seen) -> JsonObject:
     """Rows from `start` on; a node's number is its place in the order of all nodes."""
     nodes = describe.nodes(roots)
     ids = {id(node): number for number, node in enumerate(nodes)}
-    rows: list[Data] = []
-    room, at = protocol.PAGE - 1_000, start
-    for at in range(start, min(len(nodes), PAGED)):
+    rows: list[JsonObject] = []
+    room, at = protocol.MAX_PAGE_BYTES - 1_000, start
+    for at in range(start, min(len(nodes), MAX_PAGED_NODES)):
         row = _row(nodes[at], at, ids, seen)
         room -= protocol.size(row) + 2
         if room < 0 and rows:
             break
         rows.append(row)
     else:
-        at = min(len(nodes), PAGED)
+        at = min(len(nodes), MAX_PAGED_NODES)
     return {
         "rows": rows,
         "total": len(nodes),
         "cut": len(nodes) - at,
-        "next": at if at < min(len(nodes), PAGED) else None,
+        "next": at if at < min(len(nodes), MAX_PAGED_NODES) else None,
     }
 
 
-def _row(node: Any, number: int, ids: dict[int, int], seen: _Seen) -> Data:
-    row: Data = {
+def _row(node: Any, number: int, ids: dict[int, int], seen: _Seen) -> JsonObject:
+    row: JsonObject = {
         "id": number,
         "name": describe.printable(node.name),
         "kind": str(node.kind),
@@ -111,22 +115,22 @@ class _Seen:
     def __init__(self, runs: recorder.Recorder) -> None:
         self._recorder = runs
         self._steps: dict[str, tuple[Any, Any]] = {}  # step, and the part of it if it has several
-        self._room = LOOKED_AT
+        self._room = MAX_CHECKED_ELEMENTS
         for run in runs.runs():  # the latest last
             for step in run.record.steps:
                 for part in step.parts:
                     self._steps[part.node] = (step, part)
                 self._steps[step.node] = (step, None)
 
-    def of(self, node: Any) -> Data:
+    def of(self, node: Any) -> JsonObject:
         """`last`: shape, and entries when few; `bad` entries; `ran`: form and seconds."""
-        found: Data = {"last": describe.last(node)}
+        found: JsonObject = {"last": describe.last(node)}
         array = describe.held_array(node)
         if array is None and node.kind == "placeholder":
             array = self._recorder.feeds([node], {id(node)})[0].get(node)
         if array is not None:
             found["bad"] = self._bad(array)
-            if array.size <= SMALL and found["last"] is None:
+            if array.size <= MAX_SHOWN_ELEMENTS and found["last"] is None:
                 texts = [describe.cell(one) for one in array.reshape(-1)]
                 found["last"] = {"shape": list(array.shape), "text": ", ".join(texts)}
         step, part = self._steps.get(node.name, (None, None))

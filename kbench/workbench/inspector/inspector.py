@@ -2,7 +2,7 @@
 
 It runs on a thread beside the user's code, so it reads snapshots, calls no method of a user's
 object, and evaluates only what its user asks for, between cells (`workbench/kernel/sandbox.py`).
-Changes are marked by the engine's signals and by the end of each cell, and told in one message at
+Changes are marked by the engine's signals and by the end of each cell, and pushed in one message at
 most ten times a second; nothing is polled.
 """
 
@@ -21,6 +21,7 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import compare
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import (
     array_verbs,
@@ -33,17 +34,19 @@ from kbench.workbench.inspector import (
     signature,
 )
 from kbench.workbench.inspector.protocol import ProtocolError
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.nan import nan_verbs
 from kbench.workbench.progress import pace
-from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import watch_verbs
 
-PUSH_INTERVAL = 0.1
-PIECE_SECONDS = 0.02  # in which values are looked at before the program has the process again
-LOOK_SECONDS = 1.0  # likewise, where somebody waits for the answer
+PUSH_SECONDS = 0.1
+"""Between two messages of changes: ten a second are all that a reader sees."""
+SCAN_SLICE_SECONDS = 0.02
+"""In which values are compared before the program has the process again."""
+SCAN_SECONDS = 1.0
+"""Likewise, where somebody waits for the answer."""
 _log = logging.getLogger("kbench")
-Data = dict[str, Any]
 
 
 class Inspector:
@@ -52,25 +55,27 @@ class Inspector:
     def __init__(
         self,
         names: dict[str, Any],
-        publish: Callable[[Data], None] | None = None,
+        publish: Publish | None = None,
         hidden: Mapping[str, Any] | None = None,
     ) -> None:
         self._view = namespace.View(names, hidden)
-        self._aside = Aside()
+        self._sandbox = Sandbox()
         self._recorder = recorder.Recorder()
-        self._watching = watch_verbs.WatchVerbs(self._view, publish, self._aside, self._recorder)
-        self._deriving = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
-        self._tracing = nan_verbs.NanVerbs(self._view, self._recorder, publish)
-        self._versus = compare.VersusVerbs(self._recorder)
+        self._watch_verbs = watch_verbs.WatchVerbs(
+            self._view, publish, self._sandbox, self._recorder
+        )
+        self._gradient_verbs = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
+        self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
+        self._compare_verbs = compare.CompareVerbs(self._recorder)
         # Verbs in files of their own:
         self._groups: list[object] = [
-            array_verbs.ValueVerbs(self._view),
-            self._watching,
-            self._deriving,
-            self._tracing,
-            self._versus,
+            array_verbs.ArrayVerbs(self._view),
+            self._watch_verbs,
+            self._gradient_verbs,
+            self._nan_verbs,
+            self._compare_verbs,
             graph_verbs.GraphVerbs(self._view, self._recorder),
-            plan_verbs.PlanVerbs(self._view, self._recorder, self._aside),
+            plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox),
         ]
         self._pace = pace.Pace(publish)
         self._publish = publish
@@ -79,7 +84,7 @@ class Inspector:
         self._refused: dict[str, str] = {}
         self._settings_new = False
         self._pushing = False
-        self._wake = Wake()
+        self._wake = AsyncSafeEvent()
         self._closed = False
         self._pusher: threading.Thread | None = None
         self._unsubscribe = [config.changed.subscribe(self._on_config), *self._on_variables()]
@@ -95,9 +100,9 @@ class Inspector:
         return self._view
 
     @property
-    def aside(self) -> Aside:
+    def sandbox(self) -> Sandbox:
         """What runs something beside the program, between cells."""
-        return self._aside
+        return self._sandbox
 
     @property
     def recorder(self) -> recorder.Recorder:
@@ -106,24 +111,24 @@ class Inspector:
 
     # ------------------------------------------------------------------ what the host calls
 
-    def began(self) -> None:
+    def cell_started(self) -> None:
         """A cell begins: settings changed from outside wait until it ends."""
         self._busy = True
         if self._pushing:
-            self._pace.began()
-        self._aside.hold()
-        self._deriving.aside.hold()
-        self._tracing.aside.hold()
+            self._pace.cell_started()
+        self._sandbox.block()
+        self._gradient_verbs.sandbox.block()
+        self._nan_verbs.sandbox.block()
 
-    def ended(self) -> None:
+    def cell_ended(self) -> None:
         """A cell has ended: apply what waited, look which names were rebound."""
         self._busy = False
-        self._pace.ended()
-        self._aside.release()
-        self._deriving.aside.release()
-        self._tracing.aside.release()
-        self._watching.watches.ended()
-        self._view.turn += 1
+        self._pace.cell_ended()
+        self._sandbox.unblock()
+        self._gradient_verbs.sandbox.unblock()
+        self._nan_verbs.sandbox.unblock()
+        self._watch_verbs.watches.cell_ended()
+        self._view.code_runs += 1
         queued, self._queued_config = self._queued_config, {}
         for name, value in queued.items():
             try:
@@ -141,13 +146,13 @@ class Inspector:
         for stop in self._unsubscribe:
             stop()
         self._recorder.stop()
-        self._watching.watches.close()
-        self._deriving.close()
-        self._tracing.close()
-        self._versus.close()
+        self._watch_verbs.watches.close()
+        self._gradient_verbs.close()
+        self._nan_verbs.close()
+        self._compare_verbs.close()
         self._wake.set()
 
-    def handle(self, raw: object) -> Data:
+    def handle(self, raw: object) -> JsonObject:
         """The reply to a request, whatever the request is."""
         try:
             request = protocol.parse(raw)
@@ -160,18 +165,18 @@ class Inspector:
             reason = f"{type(error).__name__}: {explanation.safe_text(error)}"
             return protocol.refusal(raw, ProtocolError("internal", reason))
 
-    def _server(self, verb: str) -> Callable[..., Data]:
+    def _server(self, verb: str) -> Callable[..., JsonObject]:
         """What answers a verb: a method of this class, or of one of the groups of verbs."""
-        own: Callable[..., Data] | None = getattr(self, f"_serve_{verb}", None)
+        own: Callable[..., JsonObject] | None = getattr(self, f"_serve_{verb}", None)
         if own is not None:
             return own
         found = (getattr(one, f"serve_{verb}", None) for one in self._groups)
-        serve: Callable[..., Data] = next(one for one in found if one is not None)
+        serve: Callable[..., JsonObject] = next(one for one in found if one is not None)
         return serve
 
     # ------------------------------------------------------------------ verbs
 
-    def _serve_hello(self, push: bool = False, record: bool = False) -> Data:
+    def _serve_hello(self, push: bool = False, record: bool = False) -> JsonObject:
         """Who answers: versions, process, verbs, settings; `push`, `record`: switch these on."""
         from kbench.version import __version__
 
@@ -188,8 +193,8 @@ class Inspector:
             "epoch": self._view.epoch,
         }
 
-    def _serve_push(self, on: bool = True) -> Data:
-        """Whether changes are told unasked; off while no pane is visible."""
+    def _serve_push(self, on: bool = True) -> JsonObject:
+        """Whether changes are pushed; off while no pane is visible."""
         self._pushing = on and self._publish is not None
         if self._pushing:
             self._view.refresh()
@@ -200,15 +205,15 @@ class Inspector:
                 self._pusher.start()
         return {"on": self._pushing}
 
-    def _serve_changes(self, since: int = 0) -> Data:
+    def _serve_changes(self, since: int = 0) -> JsonObject:
         """Names whose row is not what it was at epoch `since`, and all names there are.
 
         Where they are more than a message holds, neither, and in `many` how many have changed.
         """
         self._view.refresh()
-        self._view.look(LOOK_SECONDS)
+        self._view.scan(SCAN_SECONDS)
         changed, names = self._view.changed_since(since), self._view.names()
-        many = protocol.size({"names": [changed, names]}) > protocol.PAGE
+        many = protocol.size({"names": [changed, names]}) > protocol.MAX_PAGE_BYTES
         return {
             "epoch": self._view.epoch,
             "names": [] if many else changed,
@@ -223,19 +228,19 @@ class Inspector:
         statistics: bool = True,
         pattern: str | None = None,
         start: int = 0,
-    ) -> Data:
+    ) -> JsonObject:
         """Rows of the given names or of all, paged; `statistics` False leaves ranges out."""
         rows, following = self._view.rows(names, statistics, pattern, start, self._busy)
         data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
         return {**data, "next": following}
 
-    def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> Data:
+    def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> JsonObject:
         """Rows of the layers of Keras models and of the weights of layers, paged."""
         wanted = [one for one in names if type(one) is str]
         rows, following = self._view.parts(wanted, statistics, start)
         return {"rows": rows, "next": following}
 
-    def _serve_config(self, set: dict[str, Any] | None = None) -> Data:
+    def _serve_config(self, set: dict[str, Any] | None = None) -> JsonObject:
         """The settings, after `set` was applied; while a cell runs `set` waits for its end."""
         wanted = set or {}
         known = config.snapshot()
@@ -249,11 +254,11 @@ class Inspector:
             config.assign(name, value)
         return {"config": config.snapshot(), "epoch": config.epoch()}
 
-    def _serve_help(self, code: str, position: int) -> Data:
+    def _serve_help(self, code: str, position: int) -> JsonObject:
         """Signature of the call at a position in code."""
         return signature.help_at(code, position, self._view.snapshot())
 
-    def _serve_cancel(self) -> Data:
+    def _serve_cancel(self) -> JsonObject:
         """Ask the running evaluation to stop."""
         cancel.request()
         return {"busy": self._busy}
@@ -265,7 +270,7 @@ class Inspector:
         self._wake.set()
 
     def _on_variable(self, _variable: object) -> None:
-        self._watching.watches.stored()
+        self._watch_verbs.watches.stored()
         if self._pushing:
             self._wake.set()
 
@@ -275,22 +280,22 @@ class Inspector:
             if self._pushing and not self._closed:
                 try:
                     self._push_now()
-                except Exception:  # the next change must be told all the same
+                except Exception:  # the next change must be pushed all the same
                     _log.exception("a change could not be told")
-            time.sleep(PUSH_INTERVAL)
+            time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:
-        since = self._view.told
+        since = self._view.pushed_epoch
         self._view.refresh()
-        if not self._view.look(PIECE_SECONDS):
+        if not self._view.scan(SCAN_SLICE_SECONDS):
             self._wake.set()
         refused, self._refused = self._refused, {}
         new, self._settings_new = self._settings_new, False
         epoch = self._view.epoch
         names = self._view.changed_since(since)
-        self._view.told = epoch
+        self._view.pushed_epoch = epoch
         if self._publish is None or not (names or refused or new):
             return
-        many = protocol.size({"names": names}) > protocol.PAGE
+        many = protocol.size({"names": names}) > protocol.MAX_PAGE_BYTES
         data = {"names": [] if many else names, "many": many, "config": config.snapshot()}
         self._publish(protocol.push("changed", {**data, "epoch": epoch, "refused": refused}))

@@ -2,7 +2,7 @@
 
 Rows hold facts, never values of user objects: a `repr`, `len` or `shape` of the user's could raise,
 print, or take a minute. Statistics are kept per version of a variable. What has no version (lists,
-objects, arrays) is looked at once after each turn, in pieces of a few milliseconds and off the
+objects, arrays) is scanned once after each run of code, in pieces of a few milliseconds and off the
 program's thread, and counts as changed when its row, or the bytes of a small array, are others.
 """
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol, summary, variable_rows
 from kbench.workbench.inspector.protocol import ProtocolError
 
@@ -33,7 +34,7 @@ _ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
 
 
 @dataclass
-class _Known:
+class _SeenValue:
     """What the view last saw under a name, and the statistics it computed of that."""
 
     ident: int
@@ -45,8 +46,8 @@ class _Known:
     rows: dict[bool, tuple[int, Any, dict[str, Any], int]] = field(default_factory=dict)
     owner: Any = None
     fixed: bool = False  # never another without being rebound, or known by its version
-    seen: Any = None  # what looking has told of it, and in which turn
-    looked: int = -1
+    seen: Any = None  # what a scan has found of it, and after how many runs of code
+    scanned: int = -1
 
     def __post_init__(self) -> None:
         """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
@@ -68,24 +69,28 @@ class View:
         self._names = names
         self._hidden = hidden if hidden is not None else {}
         self._lock = fork_safety.lock()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _SeenValue] = {}
         self._gone: dict[str, int] = {}
         self._serial = 0
         self._asked: set[str] = set()
         self._weights: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, Any]]]
         self._weights = weakref.WeakKeyDictionary()
         self.epoch = 0
-        self.told = 0
-        self.extra: dict[str, Any] = {}  # arrays that are no names: under an address, for a grid
-        self.handed: dict[str, Any] = {}  # what a widget was given that has no name of the user's
-        self.turn = 0  # raised by the host when code has run that may have written into arrays
+        self.pushed_epoch = 0
+        """Up to which changes have been pushed."""
+        self.unnamed_arrays: dict[str, Any] = {}
+        """Arrays that are no names: by an address, for a grid."""
+        self.widget_values: dict[str, Any] = {}
+        """What a widget was given that has no name of the user's."""
+        self.code_runs = 0
+        """Raised by the host when code has run that may have written into arrays."""
 
     # ------------------------------------------------------------------ names and changes
 
     def snapshot(self) -> dict[str, Any]:
         """The namespace as it is now, the shell's own names included."""
         names = dict(self._names)
-        for name, value in self.handed.items():  # behind the user's own, and never in their place
+        for name, value in self.widget_values.items():  # behind the user's, never in their place
             names.setdefault(name, value)
         return names
 
@@ -116,9 +121,9 @@ class View:
         snapshot = self.snapshot()
         if name in snapshot:
             return keras_models.Part(name, snapshot[name], None)
-        extra = self.extra
-        if name in extra:
-            return keras_models.Part(name, extra[name], None)
+        unnamed = self.unnamed_arrays
+        if name in unnamed:
+            return keras_models.Part(name, unnamed[name], None)
         item = _ITEM.fullmatch(name)
         if item is not None:
             values: Any = snapshot.get(item.group(1))
@@ -143,7 +148,7 @@ class View:
                 if known is None or not known.same(value):
                     self._serial += known is None
                     serial = self._serial if known is None else known.serial
-                    made = _Known(id(value), version, epoch, array, serial, owner=value)
+                    made = _SeenValue(id(value), version, epoch, array, serial, owner=value)
                     self._known[name] = made
                 elif known.version != version:
                     known.version, known.epoch = version, epoch
@@ -159,28 +164,28 @@ class View:
                 self.epoch = epoch
             return changed
 
-    def look(self, seconds: float) -> bool:
-        """Find what has changed within its object since the last turn; False: not yet of all."""
-        turn, until = self.turn, time.monotonic() + seconds
+    def scan(self, seconds: float) -> bool:
+        """Find what has changed within its object since code ran last; False: not yet of all."""
+        runs, until = self.code_runs, time.monotonic() + seconds
         with self._lock:
             due = [
-                (known.looked, name)
+                (known.scanned, name)
                 for name, known in self._known.items()
-                if not known.fixed and known.looked != turn
+                if not known.fixed and known.scanned != runs
             ]
-        due.sort(key=lambda one: one[0])  # what was looked at longest ago comes first
+        due.sort(key=lambda one: one[0])  # what was scanned longest ago comes first
         for _, name in due:
-            self._look(name, self._names.get(name))
+            self._scan_value(name, self._names.get(name))
             if time.monotonic() > until:
                 return False
         return True
 
-    def _look(self, name: str, value: Any) -> None:
-        """Compare a value that has no version with what it was; an array once in a turn."""
-        known, turn = self._known.get(name), self.turn
+    def _scan_value(self, name: str, value: Any) -> None:
+        """Compare a value that has no version with what it was; an array once per run of code."""
+        known, runs = self._known.get(name), self.code_runs
         if known is None or known.fixed or not known.same(value):
             return
-        if known.is_array and known.looked == turn:
+        if known.is_array and known.scanned == runs:
             return
         if known.is_array:
             seen = variable_rows.contents(value) if name in self._asked else None
@@ -190,7 +195,7 @@ class View:
             if known.seen is not None and seen != known.seen:
                 self.epoch += 1
                 known.epoch = self.epoch
-            known.seen, known.looked = seen, turn
+            known.seen, known.scanned = seen, runs
 
     def changed_since(self, epoch: int) -> list[str]:
         """Names whose row differs from what it was at `epoch`, removed ones included."""
@@ -210,7 +215,7 @@ class View:
         pattern: str | None = None,
         start: int = 0,
         writing: bool = False,
-    ) -> tuple[list[dict[str, Any]], int | None]:
+    ) -> tuple[list[JsonObject], int | None]:
         """Rows of the given names, or of all; a name that is gone has kind 'gone'.
 
         As many rows from `start` on as one message holds, and where to go on, or None. `writing`:
@@ -218,15 +223,15 @@ class View:
         """
         self.refresh()
         values = self.values()
-        rows: list[dict[str, Any]] = []
-        room = protocol.PAGE
+        rows: list[JsonObject] = []
+        room = protocol.MAX_PAGE_BYTES
         for place, name in self._wanted(names, pattern, start):
             if name in values:
                 if writing and (known := self._known.get(name)) is not None:
-                    known.looked = -1
+                    known.scanned = -1
                 row, length = self._kept_row(name, values[name], statistics)
-            elif name in self.extra:
-                row = self._row(name, self.extra[name], statistics)
+            elif name in self.unnamed_arrays:
+                row = self._row(name, self.unnamed_arrays[name], statistics)
                 length = protocol.size(row)
             elif "/" in name and (part := self._part_row(name, statistics)) is not None:
                 row, length = part, protocol.size(part)
@@ -258,11 +263,11 @@ class View:
             if place >= start and (not pattern or fnmatch.fnmatchcase(name, pattern))
         ]
 
-    def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[dict[str, Any], int]:
+    def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[JsonObject, int]:
         """A row and its size; of a tensor the same as before while version and last run are."""
         known = self._known.get(name)
         if known is not None and not known.fixed and not known.is_array:
-            self._look(name, value)
+            self._scan_value(name, value)
             if known.seen is not None:
                 return known.seen, protocol.size(known.seen)
         if known is None or not describe.is_tensor(value):
@@ -275,8 +280,8 @@ class View:
             kept = known.rows[statistics] = (version, last, row, protocol.size(row))
         return kept[2], kept[3]
 
-    def _row(self, name: str, value: Any, statistics: bool) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": describe.printable(name), "key": name}
+    def _row(self, name: str, value: Any, statistics: bool) -> JsonObject:
+        row: JsonObject = {"name": describe.printable(name), "key": name}
         try:
             row.update(variable_rows.facts(value))
             if row.pop("held", False) and statistics:
@@ -288,15 +293,15 @@ class View:
         return row
 
     def _ask(self, name: str) -> None:
-        """From now on an array is looked at, beginning with what it holds now."""
+        """From now on an array is scanned, beginning with what it holds now."""
         if name not in self._asked:
             self._asked.add(name)
             if (known := self._known.get(name)) is not None:
-                known.looked = -1
+                known.scanned = -1
 
     def parts(
         self, names: list[str], statistics: bool, start: int = 0
-    ) -> tuple[list[dict[str, Any]], int | None]:
+    ) -> tuple[list[JsonObject], int | None]:
         """Rows of the parts of Keras' models and layers, `parent` naming whose; paged as `rows`."""
         wanted: list[tuple[str, keras_models.Part]] = []
         for name in names:
@@ -304,8 +309,8 @@ class View:
                 value = self.get(name)
                 if keras_models.is_layer(value):
                     wanted += [(name, one) for one in keras_models.parts(value, name)]
-        found: list[dict[str, Any]] = []
-        room = protocol.PAGE
+        found: list[JsonObject] = []
+        room = protocol.MAX_PAGE_BYTES
         for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):
             row = {**self._facts_of_part(part, statistics), "parent": name}
             room -= protocol.size(row) + 2
@@ -314,14 +319,14 @@ class View:
             found.append(row)
         return found, None
 
-    def _part_row(self, name: str, statistics: bool) -> dict[str, Any] | None:
+    def _part_row(self, name: str, statistics: bool) -> JsonObject | None:
         """The row of a layer or a weight inside a model; None if there is no such part."""
         try:
             return self._facts_of_part(self.part(name), statistics)
         except ProtocolError:
             return None
 
-    def _facts_of_part(self, part: keras_models.Part, statistics: bool) -> dict[str, Any]:
+    def _facts_of_part(self, part: keras_models.Part, statistics: bool) -> JsonObject:
         key = part.address
         row = {"name": describe.printable(key.rpartition("/")[2]), "key": key}
         if part.weight is None:
@@ -332,7 +337,7 @@ class View:
             facts.update(variable_rows.range_of(self._weight_statistics(part.value)))
         return {**row, **facts, **keras_models.weight_facts(part)}
 
-    def _weight_statistics(self, variable: Any) -> dict[str, Any]:
+    def _weight_statistics(self, variable: Any) -> JsonObject:
         """Statistics of a weight, from the cache while its version is the same."""
         with self._lock:
             known = self._weights.get(variable)
@@ -372,9 +377,9 @@ class View:
         )
         return self.array(name) if cells is None else cells
 
-    def statistics(self, name: str, exact: bool = False) -> dict[str, Any]:
+    def statistics(self, name: str, exact: bool = False) -> JsonObject:
         """Statistics of a name's array, from the cache while its version is the same."""
-        self._look(name, self._names.get(name))
+        self._scan_value(name, self._names.get(name))
         with self._lock:
             known = self._known.get(name)
             stamp = self._stamp(known)
@@ -387,7 +392,7 @@ class View:
             known.statistics[exact] = (stamp, row)
         return row
 
-    def _stamp(self, known: _Known | None) -> int:
+    def _stamp(self, known: _SeenValue | None) -> int:
         """What must be unchanged for statistics to hold: a version, or for arrays the epoch."""
         if known is None:
             return -1

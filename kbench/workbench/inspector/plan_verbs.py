@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, plan_text
+from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector import namespace, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.kernel.sandbox import Sandbox
 
-SOURCE_MOST = 40_000  # characters of a source that is asked for by its step
-Data = dict[str, Any]
+MAX_SOURCE_CHARACTERS = 40_000
+"""Of a source that is asked for by its step; it must fit a message."""
 
 
 class PlanVerbs:
-    """Serves what one recorder has kept of a view; `aside` knows whether a cell runs."""
+    """Serves what one recorder has kept of a view; `sandbox` knows whether a cell runs."""
 
-    def __init__(self, view: namespace.View, kept: recorder.Recorder, aside: Aside) -> None:
+    def __init__(self, view: namespace.View, kept: recorder.Recorder, sandbox: Sandbox) -> None:
         self._view = view
         self._recorder = kept
-        self._aside = aside
+        self._sandbox = sandbox
 
-    def serve_trace(self, on: bool = True) -> Data:
+    def serve_trace(self, on: bool = True) -> JsonObject:
         """Turn the recording of runs on or off."""
         self._recorder.start() if on else self._recorder.stop()
         return {"recording": self._recorder.on}
@@ -35,7 +35,7 @@ class PlanVerbs:
         run: int | None = None,
         step: int | None = None,
         measure: bool = False,
-    ) -> Data:
+    ) -> JsonObject:
         """A recorded run: the last, the last of a function, or the one of a number.
 
         With `step` only the source of that step. `record` turns recording on or off; `measure`
@@ -57,32 +57,36 @@ class PlanVerbs:
                 }
                 for one in self._recorder.runs()
             ],
-            "run": None if found is None else {**_told(found), "called": self._called(found)},
+            "run": None if found is None else {**_run_data(found), "called": self._called(found)},
             "limits": self._limits(measure),
         }
 
     def _called(self, run: recorder.Run) -> str:
         """The user's name of what ran, '' where it has none."""
-        return describe.printable(engine_functions.found(self._view.values(), run.record)[0])
+        name, _ = engine_functions.find_recorded(self._view.values(), run.record)
+        return describe.printable(name)
 
-    def _limits(self, measure: bool) -> plan_text.Row | None:
+    def _limits(self, measure: bool) -> Row | None:
         from kbench.engine.inspect import roofline
 
-        if measure and self._aside.held:
+        if measure and self._sandbox.blocked:
             raise ProtocolError("busy", "a cell runs; the machine is measured while none does")
         return asdict(roofline.measure(again=True)) if measure else plan_text.known_limits()
 
 
-def _told(run: recorder.Run) -> Data:
+def _run_data(run: recorder.Run) -> JsonObject:
     """A run in one message, with the kernels that were made ready for it."""
     seconds = sum(one["seconds"] for one in run.kernels)
-    told = sorted(run.kernels, key=lambda one: -float(one["seconds"]))[: recorder.KERNELS_TOLD]
+    slowest = sorted(run.kernels, key=lambda kernel: -float(kernel["seconds"]))
     return {
         **recorder.shortened(describe.run(run.record)),
         "run": run.number,
-        "kernels": [{**one, "name": describe.printable(one["name"])} for one in told],
-        "compiled": sum(not one["loaded"] for one in run.kernels),
-        "loaded": sum(bool(one["loaded"]) for one in run.kernels),
+        "kernels": [
+            {**kernel, "name": describe.printable(kernel["name"])}
+            for kernel in slowest[: recorder.MAX_KERNEL_ROWS]
+        ],
+        "compiled": sum(not kernel["loaded"] for kernel in run.kernels),
+        "loaded": sum(bool(kernel["loaded"]) for kernel in run.kernels),
         "kernel_seconds": seconds,
         "pending": run.pending,
     }
@@ -93,4 +97,5 @@ def _source(run: recorder.Run | None, step: int) -> str:
     if not 0 <= step < len(steps):
         raise ProtocolError("name", f"plan: there is no step {step}")
     source = str(steps[step].source or "")
-    return source if len(source) <= SOURCE_MOST else f"{source[:SOURCE_MOST]}\n# … cut"
+    short = len(source) <= MAX_SOURCE_CHARACTERS
+    return source if short else f"{source[:MAX_SOURCE_CHARACTERS]}\n# … cut"

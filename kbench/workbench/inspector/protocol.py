@@ -3,8 +3,9 @@
 A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`; with
 ok False `{"error": {"kind", "reason"}}` stands for the data. What the inspector says unasked is
 `{"v", "push", "data"}`.
-No message exceeds `LIMIT` bytes. A summary, or `parts`, is continued by asking again with `start`
-set to its `next`; of other replies rows are left out, and `truncated` says how many there were.
+No message exceeds `MAX_MESSAGE_BYTES`. A summary, or `parts`, is continued by asking again with
+`start` set to its `next`; of other replies rows are left out, and `truncated` says how many there
+were.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject
+
 VERSION = 1
 TARGET = "kbench.inspect.v1"
-LIMIT = 64 * 1024
-PAGE = LIMIT - 4 * 1024  # bytes of rows in one reply that is continued by `next`
-_ERROR_LIMIT = 2_000
+MAX_MESSAGE_BYTES = 64 * 1024
+"""Of one message, so that none holds up those behind it."""
+MAX_PAGE_BYTES = MAX_MESSAGE_BYTES - 4 * 1024
+"""Of rows in one reply that is continued by `next`; the rest is for what stands around them."""
+_MAX_REASON_CHARACTERS = 2_000
+"""Of the words of an error: a page of the terminal."""
 
 # verb -> argument -> types it accepts; every argument may be left out unless in _NEEDED.
 VERBS: dict[str, dict[str, tuple[type, ...]]] = {
@@ -102,7 +108,7 @@ _NEEDED = {
 }
 
 
-_PLAIN = frozenset((int, str, bool, type(None)))
+_JSON_SCALARS = frozenset((int, str, bool, type(None)))
 
 
 class ProtocolError(Exception):
@@ -120,7 +126,7 @@ class Request:
 
     ident: int | str | None
     verb: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
 
 
 def parse(raw: object) -> Request:
@@ -150,13 +156,13 @@ def _fits(value: object, kinds: tuple[type, ...]) -> bool:
     return isinstance(value, kinds)
 
 
-def reply(request: Request, data: dict[str, Any]) -> dict[str, Any]:
+def reply(request: Request, data: JsonObject) -> JsonObject:
     """The answer to a request, within the limit."""
     head = {"v": VERSION, "id": request.ident, "verb": request.verb, "ok": True}
     return capped({**head, "data": data})
 
 
-def refusal(raw: object, error: ProtocolError) -> dict[str, Any]:
+def refusal(raw: object, error: ProtocolError) -> JsonObject:
     """The answer to a request that was not served."""
     ident, verb = (raw.get("id"), raw.get("verb")) if isinstance(raw, dict) else (None, None)
     if not isinstance(ident, (int, str)):
@@ -166,16 +172,16 @@ def refusal(raw: object, error: ProtocolError) -> dict[str, Any]:
         "id": ident if not isinstance(ident, str) else ident[:80],
         "verb": str(verb)[:40],
         "ok": False,
-        "error": {"kind": error.kind, "reason": error.reason[:_ERROR_LIMIT]},
+        "error": {"kind": error.kind, "reason": error.reason[:_MAX_REASON_CHARACTERS]},
     }
 
 
-def following(reply: dict[str, Any]) -> int | None:
+def following(reply: JsonObject) -> int | None:
     """Where the next page of a reply starts, None when there is none."""
     return reply["data"].get("next") if reply["ok"] else None
 
 
-def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
+def joined(pages: list[JsonObject]) -> JsonObject:
     """One reply of several pages; a refusal on the way is the reply."""
     last = pages[-1]
     if len(pages) == 1 or not last["ok"]:
@@ -184,17 +190,17 @@ def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
     return {**last, "data": {**last["data"], "rows": rows}}
 
 
-def push(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+def push(kind: str, data: JsonObject) -> JsonObject:
     """A message that nobody asked for, within the limit."""
     return capped({"v": VERSION, "push": kind, "data": data})
 
 
-def size(message: dict[str, Any]) -> int:
+def size(message: JsonObject) -> int:
     """Bytes of a message as it crosses the wire."""
     return len(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def capped(message: dict[str, Any]) -> dict[str, Any]:
+def capped(message: JsonObject) -> JsonObject:
     """The message as plain JSON values, its longest lists halved until it fits the limit."""
     message = plain(message)
     try:
@@ -202,11 +208,11 @@ def capped(message: dict[str, Any]) -> dict[str, Any]:
     except UnicodeEncodeError:  # a lone surrogate in a name: no wire carries it
         message = _encodable(message)
         length = size(message)
-    while length > LIMIT:
+    while length > MAX_MESSAGE_BYTES:
         data = message["data"]
         lists = {key: value for key, value in data.items() if isinstance(value, list) and value}
         if not lists:
-            raise ProtocolError("size", f"the answer exceeds {LIMIT} bytes")
+            raise ProtocolError("size", f"the answer exceeds {MAX_MESSAGE_BYTES} bytes")
         key = max(lists, key=lambda one: len(json.dumps(lists[one])))
         truncated = data.setdefault("truncated", {})
         truncated.setdefault(key, {"of": len(data[key])})
@@ -227,7 +233,7 @@ def _encodable(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Only what JSON has: NaN and infinities become their names, numpy's scalars Python's."""
-    if type(value) in _PLAIN or isinstance(value, (bool, str)):
+    if type(value) in _JSON_SCALARS or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
         return int(value)

@@ -9,24 +9,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core import fork_safety
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol
-from kbench.workbench.nan.first_bad_call import FirstBad
+from kbench.workbench.nan.first_bad_call import FirstBadCalls
 
-KEPT = 16
-FED_BYTES = 256 << 20  # values of one call that are kept at hand; those of larger ones are not
-SOURCE_LIMIT = 4_000
-KERNELS_TOLD = 12
-HEAD = 6_000  # bytes of a reply besides the rows of the run
+MAX_RUNS = 16
+"""That are kept, of each function and of all together."""
+MAX_FED_BYTES = 256 << 20
+"""Of one call's values that are kept at hand; those of larger ones are not."""
+MAX_SOURCE_CHARACTERS = 4_000
+"""Of a source in the rows of a run; more is asked for by its step."""
+MAX_KERNEL_ROWS = 12
+"""Of the kernels made ready for a run, the slowest first."""
+REPLY_HEAD_BYTES = 6_000
+"""Of a reply besides the rows of the run."""
 
 
-def shortened(run: dict[str, Any]) -> dict[str, Any]:
+def shortened(run: JsonObject) -> JsonObject:
     """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
-    room = protocol.PAGE - HEAD
+    room = protocol.MAX_PAGE_BYTES - REPLY_HEAD_BYTES
     kept = []
     for row in sorted(run["rows"], key=lambda one: -float(one["seconds"])):
         source = row["source"]
-        if source is not None and len(source) > SOURCE_LIMIT:
-            row = {**row, "source": f"{source[:SOURCE_LIMIT]}\n# … cut"}
+        if source is not None and len(source) > MAX_SOURCE_CHARACTERS:
+            row = {**row, "source": f"{source[:MAX_SOURCE_CHARACTERS]}\n# … cut"}
         room -= protocol.size(row) + 2
         if room < 0:
             break
@@ -41,7 +47,7 @@ class Run:
 
     number: int
     record: Any
-    kernels: tuple[dict[str, Any], ...] = ()
+    kernels: tuple[JsonObject, ...] = ()
     pending: int = 0
 
 
@@ -51,13 +57,13 @@ class Recorder:
     def __init__(self) -> None:
         self._lock = fork_safety.lock()
         self._runs: OrderedDict[str, Run] = OrderedDict()  # the last of each function
-        self._history: deque[Run] = deque(maxlen=KEPT)
+        self._history: deque[Run] = deque(maxlen=MAX_RUNS)
         self._number = 0
         self._known: set[str] = set()  # kernels that were ready before the newest run
         self._fed: OrderedDict[tuple[int, ...], list[tuple[Any, Any]]] = OrderedDict()
         self._stops: list[Callable[[], None]] = []
-        self._overhears = False
-        self.first_bad = FirstBad()
+        self._ignores_runs = False
+        self.first_bad = FirstBadCalls()
 
     @property
     def on(self) -> bool:
@@ -89,13 +95,13 @@ class Recorder:
         self._stops = []
 
     @contextlib.contextmanager
-    def overhearing(self) -> Iterator[None]:
+    def ignoring_runs(self) -> Iterator[None]:
         """Keep nothing of what runs meanwhile, as it is not the user's."""
-        self._overhears = True
+        self._ignores_runs = True
         try:
             yield
         finally:
-            self._overhears = False
+            self._ignores_runs = False
 
     def adopt(self, other: Recorder) -> None:
         """Take over what another one has kept, in place of what this one has."""
@@ -105,11 +111,11 @@ class Recorder:
         self.first_bad = other.first_bad
         with self._lock:
             self._number = number
-            self._history = deque(history, maxlen=KEPT)
+            self._history = deque(history, maxlen=MAX_RUNS)
             self._runs, self._fed = OrderedDict(runs), OrderedDict(fed)
 
     def _on_run(self, record: Any) -> None:
-        if self._overhears:
+        if self._ignores_runs:
             return
         name = str(record.function)
         with self._lock:
@@ -118,30 +124,28 @@ class Recorder:
             self._history.append(run)
             self._runs[name] = run
             self._runs.move_to_end(name)
-            while len(self._runs) > KEPT:
+            while len(self._runs) > MAX_RUNS:
                 self._runs.popitem(last=False)
 
-    def _new_kernels(self) -> tuple[tuple[dict[str, Any], ...], int]:
+    def _new_kernels(self) -> tuple[tuple[JsonObject, ...], int]:
         """Kernels that became ready since this was last asked, and how many are on their way."""
         from kbench.engine.jit.service import service
 
         ready = [job for job in service.ready() if job.name not in self._known]
         self._known.update(job.name for job in ready)
-        told = (
-            {"name": job.name, "seconds": job.seconds, "loaded": job.was_cached} for job in ready
-        )
-        return tuple(told), service.pending()
+        rows = ({"name": job.name, "seconds": job.seconds, "loaded": job.was_cached} for job in ready)
+        return tuple(rows), service.pending()
 
     def _on_fed(self, pairs: list[tuple[Any, Any]]) -> None:
         """Keep the values fed last to these inputs: the program's own arrays, not copies."""
         size = sum(int(getattr(array, "nbytes", 0)) for _, array in pairs)
-        if size > FED_BYTES or self._overhears:
+        if size > MAX_FED_BYTES or self._ignores_runs:
             return
         key = tuple(id(node) for node, _ in pairs)
         with self._lock:
             self._fed[key] = pairs
             self._fed.move_to_end(key)
-            while len(self._fed) > KEPT:
+            while len(self._fed) > MAX_RUNS:
                 self._fed.popitem(last=False)
 
     def feeds(self, nodes: list[Any], needed: set[int]) -> tuple[dict[Any, Any], bool]:

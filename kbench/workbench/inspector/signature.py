@@ -16,11 +16,14 @@ from typing import Any
 
 from kbench.engine.inspect import describe
 
-_DOC_LINES = 6
-_TEXT_LIMIT = 4_000
+_MAX_DOC_LINES = 6
+"""Of a docstring's first paragraph."""
+_MAX_TEXT_CHARACTERS = 4_000
+"""Of a signature: defaults may be long."""
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
-_OPERANDS = 6
+_MAX_OPERANDS = 6
+"""Of the names on a line whose specs are shown."""
 _FOLLOWED = (types.ModuleType, type, types.FunctionType)
 
 
@@ -39,7 +42,7 @@ def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
     doc = _doc(value)
     head = f"{name}{shown}"
     operands = _operands(before, names)
-    lines = [describe.printable(head, _TEXT_LIMIT), *operands, *([doc] if doc else [])]
+    lines = [describe.printable(head, _MAX_TEXT_CHARACTERS), *operands, *([doc] if doc else [])]
     row = {"text": "\n".join(lines), "name": name, "signature": head, "doc": doc}
     return {**row, "argument": argument, "operands": operands}
 
@@ -69,14 +72,14 @@ def _operands(before: str, names: dict[str, Any]) -> list[str]:
     """The spec of every tensor and array named on the line so far: `w: float32[784, 10]`."""
     line = before.rpartition("\n")[2]
     found = dict.fromkeys(_NAME.findall(line))
-    told = []
-    for name in list(found)[:_OPERANDS]:
+    specs = []
+    for name in list(found)[:_MAX_OPERANDS]:
         value: Any = names.get(name)
         if describe.is_tensor(value):
-            told.append(f"{name}: {value.spec}")
+            specs.append(f"{name}: {value.spec}")
         elif (held := describe.held_array(value)) is not None:
-            told.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")
-    return told
+            specs.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")
+    return specs
 
 
 def _tokens(code: str) -> list[tokenize.TokenInfo]:
@@ -123,5 +126,5 @@ def _doc(value: Any) -> str:
     text = inspect.getattr_static(value, "__doc__", None)
     if not isinstance(text, str):
         return ""
-    paragraph = inspect.cleandoc(text).split("\n\n")[0].splitlines()[:_DOC_LINES]
+    paragraph = inspect.cleandoc(text).split("\n\n")[0].splitlines()[:_MAX_DOC_LINES]
     return "\n".join(describe.printable(line, 200) for line in paragraph)

@@ -19,10 +19,14 @@ import numpy as np
 from kbench.engine.inspect import describe, sparse_summary
 
 EXACT, ABOUT, LEAST = "", "~", ">"
-LOOKED_AT = 1_000  # objects within one value
-WHOLE = 128  # items of a container that are all looked at
-SAMPLE = 32  # of a longer one
-FRAME_ROWS = 20_000  # of a table whose texts are all counted
+MAX_OBJECTS = 1_000
+"""Objects within one value that are looked at."""
+MAX_WHOLE_ITEMS = 128
+"""Items of a container that are all looked at."""
+SAMPLE_ITEMS = 32
+"""Items of a longer container that are looked at."""
+MAX_FRAME_ROWS = 20_000
+"""Of a table whose texts are all counted."""
 
 DICT_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _SHARED = (
@@ -31,11 +35,14 @@ _SHARED = (
 )  # fmt: skip
 _PLAIN = (str, bytes, bytearray, int, float, complex, range)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
-_NATIVE = (types.GetSetDescriptorType, types.MemberDescriptorType)  # attributes written in C
-# Packages whose memory Python cannot see, but whose objects tell it at once, in `nbytes`.
-_TELLING = ("torch", "jaxlib", "jax", "tensorflow", "pyarrow", "xarray", "polars", "dask", "h5py")
-_COLLECTED = 1 << 14  # flag of classes whose objects the collector knows,
-_HEADER = 16  # and the bytes before each of these
+_C_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+"""Attributes written in C."""
+_NBYTES_PACKAGES = frozenset("torch jaxlib jax tensorflow pyarrow xarray polars dask h5py".split())
+"""Packages whose memory Python cannot see, but whose objects tell it at once, in `nbytes`."""
+_GC_TYPE_FLAG = 1 << 14
+"""Py_TPFLAGS_HAVE_GC: of classes whose objects the collector knows."""
+_GC_HEADER_BYTES = 16
+"""Before each object that the collector knows."""
 
 
 class _Part(NamedTuple):
@@ -56,7 +63,7 @@ def of(value: object) -> tuple[int, str]:
         one, weight = waiting.pop()
         if id(one) in seen or issubclass(type(one), _SHARED):
             continue
-        if len(seen) == LOOKED_AT:
+        if len(seen) == MAX_OBJECTS:
             return round(total), LEAST
         seen.add(id(one))
         part = _part(one)
@@ -77,9 +84,9 @@ def _part(one: Any) -> _Part:
         return _array(one)
     if is_frame(one):
         return _frame(one)
-    told = _told(one)
-    if told is not None:
-        return _Part(_own(one) + told)
+    declared = _declared_bytes(one)
+    if declared is not None:
+        return _Part(_own(one) + declared)
     matrix = sparse_summary.held_matrix(one)
     listed = None if matrix is None else sparse_summary.facts(matrix)["bytes"]
     return _Part(_own(one), gc.get_referents(one)) if listed is None else _Part(listed)
@@ -104,12 +111,12 @@ def _static(kind: type, name: str) -> Any:
     return None
 
 
-def _told(one: Any) -> int | None:
+def _declared_bytes(one: Any) -> int | None:
     """The `nbytes` of an object, where no code of the user's is needed to ask."""
     found = _static(type(one), "nbytes")
-    if isinstance(found, _NATIVE):
+    if isinstance(found, _C_DESCRIPTORS):
         found = found.__get__(one)
-    elif found is not None and _package(one) in _TELLING:
+    elif found is not None and _package(one) in _NBYTES_PACKAGES:
         found = one.nbytes
     return int(found) if isinstance(found, (int, np.integer)) else None
 
@@ -119,23 +126,23 @@ def _own(one: Any) -> int:
     for base in type.__getattribute__(type(one), "__mro__"):
         rule = type.__getattribute__(base, "__dict__").get("__sizeof__")
         if type(rule) is types.MethodDescriptorType:
-            collected = type.__getattribute__(type(one), "__flags__") & _COLLECTED
-            return int(rule(one)) + (_HEADER if collected else 0)
+            collected = type.__getattribute__(type(one), "__flags__") & _GC_TYPE_FLAG
+            return int(rule(one)) + (_GC_HEADER_BYTES if collected else 0)
     return 0
 
 
 def _container(one: Any, base: Any) -> _Part:
     """A container with what it holds, or a sample of that, read in one go: it may be changing."""
     length = base.__len__(one)
-    step = 1 if length <= WHOLE else length // SAMPLE
+    step = 1 if length <= MAX_WHOLE_ITEMS else length // SAMPLE_ITEMS
     if base is list or base is tuple:
         held = list(base.__getitem__(one, slice(None, None, step)))
     elif base is dict:
-        pairs = list(islice(dict.items(one), length if step == 1 else SAMPLE))
+        pairs = list(islice(dict.items(one), length if step == 1 else SAMPLE_ITEMS))
         held = [part for pair in pairs for part in pair]
         length *= 2
     else:
-        held = list(islice(base.__iter__(one), length if step == 1 else SAMPLE))
+        held = list(islice(base.__iter__(one), length if step == 1 else SAMPLE_ITEMS))
     if step == 1:
         own = [] if type(one) is base else gc.get_referents(one)  # attributes of a class made of it
         return _Part(_own(one), [*held, *own])
@@ -151,7 +158,7 @@ def _array(one: Any) -> _Part:
         return _Part(0 if matrix is None else int(sparse_summary.facts(matrix)["bytes"] or 0))
     if held.dtype != object or not held.size:
         return _Part(int(held.nbytes))
-    step = 1 if held.size <= WHOLE else held.size // SAMPLE
+    step = 1 if held.size <= MAX_WHOLE_ITEMS else held.size // SAMPLE_ITEMS
     found = list(held.flat[::step])
     return _Part(int(held.nbytes), found, held.size / len(found), EXACT if step == 1 else ABOUT)
 
@@ -159,9 +166,9 @@ def _array(one: Any) -> _Part:
 def _frame(one: Any) -> _Part:
     """A table, a column or an index of pandas, as it says itself; of many texts a part is read."""
     length = len(one)
-    if length <= FRAME_ROWS:
+    if length <= MAX_FRAME_ROWS:
         return _Part(int(np.sum(one.memory_usage(deep=True))))
-    part = one[:FRAME_ROWS]
+    part = one[:MAX_FRAME_ROWS]
     texts = int(np.sum(part.memory_usage(deep=True))) - int(np.sum(part.memory_usage(deep=False)))
     whole = int(np.sum(one.memory_usage(deep=False)))
-    return _Part(whole + round(texts * length / FRAME_ROWS), mark=ABOUT if texts else EXACT)
+    return _Part(whole + round(texts * length / MAX_FRAME_ROWS), mark=ABOUT if texts else EXACT)

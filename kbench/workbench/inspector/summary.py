@@ -16,26 +16,29 @@ import numpy as np
 
 from kbench.engine.inspect import describe, slice_view, sparse_summary
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes
 
-FEW = 8
-_SAFE = (bool, int, float, complex, type(None))
+MAX_LISTED_ELEMENTS = 8
+"""Of an array that is shown whole on its line."""
+_SCALARS = (bool, int, float, complex, type(None))
 _SIZED: tuple[type, ...] = (
     list, tuple, dict, set, frozenset, str, bytes, bytearray, range, collections.deque,
     *sizes.DICT_VIEWS,
 )  # fmt: skip
-_EDGE = 4
+_EDGE_CELLS = 4
+"""Rows and columns shown at each end of a matrix."""
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownValue:
     """The value computed for a tensor, an array or compressed rows; or why there is none."""
 
     value: Any = None
     reason: str = ""
 
 
-NOTHING = Known()
+NO_VALUE = KnownValue()
 
 
 def ascii_only() -> bool:
@@ -44,24 +47,24 @@ def ascii_only() -> bool:
     return not encoding.lower().replace("-", "").startswith("utf")
 
 
-def line(value: object, ascii: bool = False, found: Known = NOTHING) -> str:
+def line(value: object, ascii: bool = False, found: KnownValue = NO_VALUE) -> str:
     """The one-line summary of a tensor, variable, array, function or any other object.
 
     `found` is the value of a tensor that was computed for it, or why it was not.
     """
     try:
-        text = _tensor_line(value, ascii, found) if found is not NOTHING else _line(value, ascii)
+        text = _tensor_line(value, ascii, found) if found is not NO_VALUE else _line(value, ascii)
     except Exception as error:  # a user's object may raise from anything we touch
         text = f"{type_name(value)} (no summary: {type_name(error)})"
     return text.encode("ascii", "backslashreplace").decode("ascii") if ascii else text
 
 
-def text(value: object, ascii: bool = False, found: Known = NOTHING) -> str:
+def text(value: object, ascii: bool = False, found: KnownValue = NO_VALUE) -> str:
     """The summary line and, up to rank 2, the corners of the values below it."""
     head = line(value, ascii, found)
     try:
         held = describe.held_array(value if found.value is None else found.value)
-        if held is None or not 0 < held.ndim <= 2 or not FEW < held.size:
+        if held is None or not 0 < held.ndim <= 2 or not MAX_LISTED_ELEMENTS < held.size:
             return head
         return "\n".join([head, *_table(held, "..." if ascii else "…")])
     except Exception:  # as above: the head has said what can be said
@@ -84,7 +87,7 @@ def _line(value: Any, ascii: bool) -> str:
     matrix = sparse_summary.held_matrix(value)
     if matrix is not None:
         return matrix_line(matrix, ascii)
-    if type(value) in _SAFE:
+    if type(value) in _SCALARS:
         return f"{type_name(value)} {describe.printable(value)}"
     if keras_models.is_layer(value):
         row = keras_models.facts(value)
@@ -102,7 +105,7 @@ def safe_length(value: object) -> int | None:
     return None
 
 
-def array_line(row: dict[str, Any], ascii: bool = False, values: str | None = None) -> str:
+def array_line(row: JsonObject, ascii: bool = False, values: str | None = None) -> str:
     """The summary line of an array whose statistics are `row`; `values` replaces the range."""
     head = f"{describe.spec_text(row['shape'], row['dtype'])} {describe.size(row['bytes'])}"
     if "refused" in row:
@@ -129,7 +132,7 @@ def entries_text(matrix: Any, ascii: bool = False) -> str:
     return "  ".join(one for one in (range_text(row, ascii), flags_text(row)) if one)
 
 
-def range_text(row: dict[str, Any], ascii: bool = False) -> str:
+def range_text(row: JsonObject, ascii: bool = False) -> str:
     """`[low |histogram| high] mean sd`, "all zero", or what is left when nothing is finite."""
     if not row["finite"]:
         return "no finite value"
@@ -144,7 +147,7 @@ def range_text(row: dict[str, Any], ascii: bool = False) -> str:
     return f"{mark}[{low} |{bars}| {high}] mean {mean} sd {deviation}"
 
 
-def flags_text(row: dict[str, Any]) -> str:
+def flags_text(row: JsonObject) -> str:
     """`NaN 3! Inf 1!`, empty when every value read is finite."""
     parts = []
     for label, field in (("NaN", "nan"), ("Inf", "positive_inf"), ("-Inf", "negative_inf")):
@@ -155,13 +158,13 @@ def flags_text(row: dict[str, Any]) -> str:
 
 def _few(held: np.ndarray[Any, Any]) -> str | None:
     """The values themselves when they are few."""
-    if not 0 < held.size <= FEW or describe.array(held).get("refused"):
+    if not 0 < held.size <= MAX_LISTED_ELEMENTS or describe.array(held).get("refused"):
         return None
     flat = ", ".join(describe.number(one) for one in held.reshape(-1).tolist())
     return flat if held.ndim == 0 else f"[{flat}]"
 
 
-def _tensor_line(value: Any, ascii: bool, found: Known = NOTHING) -> str:
+def _tensor_line(value: Any, ascii: bool, found: KnownValue = NO_VALUE) -> str:
     row = describe.tensor(value)
     head = f"{row['kind']} {row['name']}"
     held = describe.held_array(value)
@@ -217,9 +220,9 @@ def _table(held: np.ndarray[Any, Any], gap: str) -> list[str]:
 
 
 def _edges(count: int) -> list[int | None]:
-    if count <= 2 * _EDGE:
+    if count <= 2 * _EDGE_CELLS:
         return list(range(count))
-    return [*range(_EDGE), None, *range(count - _EDGE, count)]
+    return [*range(_EDGE_CELLS), None, *range(count - _EDGE_CELLS, count)]
 
 
 def _table_cell(grid: np.ndarray[Any, Any], row: int | None, col: int | None, gap: str) -> str:

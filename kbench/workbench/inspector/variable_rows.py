@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes, summary
 
 _NUMBERS = (bool, int, float, complex, type(None))
-_ITEMS = 8
-COMPARED = 64 * 1024  # bytes of an array that are compared with what they were
+_MAX_ITEMS = 8
+"""Of a list whose specs are shown: as many as a row has room for."""
+MAX_COMPARED_BYTES = 64 * 1024
+"""Of an array that is compared with what it was: some 50 us of a checksum at 1 GB/s."""
 
 
-def facts(value: Any) -> dict[str, Any]:
+def facts(value: Any) -> JsonObject:
     """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
     if describe.is_function(value):
         return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
@@ -64,7 +67,7 @@ def contents(values: NDArray[Any]) -> object:
     """What is another thing when an array holds other bytes; for a large array always another."""
     try:
         whole = np.asarray(values)
-        if whole.nbytes > COMPARED or whole.dtype.hasobject:
+        if whole.nbytes > MAX_COMPARED_BYTES or whole.dtype.hasobject:
             return object()
         return whole.shape, whole.dtype.str, zlib.crc32(whole.tobytes())
     except Exception:  # of a class derived from an array: it is read again
@@ -80,7 +83,7 @@ def mark(value: object) -> object:
         whole = np.asarray(value)
         if whole.dtype.hasobject:
             return None
-        step = max(whole.size // COMPARED, 1)
+        step = max(whole.size // MAX_COMPARED_BYTES, 1)
         return whole.shape, whole.dtype.str, zlib.crc32(whole.flat[::step].tobytes())
     except Exception:  # of a class derived from an array
         return None
@@ -93,7 +96,7 @@ def version(value: Any) -> int:
     return keras_models.version(value) if keras_models.is_layer(value) else 0
 
 
-def _matrix_facts(matrix: Any) -> dict[str, Any]:
+def _matrix_facts(matrix: Any) -> JsonObject:
     row = sparse_summary.facts(matrix)
     known = {key: row[key] for key in ("shape", "dtype", "bytes")}
     if known["bytes"] is None:
@@ -101,15 +104,15 @@ def _matrix_facts(matrix: Any) -> dict[str, Any]:
     return {**known, "text": f"sparse, {sparse_summary.count_text(row)}"}
 
 
-def _items(value: Any) -> dict[str, Any]:
+def _items(value: Any) -> JsonObject:
     """The specs of the arrays and tensors in a list, such as what a K.function returns."""
     if type(value) not in (list, tuple):
         return {}
-    specs = [(place, _spec(one)) for place, one in enumerate(value[:_ITEMS])]
+    specs = [(place, _spec(one)) for place, one in enumerate(value[:_MAX_ITEMS])]
     known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
     if not known:
         return {}
-    more = ", …" if len(value) > _ITEMS else ""
+    more = ", …" if len(value) > _MAX_ITEMS else ""
     text = ", ".join(str(one["spec"]) for one in known)
     return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
 
@@ -124,13 +127,13 @@ def _spec(value: Any) -> str | None:
     return None if matrix is None else str(sparse_summary.facts(matrix)["spec"])
 
 
-def _memory(value: Any) -> dict[str, Any]:
+def _memory(value: Any) -> JsonObject:
     """Bytes with all that is held, and in `about` how well they are known, unless exactly."""
     count, mark = sizes.of(value)
     return {"bytes": count, "about": mark} if mark else {"bytes": count}
 
 
-def _frame_facts(value: Any) -> dict[str, Any]:
+def _frame_facts(value: Any) -> JsonObject:
     """Shape and dtype of a table, a column or an index of pandas; nothing of anything else."""
     if not sizes.is_frame(value):
         return {}
@@ -139,7 +142,7 @@ def _frame_facts(value: Any) -> dict[str, Any]:
     return {"shape": shape, "dtype": dtype, "text": summary.type_name(value)}
 
 
-def range_of(row: dict[str, Any]) -> dict[str, Any]:
+def range_of(row: JsonObject) -> JsonObject:
     """The part of an array's statistics that a table row shows."""
     if "refused" in row:
         return {"text": row["refused"]}

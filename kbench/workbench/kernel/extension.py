@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-from collections.abc import Callable
 from typing import Any
 
 import kbench
 from kbench.engine.core import errors
 from kbench.engine.jit.service import prefetch
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol, summary
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.output import kernel_prints
 
-ATTRIBUTE = "_kbench_channel"
-Publish = Callable[[dict[str, Any]], None]
+CHANNEL_ATTRIBUTE = "_kbench_channel"
+"""Of a shell: what leads from it to the panes of a front end."""
 
 
 class Channel:
@@ -29,11 +29,11 @@ class Channel:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._comms: dict[str, Any] = {}
-        self._listening: set[str] = set()  # those that want to be told changes
+        self._comms: JsonObject = {}
+        self._listening: set[str] = set()  # those to which changes are pushed
         self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
 
-    def open(self, comm: Any, message: dict[str, Any]) -> None:
+    def open(self, comm: Any, message: JsonObject) -> None:
         """A front end opens the target; its first request may come with that."""
         self._comms[comm.comm_id] = comm
         comm.on_msg(lambda received: self._serve(comm, received))
@@ -41,14 +41,14 @@ class Channel:
         if message["content"].get("data"):
             self._serve(comm, message)
 
-    def _serve(self, comm: Any, message: dict[str, Any]) -> None:
+    def _serve(self, comm: Any, message: JsonObject) -> None:
         request = message["content"].get("data")
         reply = self.inspector.handle(request)
         self._send(comm, reply)
         if reply.get("ok") and reply.get("verb") in ("hello", "push"):
             self._note_wish(comm.comm_id, request)
 
-    def _note_wish(self, comm: str, request: dict[str, Any]) -> None:
+    def _note_wish(self, comm: str, request: JsonObject) -> None:
         """One front end that hides its panes must not silence the others."""
         wanted = request.get("on", True) if request["verb"] == "push" else request.get("push")
         (self._listening.add if wanted else self._listening.discard)(comm)
@@ -63,13 +63,13 @@ class Channel:
         for verb in idle:
             self.inspector.handle({"id": 0, "verb": verb, "on": False})
 
-    def publish(self, data: dict[str, Any]) -> None:
+    def publish(self, data: JsonObject) -> None:
         """Tell the front ends: changes to those that want them, all else to every one."""
         for ident, comm in list(self._comms.items()):
             if data.get("push") != "changed" or ident in self._listening:
                 self._send(comm, data)
 
-    def _send(self, comm: Any, data: dict[str, Any]) -> None:
+    def _send(self, comm: Any, data: JsonObject) -> None:
         # Not comm.send: ipykernel 7 would then route the front end's next request to the thread
         # that sent last, which for a push is the main one, and no longer to the subshell.
         kernel = getattr(self._shell, "kernel", None)
@@ -85,14 +85,14 @@ class Channel:
 
 def load_ipython_extension(shell: Any) -> None:
     """Set the kernel up; a second time changes nothing."""
-    if getattr(shell, ATTRIBUTE, None) is not None:
+    if getattr(shell, CHANNEL_ATTRIBUTE, None) is not None:
         return
     channel = Channel(shell)
     prepare(shell, channel.publish)
-    setattr(shell, ATTRIBUTE, channel)
+    setattr(shell, CHANNEL_ATTRIBUTE, channel)
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
-    shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
-    shell.events.register("post_run_cell", lambda _result: channel.inspector.ended())
+    shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
+    shell.events.register("post_run_cell", lambda _result: channel.inspector.cell_ended())
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)

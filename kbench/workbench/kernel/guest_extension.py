@@ -1,7 +1,7 @@
 """What is loaded into somebody else's kernel: the inspector, and nothing that changes the kernel.
 
 No name is defined, errors and results look as before, and `exit()` does what it did. Only the
-place of a tensor is told as 'In [3]', which nobody sees but in messages of the engine.
+place of a tensor is shown as 'In [3]', which nobody sees but in messages of the engine.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ from typing import Any
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol
-from kbench.workbench.kernel.extension import ATTRIBUTE, Channel, place_name
+from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, place_name
 
-_GUEST = "_kbench_guest"
+_GUEST_ATTRIBUTE = "_kbench_guest"
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Open the inspector to front ends; a second time, or in a kernel of kbench, a no-op."""
     kernel = getattr(shell, "kernel", None)
-    if kernel is None or getattr(shell, ATTRIBUTE, None) or getattr(shell, _GUEST, None):
+    if (
+        kernel is None
+        or getattr(shell, CHANNEL_ATTRIBUTE, None)
+        or getattr(shell, _GUEST_ATTRIBUTE, None)
+    ):
         return
     channel = Channel(shell)
-    setattr(shell, _GUEST, channel)
+    setattr(shell, _GUEST_ATTRIBUTE, channel)
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
-    shell.events.register("pre_run_cell", lambda _info: channel.inspector.began())
+    shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
     shell.events.register("post_run_cell", lambda result: _ended(channel, result))
     kernel.comm_manager.register_target(protocol.TARGET, channel.open)
 
@@ -34,4 +38,4 @@ def _ended(channel: Channel, result: Any) -> None:
     error = getattr(result, "error_in_exec", None)
     if isinstance(error, errors.KbenchError):
         channel.publish(protocol.push("error", explanation.detail(error)))
-    channel.inspector.ended()
+    channel.inspector.cell_ended()

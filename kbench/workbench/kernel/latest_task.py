@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.workbench.kernel.sandbox import Aside, Outcome
+from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 
 
-class Newest:
+class LatestTask:
     """Runs one piece of work at a time on a thread; a newer one stops it and takes its place."""
 
     def __init__(self, name: str) -> None:
-        self.aside = Aside()
+        self.sandbox = Sandbox()
         self._name = name
         self._lock = fork_safety.lock()
         self._running: threading.Thread | None = None
@@ -28,7 +28,7 @@ class Newest:
             self._number += 1
             number = self._number
             if self._running is not None:
-                self.aside.halt()
+                self.sandbox.halt()
             self._running = threading.Thread(
                 target=self._work, args=(work, budget, done, number), name=self._name, daemon=True
             )
@@ -36,10 +36,10 @@ class Newest:
         return number
 
     def withdraw(self) -> None:
-        """Stop the work; nothing is told of it."""
+        """Stop the work; `done` is not called."""
         with self._lock:
             self._number += 1
-        self.aside.halt()
+        self.sandbox.halt()
 
     def _work(
         self,
@@ -48,7 +48,7 @@ class Newest:
         done: Callable[[Outcome, int], None],
         number: int,
     ) -> None:
-        outcome = self.aside.run(work, budget)
+        outcome = self.sandbox.run(work, budget)
         with self._lock:
             if number != self._number:
                 return  # another has been asked for, or it was withdrawn

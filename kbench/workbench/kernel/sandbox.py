@@ -22,16 +22,19 @@ from kbench.engine.core import cancel, fork_safety
 from kbench.engine.graph import scope
 from kbench.engine.runtime import read_only
 
-GRACE = 0.03  # seconds that the engine's own way to stop gets before Python's
-PATIENCE = 0.25  # seconds after which what does not stop is left alone
-MOST_LEFT = 2  # threads left alone, above which nothing new is begun
+ENGINE_STOP_SECONDS = 0.03
+"""That the engine's own way to stop gets before Python's, and Python's each time."""
+STOP_SECONDS = 0.25
+"""After which what does not stop is left alone."""
+MAX_STUCK_THREADS = 2
+"""Threads left alone, from which on nothing new is begun."""
 
 
 class Halted(BaseException):
     """Raised in the thread that shall stop."""
 
 
-class _Unheard:
+class _SilencedHalts:
     """While somebody is stopped: keeps quiet of a `Halted` that Python could not raise.
 
     It may come as the collector calls finalizers, which swallow it with a report; it is sent again.
@@ -64,7 +67,7 @@ def _without_halted(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return hook
 
 
-_unheard = _Unheard()
+_silenced_halts = _SilencedHalts()
 
 
 @dataclass
@@ -75,10 +78,10 @@ class Outcome:
     error: BaseException | None = None
     stopped: str = ""
     seconds: float = 0.0
-    drew: bool = False  # from numpy's or Python's random numbers
+    used_random: bool = False  # from numpy's or Python's random numbers
 
 
-class _Randoms:
+class _RandomState:
     """The state of the random numbers that a program shares with whoever runs beside it."""
 
     def __init__(self) -> None:
@@ -100,12 +103,12 @@ class _Randoms:
 class _Job:
     """One thread, from its beginning to its end."""
 
-    def __init__(self, action: Callable[[], Any], randoms: _Randoms | None) -> None:
+    def __init__(self, action: Callable[[], Any], random_state: _RandomState | None) -> None:
         self.outcome = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
         self.lock = fork_safety.lock()
         self.over = False
-        self.randoms = randoms
+        self.random_state = random_state
         self._action = action
         self.thread = threading.Thread(target=self._run, name="kbench-beside", daemon=True)
 
@@ -133,15 +136,15 @@ class _Job:
         """Stop the thread: the engine's way first, then Python's. False when it goes on."""
         ident = self.thread.ident or 0
         cancel.request(ident)
-        deadline = time.monotonic() + PATIENCE
-        if self.ended(GRACE):
+        deadline = time.monotonic() + STOP_SECONDS
+        if self.ended(ENGINE_STOP_SECONDS):
             return True
         while time.monotonic() < deadline:
             with self.lock:
                 if not self.over and not _imports(ident):
                     kind = ctypes.py_object(Halted)
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), kind)
-            if self.ended(GRACE):
+            if self.ended(ENGINE_STOP_SECONDS):
                 return True
         return False
 
@@ -156,36 +159,36 @@ def _imports(ident: int) -> bool:
     return False
 
 
-class Aside:
-    """One thing at a time beside the program. `hold` and `release` come with each cell.
+class Sandbox:
+    """One thing at a time beside the program. `block` and `unblock` come with each cell.
 
-    Without `puts_back` the state of the random numbers is left alone, for what draws none.
+    Without `restores_random` the state of the random numbers is left alone, for what draws none.
     """
 
-    def __init__(self, puts_back: bool = True) -> None:
-        self._puts_back = puts_back
+    def __init__(self, restores_random: bool = True) -> None:
+        self._restores_random = restores_random
         self._lock = fork_safety.lock()
         self._turn = fork_safety.lock()  # held by whoever runs something
         self._job: _Job | None = None
-        self._held = False
-        self._left: list[threading.Thread] = []
+        self._blocked = False
+        self._stuck: list[threading.Thread] = []
 
     @property
-    def held(self) -> bool:
+    def blocked(self) -> bool:
         """Whether a cell runs, so that nothing is begun."""
-        return self._held
+        return self._blocked
 
-    def hold(self) -> None:
+    def block(self) -> None:
         """A cell begins: what runs shall stop. Returns at once."""
         with self._lock:
-            self._held = True
-            self._put_back()
+            self._blocked = True
+            self._restore_random()
             if self._job is not None:
                 self._job.wake.set()
 
-    def release(self) -> None:
+    def unblock(self) -> None:
         """The cell has ended."""
-        self._held = False
+        self._blocked = False
 
     def halt(self) -> None:
         """Stop what runs, as its user asks."""
@@ -193,25 +196,25 @@ class Aside:
             if self._job is not None:
                 self._job.wake.set()
 
-    def _put_back(self) -> bool:
+    def _restore_random(self) -> bool:
         """Undo draws, once, and never after a cell has begun: then they may be the cell's."""
         job = self._job
-        if job is None or job.randoms is None:
+        if job is None or job.random_state is None:
             return False
-        randoms, job.randoms = job.randoms, None
-        job.outcome.drew = randoms.restore()
-        return job.outcome.drew
+        random_state, job.random_state = job.random_state, None
+        job.outcome.used_random = random_state.restore()
+        return job.outcome.used_random
 
     def run(self, action: Callable[[], Any], seconds: float) -> Outcome:
         """Run `action` for at most `seconds`; its result, or what stopped it."""
         with self._turn:
-            self._left = [one for one in self._left if one.is_alive()]
-            if len(self._left) >= MOST_LEFT:
+            self._stuck = [one for one in self._stuck if one.is_alive()]
+            if len(self._stuck) >= MAX_STUCK_THREADS:
                 return Outcome(stopped="stuck")
             with self._lock:
-                if self._held:
+                if self._blocked:
                     return Outcome(stopped="cell")
-                job = self._job = _Job(action, _Randoms() if self._puts_back else None)
+                job = self._job = _Job(action, _RandomState() if self._restores_random else None)
             job.thread.start()
             try:
                 job.wake.wait(seconds)
@@ -220,24 +223,24 @@ class Aside:
                 raise
             outcome = job.outcome
             if not job.over:
-                stopped = "cell" if self._held else "time"
-                with _unheard:
+                stopped = "cell" if self._blocked else "time"
+                with _silenced_halts:
                     gone = job.halt()
                 if not gone:
-                    self._left.append(job.thread)
-                    outcome = Outcome(seconds=seconds, drew=outcome.drew)
+                    self._stuck.append(job.thread)
+                    outcome = Outcome(seconds=seconds, used_random=outcome.used_random)
                 if not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
                     outcome.stopped = stopped
             with self._lock:
-                self._put_back()
+                self._restore_random()
                 self._job = None
             return outcome
 
     def _abandon(self, job: _Job) -> None:
         """Stop a job whose outcome nobody waits for any more."""
-        with _unheard:
+        with _silenced_halts:
             if not job.halt():
-                self._left.append(job.thread)
+                self._stuck.append(job.thread)
         with self._lock:
-            self._put_back()
+            self._restore_random()
             self._job = None

@@ -12,12 +12,13 @@ from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 
-# Who looks on meanwhile keeps what they find under versions that never come again.
-AWAY = 1 << 20
+VERSION_OFFSET = 1 << 20
+"""By which versions are raised meanwhile: who looks on keeps what they find under versions that
+never come again."""
 
 
 @contextmanager
-def untouched(names: Mapping[str, Any]) -> Iterator[None]:
+def preserve_state(names: Mapping[str, Any]) -> Iterator[None]:
     """Within, whatever is stored to variables that these names lead to is taken back at the end.
 
     Versions too, and what the last run saw of a tensor: panes then show what the program did.
@@ -28,7 +29,7 @@ def untouched(names: Mapping[str, Any]) -> Iterator[None]:
         held = [(one, one._array, one.version) for one in nodes if isinstance(one, Variable)]
     try:
         for variable, _, version in held:
-            variable.version = version + AWAY
+            variable.version = version + VERSION_OFFSET
         yield
     finally:
         _put_back(held)
@@ -39,7 +40,7 @@ def untouched(names: Mapping[str, Any]) -> Iterator[None]:
 def _put_back(held: list[tuple[Variable, Any, int]]) -> None:
     """A value is never changed in place, so the one from before is still what it was."""
     with variables.store_lock:
-        changed = [one for one in held if one[0].version != one[2] + AWAY]
+        changed = [one for one in held if one[0].version != one[2] + VERSION_OFFSET]
         for variable, array, version in held:
             variable._array, variable.version = array, version
     for variable, _, _ in changed:

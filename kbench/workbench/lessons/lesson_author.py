@@ -14,7 +14,8 @@ from kbench.engine.core import paths
 from kbench.workbench.lessons.lesson_checks import judge
 from kbench.workbench.lessons.lesson_files import BLANK, Exercise, Lesson, Step
 
-_HINTS = range(2, 4)
+_HINT_COUNTS = range(2, 4)
+"""How many hints an exercise may have."""
 
 
 def faults(lesson: Lesson) -> list[str]:
@@ -65,7 +66,7 @@ def _hint_faults(lesson: Lesson) -> list[str]:
     """Two or three hints each, none of which gives the answer away."""
     found = []
     for name, exercise in lesson.exercises.items():
-        if len(exercise.hints) not in _HINTS:
+        if len(exercise.hints) not in _HINT_COUNTS:
             found.append(f"{name}: {len(exercise.hints)} hints; 2 or 3 are wanted")
         for piece in filled(lesson.starter(name), exercise.solution):
             for hint in exercise.hints:

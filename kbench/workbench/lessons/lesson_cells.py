@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-KIND = "lesson"
-CLOSING = "%lesson off"
-_ATTRIBUTE = "_kbench_channel"  # of the shell; `kernel.ATTRIBUTE`, which the terminal cannot load
+PUSH_KIND = "lesson"
+"""The kind of the push that brings a verdict."""
+CLOSING_CODE = "%lesson off"
+_CHANNEL_ATTRIBUTE = "_kbench_channel"
+"""As in kernel/extension.py, which the terminal cannot load."""
 
 
-def call(number: int, exercise: str, ticket: int) -> str:
+def judging_code(number: int, exercise: str, ticket: int) -> str:
     """The cell that judges one exercise; it leaves no name and no value behind."""
     module = f"__import__({__name__!r}, fromlist=['judge_here'])"
     return f"{module}.judge_here(get_ipython(), {number}, {exercise!r}, {ticket});"
 
 
-def opening(number: int) -> str:
+def opening_code(number: int) -> str:
     """The cell that gives the shell the magics that lessons use, and refuses blanks."""
     return f"%load_ext kbench\n%lesson {number}"
 
@@ -30,13 +32,13 @@ def judge_here(shell: Any, number: int, exercise: str, ticket: int) -> None:
     from kbench.workbench.lessons.lesson_checks import judge
     from kbench.workbench.lessons.lesson_files import LessonError, load
 
-    channel = getattr(shell, _ATTRIBUTE)
-    told = {"exercise": exercise, "ticket": ticket}
+    channel = getattr(shell, _CHANNEL_ATTRIBUTE)
+    data = {"exercise": exercise, "ticket": ticket}
     try:
-        with channel.inspector.recorder.overhearing():
+        with channel.inspector.recorder.ignoring_runs():
             verdict = judge(load(number).exercise(exercise), shell.user_ns)
     except LessonError as error:
-        channel.publish(protocol.push(KIND, {**told, "problem": str(error)}))
+        channel.publish(protocol.push(PUSH_KIND, {**data, "problem": str(error)}))
         return
-    told |= {"stage": verdict.stage, "message": verdict.message}
-    channel.publish(protocol.push(KIND, {**told, "passed": verdict.passed}))
+    data |= {"stage": verdict.stage, "message": verdict.message}
+    channel.publish(protocol.push(PUSH_KIND, {**data, "passed": verdict.passed}))

@@ -21,16 +21,19 @@ from kbench.engine.autodiff import gradients
 from kbench.engine.execute.function import Function
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.variables import Variable
-from kbench.workbench.kernel.state_snapshot import untouched
+from kbench.workbench.kernel.state_snapshot import preserve_state
 from kbench.workbench.lessons import lesson_values
 from kbench.workbench.lessons.lesson_files import BLANK, Exercise, LessonError, Verdict
-from kbench.workbench.lessons.lesson_values import Made, article, kind, reads
+from kbench.workbench.lessons.lesson_values import Operation, article, kind, reads
 
 STAGES = ("exists", "kind", "shape", "dtype", "values", "gradient")
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-7}
-_SIZES = (3, 2, 4, 5)
+"""Relative and absolute, by the dtype of what the learner's graph computes."""
+_OPEN_AXIS_SIZES = (3, 2, 4, 5)
+"""Of axes that a placeholder leaves open, one after the other, so that no two draws agree."""
 FLOATS = ("float16", "float32", "float64")
-_STEP = 1e-4  # of central differences in float64: error about 1e-8 for smooth references
+_DIFFERENCE_STEP = 1e-4
+"""Of central differences in float64: error about 1e-8 for smooth references."""
 
 
 class Unmet(Exception):
@@ -45,7 +48,7 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any]) -> Verdict:
     """Run the exercise's check on a learner's names; whatever goes wrong becomes a message."""
     scope = {"K": K, "np": np, "expect": _Expecter(namespace), "require": require}
     try:
-        with untouched(namespace):
+        with preserve_state(namespace):
             exec(compile(exercise.check, f"<check {exercise.name}>", "exec"), scope)
     except Unmet as unmet:
         return Verdict(False, unmet.stage, str(unmet))
@@ -159,7 +162,7 @@ class Expectation:
         return reads(self._tensor(), source)
 
     @property
-    def ops(self) -> list[Made]:
+    def ops(self) -> list[Operation]:
         """The names of the operations that compute the tensor, each with its `attrs`."""
         return lesson_values.operations(self._tensor())
 
@@ -358,11 +361,11 @@ def _slopes(reference: Callable[..., Any], arrays: Mapping[str, Any], wrt: str) 
     slopes = np.zeros(np.shape(center))
     for index in np.ndindex(slopes.shape):
         ends = []
-        for step in (_STEP, -_STEP):
+        for step in (_DIFFERENCE_STEP, -_DIFFERENCE_STEP):
             moved = np.array(center, np.float64)
             moved[index] += step
             ends.append(np.sum(reference(**{**inputs, wrt: moved}), dtype=np.float64))
-        slopes[index] = (ends[0] - ends[1]) / (2 * _STEP)
+        slopes[index] = (ends[0] - ends[1]) / (2 * _DIFFERENCE_STEP)
     return slopes
 
 
@@ -371,7 +374,7 @@ def _draw(
 ) -> np.ndarray:
     """A fresh array for a placeholder or variable; open axes get a size that differs per draw."""
     sizes = [
-        _SIZES[(axis + draw) % len(_SIZES)] if size is None else size
+        _OPEN_AXIS_SIZES[(axis + draw) % len(_OPEN_AXIS_SIZES)] if size is None else size
         for axis, size in enumerate(source.spec.shape)
     ]
     dtype = np.dtype(source.spec.dtype)

@@ -19,10 +19,12 @@ from kbench.engine.core import syntax
 from kbench.workbench.lessons.lesson_files import BLANK, Lesson, Step
 
 _NOTEBOOK_ONLY = re.compile(r"%(load_ext\s+kbench|lesson\s+\d+)\s*$")
-ALONE = "Run the code in the prompt, and look at what comes out."
-_ALIKE = 0.6  # from which on code that was typed counts as an answer to the starter
+DEFAULT_PROSE = "Run the code in the prompt, and look at what comes out."
+"""The words of a page whose step has none before it."""
+_MIN_SIMILARITY = 0.6
+"""From which on code that was typed counts as an answer to the starter."""
 _ASSIGNED = re.compile(r"^(\w+) *=(?!=)", re.MULTILINE)
-_WORD = re.compile(rf"(?<!\w){BLANK}|{BLANK}(?!\w)")
+_BLANK = re.compile(rf"(?<!\w){BLANK}|{BLANK}(?!\w)")
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Page:
             return True
         if any(_fits(begun, line) for begun in own.splitlines() for line in code.splitlines()):
             return True
-        return difflib.SequenceMatcher(None, own, code, autojunk=False).ratio() >= _ALIKE
+        return difflib.SequenceMatcher(None, own, code, autojunk=False).ratio() >= _MIN_SIMILARITY
 
 
 def pages(lesson: Lesson) -> tuple[Page, ...]:
@@ -101,7 +103,7 @@ def _with_prose(found: list[Page]) -> Iterator[Page]:
     for page in found:
         if not page.prose:
             goes_on = before is not None and before.exercise is None
-            page = replace(page, prose=before.prose if before and goes_on else ALONE)
+            page = replace(page, prose=before.prose if before and goes_on else DEFAULT_PROSE)
         yield page
         before = page
 
@@ -119,7 +121,7 @@ def code_of(step: Step) -> str:
 
 def _fits(begun: str, line: str) -> bool:
     """Whether a line is what a line with blanks becomes by filling them in, however spaced."""
-    pieces = _WORD.split("".join(begun.split()))
+    pieces = _BLANK.split("".join(begun.split()))
     pattern = "(.+?)".join(map(re.escape, pieces))
     return len(pieces) > 1 and re.fullmatch(pattern, "".join(line.split())) is not None
 
@@ -134,7 +136,7 @@ def blanks(code: str) -> list[tuple[int, int]]:
                 found.append((token.start[0] - 1, token.start[1]))
     except (tokenize.TokenError, SyntaxError):  # what stands there is no Python, or not yet
         rows = enumerate(code.splitlines())
-        return [(row, one.start()) for row, line in rows for one in _WORD.finditer(line)]
+        return [(row, one.start()) for row, line in rows for one in _BLANK.finditer(line)]
     return found
 
 
@@ -142,7 +144,7 @@ def filled_in(starter: str, answer: str) -> tuple[int, int, int] | None:
     """Row, first and last column of what an answer has in place of the starter's first blank."""
     for row, column in blanks(starter)[:1]:
         before, lines = starter.splitlines()[row], answer.splitlines()
-        pieces = re.split(_WORD, before[column:])
+        pieces = re.split(_BLANK, before[column:])
         pattern = "(.*?)".join(map(re.escape, [before[:column] + pieces[0], *pieces[1:]]))
         match = re.fullmatch(pattern, lines[row]) if row < len(lines) else None
         return None if match is None else (row, *match.span(1))

@@ -16,9 +16,10 @@ from typing import Any
 from kbench.engine.core import paths
 from kbench.workbench.lessons.lesson_files import Lesson
 
-FORMAT = 1
+FORMAT_VERSION = 1
 _FAILURES_BEFORE_SOLUTION = 2
-_GUESS_LIMIT = 500  # characters
+_MAX_GUESS_CHARACTERS = 500
+"""Of a prediction that is stored: a few lines."""
 
 
 class Progress:
@@ -82,7 +83,7 @@ class Progress:
         """Remember a prediction as it was typed."""
 
         def change(entry: dict[str, Any]) -> None:
-            entry.setdefault("guesses", {})[exercise] = code[:_GUESS_LIMIT]
+            entry.setdefault("guesses", {})[exercise] = code[:_MAX_GUESS_CHARACTERS]
 
         self._change(lesson, change)
 
@@ -125,12 +126,12 @@ class Progress:
             if not _sound(state):
                 raise ValueError("not a progress file")
         except FileNotFoundError:
-            return {"format": FORMAT, "lessons": {}}
+            return {"format": FORMAT_VERSION, "lessons": {}}
         except OSError:
-            return self._memory or {"format": FORMAT, "lessons": {}}
+            return self._memory or {"format": FORMAT_VERSION, "lessons": {}}
         except (ValueError, RecursionError):
             self._put_aside()
-            return {"format": FORMAT, "lessons": {}}
+            return {"format": FORMAT_VERSION, "lessons": {}}
         return dict(state)
 
     def _put_aside(self) -> None:
@@ -157,7 +158,7 @@ class Progress:
 
 def _sound(state: Any) -> bool:
     """Whether `state` has the form that this module writes."""
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.get("format") != FORMAT_VERSION:
         return False
     lessons = state.get("lessons")
     return isinstance(lessons, dict) and all(_sound_entry(entry) for entry in lessons.values())

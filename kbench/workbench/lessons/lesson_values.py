@@ -16,7 +16,8 @@ from kbench.engine.execute.function import Function
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 
-CLOSE = 1e-6  # relative; what float32 makes of 0.001 is 0.001
+TOLERANCE = 1e-6
+"""Relative and absolute; what float32 makes of 0.001 is 0.001."""
 _ARRAYS = ("variable", "constant", "tensor")
 
 
@@ -56,7 +57,7 @@ def complaint(found: Any, wanted: Any, place: str = "") -> str:
 def _same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, str) or wanted is None or found is None:
         return bool(found == wanted)
-    return math.isclose(found, wanted, rel_tol=CLOSE, abs_tol=CLOSE)
+    return math.isclose(found, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def _dtype(value: Any) -> str:
@@ -92,10 +93,10 @@ def article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-class Made(str):
+class Operation(str):
     """The name of an operation in a graph, with its attributes."""
 
-    def __new__(cls, name: str, attrs: dict[str, Any]) -> Made:
+    def __new__(cls, name: str, attrs: dict[str, Any]) -> Operation:
         """The name is the text."""
         made = super().__new__(cls, name)
         made.attrs = attrs
@@ -104,10 +105,10 @@ class Made(str):
     attrs: dict[str, Any]
 
 
-def operations(tensor: Tensor) -> list[Made]:
+def operations(tensor: Tensor) -> list[Operation]:
     """The operations of a graph, inputs first; those inside of loops are left out."""
     nodes = (node for node in walk([tensor]) if node.kind == "tensor")
-    return [Made(node.op.name, dict(node.attrs)) for node in nodes]
+    return [Operation(node.op.name, dict(node.attrs)) for node in nodes]
 
 
 def reads(tensor: Tensor, source: Tensor) -> bool:

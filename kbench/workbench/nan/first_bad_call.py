@@ -5,8 +5,8 @@ So of each function that stores, the variables are copied now and then, and the 
 kept: with both, the calls can be run again up to the first bad one. Whether a call was bad is seen
 from its small results, such as a loss, and from the variables when they are copied.
 
-Copies take a hundredth of the time, or one is made in `CALLS` calls, and no more memory than
-`COPIED`.
+Copies take a hundredth of the time, or one is made in `MAX_CALLS` calls, and no more memory than
+`MAX_COPIED_BYTES`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,29 @@ from kbench.engine.graph.variables import Variable, store_lock, stores
 from kbench.engine.runtime import profile, read_only
 
 Array = NDArray[Any]
-SHARE = 100  # the copies take one part in so many of the time
-COPIED = 1 << 28  # bytes of variables that are copied, of all functions together
-CALLS = 64  # whose fed values are kept since the variables were copied
-FED = 1 << 26  # bytes of these values
-FEW = 1 << 16  # bytes of variables, stored by others, that are copied at any time
-SMALL = 64  # elements of a result that is looked at
-FUNCTIONS = 16
+COPY_TIME_DIVISOR = 100
+"""The copies take one part in so many of the time."""
+MAX_COPIED_BYTES = 1 << 28
+"""Of variables that are copied, of all functions together."""
+MAX_CALLS = 64
+"""Whose fed values are kept since the variables were copied."""
+MAX_FED_BYTES = 1 << 26
+"""Of the values fed to these calls."""
+MAX_FOREIGN_BYTES = 1 << 16
+"""Of variables, stored by others, that are copied at any time."""
+MAX_CHECKED_ELEMENTS = 64
+"""Of a result that is looked at, such as a loss."""
+MAX_FUNCTIONS = 16
+"""Whose calls are remembered."""
 
 
 # What was fed to a call, and which variables somebody else had stored to before it.
-Call = tuple[Sequence[Array], dict[int, Array]]
-NOTHING: dict[int, Array] = {}
+RecordedCall = tuple[Sequence[Array], dict[int, Array]]
+NO_CHANGES: dict[int, Array] = {}
 
 
 @dataclass
-class Chain:
+class CallHistory:
     """Calls of one function since its variables were copied."""
 
     function: weakref.ref[Any]
@@ -49,7 +56,7 @@ class Chain:
     steps: list[int]  # by how much a call raises the version of each
     copies: list[Array] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)  # the version of each copy
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     whole: bool = False  # whether all changes of the variables since are known
     seen: list[int] = field(default_factory=list)  # versions when they were looked at last
     since: int = 0  # calls since then
@@ -79,23 +86,23 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Story:
+class RecordedCalls:
     """What is needed to run the calls again, oldest first."""
 
     function: Any
     variables: list[Any]
     values: list[Array]  # of the variables before the first of the calls
-    calls: list[Call]
+    calls: list[RecordedCall]
     whole: bool  # False: some calls between the copies and these are not known
     ended: bool  # whether the last of the calls is known to be bad
 
 
-class FirstBad:
+class FirstBadCalls:
     """Listens to the calls of functions while anybody wants it to."""
 
     def __init__(self) -> None:
         self._lock = fork_safety.lock()
-        self._chains: dict[int, Chain] = {}
+        self._chains: dict[int, CallHistory] = {}
         self._users = 0
         self._stops: list[Callable[[], None]] = []
 
@@ -131,8 +138,8 @@ class FirstBad:
         if chain is None or chain.function() is not function:
             chain = self._new(function)
         now = time.perf_counter()
-        room = now < chain.due and len(chain.calls) < CALLS and chain.fed <= FED
-        changed = NOTHING
+        room = now < chain.due and len(chain.calls) < MAX_CALLS and chain.fed <= MAX_FED_BYTES
+        changed = NO_CHANGES
         if stores.count != chain.count or not room or chain.bad:
             others = chain.others()
             if chain.bad:
@@ -151,31 +158,37 @@ class FirstBad:
             chain.fed += one.nbytes if type(one) is np.ndarray else one.data.nbytes
         chain.called()
 
-    def _noticed(self, chain: Chain, others: list[int], now: float) -> dict[int, Array] | None:
+    def _noticed(
+        self, chain: CallHistory, others: list[int], now: float
+    ) -> dict[int, Array] | None:
         """Copy what has to be; gives what others have stored, None where a variable is bad."""
-        full = len(chain.calls) >= CALLS or chain.fed > FED
+        full = len(chain.calls) >= MAX_CALLS or chain.fed > MAX_FED_BYTES
         if now >= chain.due or full or (others and now >= chain.urgent):
             good = self._copy(chain)
             after = time.perf_counter()
             if now < chain.due and not full:
-                chain.urgent = after + SHARE * (after - now)
+                chain.urgent = after + COPY_TIME_DIVISOR * (after - now)
             elif chain.due < math.inf:
-                chain.due = after + SHARE * (after - now)
-            return NOTHING if good else None
+                chain.due = after + COPY_TIME_DIVISOR * (after - now)
+            return NO_CHANGES if good else None
         held = [chain.variables[place]._array for place in others]
-        if sum(one.nbytes for one in held) <= FEW:
+        if sum(one.nbytes for one in held) <= MAX_FOREIGN_BYTES:
             return {place: one.copy() for place, one in zip(others, held, strict=True)}
         chain.whole = False
         del chain.calls[:-1]
         chain.fed = 0
-        return NOTHING
+        return NO_CHANGES
 
     def _ended(self, call: tuple[Any, Sequence[Array], Sequence[Any]]) -> None:
         """A call has ended: look at its small results."""
         function, arrays, results = call
         finite, looked = True, False
         for one in results:
-            if type(one) is np.ndarray and one.size <= SMALL and one.dtype.kind == "f":
+            if (
+                type(one) is np.ndarray
+                and one.size <= MAX_CHECKED_ELEMENTS
+                and one.dtype.kind == "f"
+            ):
                 good = math.isfinite(one.item()) if one.size == 1 else np.isfinite(one).all()
                 looked, finite = True, finite and bool(good)
         chain = self._chains.get(id(function))
@@ -188,24 +201,24 @@ class FirstBad:
             chain = self._new(function)
             if not self._copy(chain):
                 return
-            chain.calls.append((arrays, NOTHING))
+            chain.calls.append((arrays, NO_CHANGES))
         chain.bad = bool(chain.calls)
 
-    def _new(self, function: Any) -> Chain:
+    def _new(self, function: Any) -> CallHistory:
         targets = {id(one) for one in function.plan.targets}
         variables = [
             one for one in function.plan.order if isinstance(one, Variable) and not one.spec.sparse
         ]
         steps = [int(id(one) in targets) for one in variables]
-        chain = Chain(weakref.ref(function), variables, steps)
+        chain = CallHistory(weakref.ref(function), variables, steps)
         with self._lock:
             self._chains.pop(id(function), None)
             self._chains[id(function)] = chain
-            while len(self._chains) > FUNCTIONS:
+            while len(self._chains) > MAX_FUNCTIONS:
                 self._chains.pop(next(iter(self._chains)))
         return chain
 
-    def _copy(self, chain: Chain) -> bool:
+    def _copy(self, chain: CallHistory) -> bool:
         """Copy the variables that have changed; False, and no copy, when one of them is bad."""
         others = sum(one.nbytes for one in list(self._chains.values()) if one is not chain)
         with store_lock:
@@ -213,7 +226,7 @@ class FirstBad:
             held = [one._array for one in chain.variables]
             if not all(map(is_finite, held)):
                 return False
-            if sum(one.nbytes for one in held) + others > COPIED:
+            if sum(one.nbytes for one in held) + others > MAX_COPIED_BYTES:
                 chain.copies, chain.copied = [], []
                 chain.due = math.inf
                 return True
@@ -233,14 +246,14 @@ class FirstBad:
 
     # ------------------------------------------------------------------ what is asked
 
-    def of(self, function: Any) -> Story | None:
+    def of(self, function: Any) -> RecordedCalls | None:
         """The calls up to the first bad one of a function, if it had any and they are known."""
         chain = self._chains.get(id(function))
         if chain is None or chain.function() is not function or not chain.bad:
             return None
-        return _told(chain)
+        return _recorded_calls(chain)
 
-    def behind(self, variable: Any) -> list[Story]:
+    def behind(self, variable: Any) -> list[RecordedCalls]:
         """The calls that have stored to a variable, then those that were bad and only read it."""
         chains = reversed(list(self._chains.values()))
         held = [(one, one.function()) for one in chains]
@@ -248,15 +261,17 @@ class FirstBad:
         stored = [one for one, targets in known if any(v is variable for v in targets)]
         read = [one for one, _ in known if one.bad and any(v is variable for v in one.variables)]
         wanted = stored + [one for one in read if one not in stored]
-        return [story for one in wanted if (story := _told(one)) is not None]
+        return [story for one in wanted if (story := _recorded_calls(one)) is not None]
 
 
-def _told(chain: Chain) -> Story | None:
+def _recorded_calls(chain: CallHistory) -> RecordedCalls | None:
     function = chain.function()
     if function is None or not chain.calls or not (chain.copies or not chain.variables):
         return None
     values = [one.copy() for one in chain.copies]
-    return Story(function, list(chain.variables), values, list(chain.calls), chain.whole, chain.bad)
+    return RecordedCalls(
+        function, list(chain.variables), values, list(chain.calls), chain.whole, chain.bad
+    )
 
 
 def is_finite(array: Array) -> bool:
@@ -271,7 +286,7 @@ def is_finite(array: Array) -> bool:
         return math.isfinite(np.add.reduce(array, axis=None)) or bool(np.isfinite(array).all())
 
 
-def first_of(story: Story) -> tuple[Sequence[Array], list[Array], int] | None:
+def first_bad_call(story: RecordedCalls) -> tuple[Sequence[Array], list[Array], int] | None:
     """Of the calls the first bad one: what was fed, the variables before it, and its number.
 
     Runs the calls again, in a thread that only looks; None where none of them is bad now.

@@ -34,26 +34,30 @@ from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.graph.traverse import walk
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import read_only
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.nan import nan_words
-from kbench.workbench.nan.nan_values import Bad, bad_of
+from kbench.workbench.nan.nan_values import BadElements, bad_elements
 from kbench.workbench.watches import expressions
 
 Array = NDArray[Any]
-Data = dict[str, Any]
-MOST_ORIGINS = 64  # operations of which facts are kept
-LONGEST = 12  # operations on the way that are told
+MAX_ORIGINS = 64
+"""Operations of which facts are kept."""
+MAX_PATH_OPERATIONS = 12
+"""On the way from the origin that are shown."""
 
 
 @dataclass(frozen=True)
-class Found:
+class SweepResult:
     """What a sweep has found, as plain values, and what became of random numbers."""
 
-    data: Data
+    data: JsonObject
     random: str  # '', 'repeated', or 'new' where what was drawn is not known any more
     origin: Any = None  # the node that made it, or holds it
 
 
-def sweep(function: Any, arrays: Sequence[Array], held: Mapping[Any, Array] | None = None) -> Found:
+def sweep(
+    function: Any, arrays: Sequence[Array], held: Mapping[Any, Array] | None = None
+) -> SweepResult:
     """Run a function again on these values of its inputs, and find where NaN or infinities begin.
 
     `held` are values of variables to run it with, in place of those that they have now.
@@ -86,7 +90,7 @@ def _swept(
     order: Sequence[Any],
     stores: int,
     mend: bool = False,
-) -> Found:
+) -> SweepResult:
     """One sweep over the nodes in order; the last `stores` of the ends are values to be stored.
 
     `mend` puts 0 in place of what is not finite in variables, for this run alone.
@@ -109,7 +113,7 @@ def _swept(
     with np.errstate(all="ignore"), read_only.repeated_draws() as drawn:
         one.run(name)
     random = ("new" if drawn.new else "repeated") if drawn.streams else ""
-    return Found(one.told(roots[: len(roots) - stores], roots), random, one.origin)
+    return SweepResult(one.verdict(roots[: len(roots) - stores], roots), random, one.origin)
 
 
 class _Sweep:
@@ -124,10 +128,10 @@ class _Sweep:
         self._fed = fed
         self._values: list[Any] = [None] * len(items)
         self._empty: list[Any] = [None] * len(items)
-        self.bad: dict[int, Bad] = {}
-        self.facts: dict[int, Data] = {}  # of what made bad values from good ones
-        self.turns: dict[int, Data] = {}  # of what made NaN of infinities
-        self.origin: Any = None  # of what is told
+        self.bad: dict[int, BadElements] = {}
+        self.facts: dict[int, JsonObject] = {}  # of what made bad values from good ones
+        self.turns: dict[int, JsonObject] = {}  # of what made NaN of infinities
+        self.origin: Any = None  # of what the verdict names
         self._last = self._last_uses()
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -148,7 +152,7 @@ class _Sweep:
         self._require(name)
         for item in self._needed:
             value = self._value(item)
-            found = bad_of(value)
+            found = bad_elements(value)
             if found is not None:
                 self.bad[item.slot] = found
                 inputs = [self.bad[one] for one in item.inputs if one in self.bad]
@@ -179,7 +183,7 @@ class _Sweep:
         elif item.source == "variable":
             origin: Any = item.origin
             held = origin.held() if item.spec.sparse else origin._array
-            if self._mend and not item.spec.sparse and bad_of(held) is not None:
+            if self._mend and not item.spec.sparse and bad_elements(held) is not None:
                 held = np.where(np.isfinite(held), held, held.dtype.type(0))
             self._values[slot] = held
         elif item.source:
@@ -199,11 +203,15 @@ class _Sweep:
 
     # ------------------------------------------------------------------ what was found
 
-    def _note(self, item: Value, found: Bad, value: Any) -> None:
-        if len(self.facts) >= MOST_ORIGINS:
+    def _note(self, item: Value, found: BadElements, value: Any) -> None:
+        if len(self.facts) >= MAX_ORIGINS:
             return
         node: Any = item.origin
-        row: Data = {**self._step(item), "source": item.source and node.kind, **found.told()}
+        row: JsonObject = {
+            **self._step(item),
+            "source": item.source and node.kind,
+            **found.as_data(),
+        }
         row["line"] = _line(node.place) if not item.source else ""
         if item.source:
             row["name_of"] = describe.printable(node.name.partition(":")[0])
@@ -220,7 +228,7 @@ class _Sweep:
 
     def _turn(self, item: Value, value: Any) -> None:
         """Keep of what has only infinities to read, and gives NaN, how it does."""
-        if len(self.turns) >= MOST_ORIGINS or item.source or not isinstance(value, np.ndarray):
+        if len(self.turns) >= MAX_ORIGINS or item.source or not isinstance(value, np.ndarray):
             return
         first = np.unravel_index(int(np.argmax(np.isnan(value))), value.shape)
         index = tuple(int(one) for one in first) if value.ndim else ()
@@ -237,9 +245,9 @@ class _Sweep:
             "inputs": list(item.inputs[:8]),
         }
 
-    def _operand(self, item: Value, place: int, array: Any, index: tuple[int, ...]) -> Data:
+    def _operand(self, item: Value, place: int, array: Any, index: tuple[int, ...]) -> JsonObject:
         origin: Any = self._items[item.inputs[place]].origin
-        row: Data = {
+        row: JsonObject = {
             "kind": str(getattr(origin, "kind", "tensor")),
             "name": describe.printable(origin.name.partition(":")[0]),
             "op": describe.printable(called(origin, origin.op)),
@@ -258,7 +266,7 @@ class _Sweep:
             row |= {"index": list(index), "value": describe.number(array[index].item())}
         return row
 
-    def _step(self, item: Value) -> Data:
+    def _step(self, item: Value) -> JsonObject:
         found = self.bad[item.slot]
         node: Any = item.origin
         spec = str(item.spec)
@@ -273,7 +281,7 @@ class _Sweep:
             "holds": nan_words.holds(found.nan, found.inf),
         }
 
-    def told(self, results: list[int], roots: list[int]) -> Data:
+    def verdict(self, results: list[int], roots: list[int]) -> JsonObject:
         """The first operation whose bad values reach a result, else the first of all."""
         for wanted, reach in ((results, "result"), (roots, "update")):
             ends = [one for one in wanted if one in self.bad]
@@ -285,7 +293,7 @@ class _Sweep:
             return {"state": "found", "reaches": "", **self.facts[made[0]], "path": []}
         return {"state": "clean", "operations": len(self._needed)}
 
-    def _origin(self, ends: list[int]) -> Data:
+    def _origin(self, ends: list[int]) -> JsonObject:
         """The earliest origin of bad values among what leads to these, and the way from there."""
         toward: dict[int, int] = dict.fromkeys(ends, -1)
         stack, origins = list(ends), set()
@@ -304,19 +312,20 @@ class _Sweep:
         first = min(made or known)
         self.origin = self._items[first].origin
         path, before, slot = [], first, toward[first]
-        turn: Data = {}
+        turn: JsonObject = {}
         while slot >= 0:
             path.append(self._path_row(self._items[slot]))
             if slot in self.turns and not turn:
                 turn = {"turn": self._turned(slot, first, before)}
             before, slot = slot, toward[slot]
-        cut = max(len(path) - LONGEST, 0)
+        cut = max(len(path) - MAX_PATH_OPERATIONS, 0)
         if cut:
-            path = path[: LONGEST // 2] + path[-(LONGEST - LONGEST // 2) :]
+            half = MAX_PATH_OPERATIONS // 2
+            path = path[:half] + path[half - MAX_PATH_OPERATIONS :]
         others = len(made) - 1 if made else len(known) - 1
         return {**self.facts[first], **turn, "path": path, "cut": cut, "others": others}
 
-    def _turned(self, slot: int, first: int, before: int) -> Data:
+    def _turned(self, slot: int, first: int, before: int) -> JsonObject:
         """How infinities, on the way from the first ones, became NaN; `of` is the input they are.
 
         `direct` says that this input is what the first operation made.
@@ -326,7 +335,7 @@ class _Sweep:
         of = inputs.index(before) if before in inputs else None
         return {**row, "of": of, "direct": before == first and not self._items[first].source}
 
-    def _path_row(self, item: Value) -> Data:
+    def _path_row(self, item: Value) -> JsonObject:
         found = self.bad[item.slot]
         node: Any = item.origin
         return {
@@ -338,7 +347,7 @@ class _Sweep:
         }
 
 
-def _within(item: Value, arrays: Sequence[Array], called_as: str) -> Data:
+def _within(item: Value, arrays: Sequence[Array], called_as: str) -> JsonObject:
     """What made it within the first step of a loop that gives something bad; {} if none does now.
 
     The steps run once more; what they draw at random is new, and may be harmless.
@@ -347,7 +356,7 @@ def _within(item: Value, arrays: Sequence[Array], called_as: str) -> Data:
     body, ends = loop.body, [*loop.body.after, *(one.tensor for one in loop.emits)]
     for number, (given, results) in enumerate(loop.steps(arrays), 1):
         cancel.check()
-        if all(bad_of(one) is None for one in results):
+        if all(bad_elements(one) is None for one in results):
             continue
         order = walk(ends, {id(one) for one in body.feeds})
         data = _swept(called_as, body.feeds, given, ends, order, 0).data
@@ -366,7 +375,7 @@ def _nbytes(item: Value) -> int:
 
 def _place(node: Any) -> str:
     place = getattr(node, "place", None)
-    typed = place is None or place.file == expressions.FILE  # then there is no line to go to
+    typed = place is None or place.file == expressions.WATCH_FILE  # then there is no line to go to
     return "" if typed else describe.printable(place)
 
 

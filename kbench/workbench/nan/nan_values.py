@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from kbench.engine.core import cancel
 from kbench.engine.core.csr import is_csr
 from kbench.engine.inspect import describe
+from kbench.workbench.core_types import JsonObject
 
 Array = NDArray[Any]
-Data = dict[str, Any]
-BLOCK = 1 << 20  # elements looked at in one piece
+BLOCK_ELEMENTS = 1 << 20
+"""Looked at in one piece, between two looks at the cancel flag."""
 
 
 @dataclass(frozen=True)
-class Bad:
+class BadElements:
     """How many elements are no numbers, and where the first of them is."""
 
     nan: int
@@ -27,7 +28,7 @@ class Bad:
     index: tuple[int, ...]
     value: float
 
-    def told(self) -> Data:
+    def as_data(self) -> JsonObject:
         """As plain values."""
         return {
             "nan": self.nan,
@@ -37,10 +38,10 @@ class Bad:
         }
 
 
-def bad_of(value: Any) -> Bad | None:
+def bad_elements(value: Any) -> BadElements | None:
     """What of a value is NaN or infinite; None when all of it is finite."""
     if isinstance(value, tuple):
-        return next((found for one in value if (found := bad_of(one)) is not None), None)
+        return next((found for one in value if (found := bad_elements(one)) is not None), None)
     array = value.data if is_csr(value) else value
     if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind != "f":
         return None
@@ -57,16 +58,18 @@ def bad_of(value: Any) -> Bad | None:
     if is_csr(value):
         coo = value.tocoo()
         index = (int(coo.row[first]), int(coo.col[first]))
-    return Bad(nan, infinite, index, float(np.asarray(array)[np.unravel_index(first, array.shape)]))
+    return BadElements(
+        nan, infinite, index, float(np.asarray(array)[np.unravel_index(first, array.shape)])
+    )
 
 
 def _blocks(array: Array) -> Iterator[tuple[int, Array]]:
     """The elements in order, in pieces that need little memory."""
-    if array.size <= BLOCK or array.ndim < 2 or array.flags.c_contiguous:
+    if array.size <= BLOCK_ELEMENTS or array.ndim < 2 or array.flags.c_contiguous:
         flat = array.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
+        for start in range(0, flat.size, BLOCK_ELEMENTS):
             cancel.check()
-            yield start, flat[start : start + BLOCK]
+            yield start, flat[start : start + BLOCK_ELEMENTS]
         return
     each = array[0].size
     for row, part in enumerate(array):  # a view that has no flat form

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,18 +11,20 @@ from typing import Any
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, gradients, keras_models
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol, summary
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
-from kbench.workbench.kernel.latest_task import Newest
+from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
 from kbench.workbench.nan import nan_trace, nan_words
-from kbench.workbench.nan.first_bad_call import Story, first_of
+from kbench.workbench.nan.first_bad_call import RecordedCalls, first_bad_call
 from kbench.workbench.watches import expressions
 
-BUDGET = 2.0  # seconds of a trace that nobody has asked for by a key
-FORCED_BUDGET = 300.0
-Data = dict[str, Any]
+BUDGET_SECONDS = 2.0
+"""Of a trace that nobody has asked for by a key."""
+FORCED_BUDGET_SECONDS = 300.0
+"""Of one that was asked for by a key."""
 
 
 class NanVerbs:
@@ -32,10 +34,10 @@ class NanVerbs:
         self,
         view: namespace.View,
         recorder: Recorder,
-        publish: Callable[[Data], None] | None,
+        publish: Publish | None,
     ) -> None:
-        self._jobs = Newest("kbench-nan")
-        self.aside = self._jobs.aside
+        self._jobs = LatestTask("kbench-nan")
+        self.sandbox = self._jobs.sandbox
         self._view = view
         self._recorder = recorder
         self._publish = publish
@@ -47,8 +49,8 @@ class NanVerbs:
         function: str = "",
         quiet: bool = False,
         stop: bool = False,
-    ) -> Data:
-        """Have the origin of a NaN or infinity looked for; what is found is told later.
+    ) -> JsonObject:
+        """Have the origin of a NaN or infinity looked for; what is found is pushed later.
 
         `name` is a name of the view, or an expression that only reads; `code` a cell, whose last
         value is meant, or else the last run of all; `function` the last recorded run of that name.
@@ -61,12 +63,12 @@ class NanVerbs:
         wanted = name or function or self._target(code)
         if not wanted:
             return {"state": "none", "name": ""}
-        if self.aside.held:
+        if self.sandbox.blocked:
             return {"state": "held", "name": wanted}
         trace = self._trace_run if function else self._trace
         number = self._jobs.begin(
             lambda: trace(wanted, self._view.snapshot()),
-            BUDGET if quiet else FORCED_BUDGET,
+            BUDGET_SECONDS if quiet else FORCED_BUDGET_SECONDS,
             partial(self._tell, wanted, quiet),
         )
         return {"state": "tracing", "name": wanted, "job": number}
@@ -75,31 +77,32 @@ class NanVerbs:
         """What a cell shows, or where it calls something else, such as print, what ran last."""
         wanted = target_of(code)
         names = self._view.snapshot()
-        if wanted and (not wanted.isidentifier() or engine_functions.runs(names.get(wanted))):
+        known = not wanted.isidentifier() or engine_functions.is_computed(names.get(wanted))
+        if wanted and known:
             return wanted
         if "(" not in code:
             return wanted
         run = self._recorder.find(None)
-        return engine_functions.found(self._view.values(), run and run.record)[0] or wanted
+        return engine_functions.find_recorded(self._view.values(), run and run.record)[0] or wanted
 
     def _tell(self, name: str, quiet: bool, outcome: Outcome, number: int) -> None:
         if self._publish is not None:
-            found = {**_told(outcome), "name": name, "job": number, "quiet": quiet}
-            told = [describe.printable(one, 300) for one in nan_words.lines(found)]
-            found |= {"verdict": told[0], "lines": told}
+            found = {**_outcome_data(outcome), "name": name, "job": number, "quiet": quiet}
+            lines = [describe.printable(one, 300) for one in nan_words.lines(found)]
+            found |= {"verdict": lines[0], "lines": lines}
             self._publish(protocol.push("nan", found))
 
-    def _trace(self, name: str, names: dict[str, Any]) -> Data:
+    def _trace(self, name: str, names: dict[str, Any]) -> JsonObject:
         try:
             value = self._view.get(name)
         except ProtocolError:
             value = evaluated(name, names)
         return traced(value, self._recorder, names)
 
-    def _trace_run(self, name: str, names: dict[str, Any]) -> Data:
+    def _trace_run(self, name: str, names: dict[str, Any]) -> JsonObject:
         """Trace what a recorded run was a run of, if the user can still reach it."""
         run = self._recorder.find(name)
-        _, function = engine_functions.found(self._view.values(), run and run.record)
+        _, function = engine_functions.find_recorded(self._view.values(), run and run.record)
         if function is not None:
             return traced(function, self._recorder, names)
         shown = describe.printable(name)
@@ -107,10 +110,10 @@ class NanVerbs:
 
     def close(self) -> None:
         """Look no more."""
-        self.aside.halt()
+        self.sandbox.halt()
 
 
-def _told(outcome: Outcome) -> Data:
+def _outcome_data(outcome: Outcome) -> JsonObject:
     if outcome.stopped == "cell":
         return {"state": "stopped", "error": "a cell began to run; ask again when it has ended"}
     if outcome.stopped:
@@ -119,7 +122,7 @@ def _told(outcome: Outcome) -> Data:
         return {"state": "error", "error": outcome.error.reason}
     if outcome.error is not None:
         return {"state": "error", "error": gradients.error_words(outcome.error)}
-    found: Data = outcome.value
+    found: JsonObject = outcome.value
     return found
 
 
@@ -199,7 +202,7 @@ def _fed(inputs: list[Any], recorder: Recorder) -> tuple[list[Any] | None, bool]
     return [found[one] for one in inputs], together
 
 
-def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> Data:
+def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObject:
     """What made the first NaN or infinity in a tensor, a function's or a model's last call.
 
     Runs in a thread that only looks.
@@ -225,52 +228,52 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> Data:
         f"{describe.spec_text(array.shape, array.dtype.name)}"
         for node, array in zip(inputs, arrays, strict=True)
     ][:6]
-    told = [] if story is None else [story.words(names)]
-    data["notes"] = told + _notes(function, data, found.random, together, story is not None)
+    notes = [] if story is None else [story.words(names)]
+    data["notes"] = notes + _notes(function, data, found.random, together, story is not None)
     return data
 
 
 def _found(
     function: Any, arrays: list[Any], recorder: Recorder
-) -> tuple[nan_trace.Found, _Told | None]:
+) -> tuple[nan_trace.SweepResult, _BadCall | None]:
     """What a run finds: of the first bad call where it is known, else of the last one.
 
     A call that has stored what it made finds its own variables bad: these were good before.
     """
     first = recorder.first_bad
-    told = _earlier(first.of(function)) if function.updates else None
-    if told is not None:
-        return told.found, told
+    call = _explain_bad_call(first.of(function)) if function.updates else None
+    if call is not None:
+        return call.found, call
     found = nan_trace.sweep(function, arrays)
     if found.data.get("source") == "variable":
         for story in first.behind(found.origin):
-            told = _earlier(story)
-            if told is not None:
-                told = _nearer(function, told)
-                return told.found, told
+            call = _explain_bad_call(story)
+            if call is not None:
+                call = _nearer(function, call)
+                return call.found, call
     return found, None
 
 
-def _nearer(function: Any, told: _Told) -> _Told:
+def _nearer(function: Any, call: _BadCall) -> _BadCall:
     """What is asked about, on that call's values, where it is bad there and needs no others."""
-    fed = dict(zip(told.function.inputs, told.arrays, strict=True))
+    fed = dict(zip(call.function.inputs, call.arrays, strict=True))
     if any(one not in fed for one in function.inputs):
-        return told
+        return call
     arrays = [fed[one] for one in function.inputs]
-    found = nan_trace.sweep(function, arrays, told.held)
+    found = nan_trace.sweep(function, arrays, call.held)
     if found.data["state"] != "found" or found.data.get("source"):
-        return told
-    return replace(told, found=found, fed=(function.inputs, arrays))
+        return call
+    return replace(call, found=found, fed=(function.inputs, arrays))
 
 
 @dataclass(frozen=True)
-class _Told:
+class _BadCall:
     """What an earlier call was found to have made, and of which function it was a call."""
 
     function: Any
     arrays: list[Any]
     held: dict[Any, Any]  # values of variables
-    found: nan_trace.Found
+    found: nan_trace.SweepResult
     whole: bool
     fed: tuple[list[Any], list[Any]]  # to what was run again for this
 
@@ -284,11 +287,11 @@ class _Told:
         return f"{call}, with the variables as they were some calls before"
 
 
-def _earlier(story: Story | None) -> _Told | None:
+def _explain_bad_call(story: RecordedCalls | None) -> _BadCall | None:
     """The first bad one of the calls that are known, explained; None where none is bad now."""
     if story is None:
         return None
-    ran = first_of(story)
+    ran = first_bad_call(story)
     whole = story.whole and ran is not None
     if ran is None:  # other random numbers, or values that are not known
         if not story.ended:
@@ -300,11 +303,11 @@ def _earlier(story: Story | None) -> _Told | None:
     if found.data["state"] != "found" or found.data.get("source") == "variable":
         return None
     fed = (story.function.inputs, list(arrays))
-    return _Told(story.function, fed[1], held, found, whole, fed)
+    return _BadCall(story.function, fed[1], held, found, whole, fed)
 
 
 def _notes(
-    function: Any, data: Data, random: str, together: bool, earlier: bool = False
+    function: Any, data: JsonObject, random: str, together: bool, earlier: bool = False
 ) -> list[str]:
     """What may make this run differ from the one that was seen; `earlier`: on its own variables."""
     notes = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbench.engine.inspect import describe
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
-    from kbench.workbench.nan.nan_values import Bad
+    from kbench.workbench.nan.nan_values import BadElements
 
-Data = dict[str, Any]
 _GROWING = frozenset(
     "exp square power multiply add subtract sum prod cumsum cumprod dot matmul batch_dot conv "
     "convolve mean cast".split()
@@ -22,7 +22,7 @@ def holds(nan: int, inf: int) -> str:
     return ", ".join(parts)
 
 
-def what(row: Data) -> str:
+def what(row: JsonObject) -> str:
     """`a NaN`, `an infinity`, `NaN and infinities`."""
     if row["nan"] and row["inf"]:
         return "NaN and infinities"
@@ -31,7 +31,7 @@ def what(row: Data) -> str:
     return "an infinity" if row["inf"] == 1 else "infinities"
 
 
-def why(op: str, operands: list[Data], found: Bad, dtype: str) -> str:
+def why(op: str, operands: list[JsonObject], found: BadElements, dtype: str) -> str:
     """What about the operands made it, in one line; '' where nothing is certain."""
     values = [_number(one.get("value")) for one in operands]
     first = values[0] if values else None
@@ -66,7 +66,7 @@ def _number(text: Any) -> float | None:
 # ------------------------------------------------------------------ the trace as text
 
 
-def verdict(data: Data) -> str:
+def verdict(data: JsonObject) -> str:
     """The answer in one line."""
     state, name = data.get("state"), data.get("name", "")
     if state == "clean":
@@ -86,7 +86,7 @@ def verdict(data: Data) -> str:
 _SIGNS = {"multiply": "*", "divide": "/", "add": "+", "subtract": "-"}
 
 
-def turned(data: Data, turn: Data) -> str:
+def turned(data: JsonObject, turn: JsonObject) -> str:
     """How infinities became NaN: `log(0) * 0`, or `Inf - Inf, the Inf from exp(100)`.
 
     `data` is what made the infinities, `turn` what read them.
@@ -109,7 +109,7 @@ def turned(data: Data, turn: Data) -> str:
 _PRODUCTS = frozenset("dot matmul batch_dot conv convolve".split())
 
 
-def formula(row: Data) -> str:
+def formula(row: JsonObject) -> str:
     """What an operation made of which values: `log(0)`, `1 / 0`; '' where these are not known.
 
     >>> formula({"op": "divide", "operands": [{"value": "1"}, {"value": "0"}]})
@@ -124,19 +124,19 @@ def formula(row: Data) -> str:
     return f"{row['op']}({', '.join(values)})"
 
 
-def maker(row: Data) -> str:
+def maker(row: JsonObject) -> str:
     """`log`, `log in categorical_crossentropy`, or `log in step 3 of rnn`."""
     op, function = row["op"], row["called"]
     made = op if op == function else f"{op} in {function}" if function else op
     return f"{made} in step {row['step']} of {row['loop']}" if row.get("step") else made
 
 
-def at(row: Data) -> str:
+def at(row: JsonObject) -> str:
     """` at In [3] line 2`."""
     return f" at {row['place']}" if row.get("place") else ""
 
 
-def lines(data: Data) -> list[str]:
+def lines(data: JsonObject) -> list[str]:
     """The whole trace, as lines for a pager or a prompt."""
     said = [verdict(data)]
     if data.get("state") == "found":
@@ -149,7 +149,7 @@ def lines(data: Data) -> list[str]:
     return said + [f"note: {one}" for one in notes]
 
 
-def _origin(data: Data) -> list[str]:
+def _origin(data: JsonObject) -> list[str]:
     said = []
     turn = data.get("turn") or {}
     if turn.get("line") and turn["line"] != data.get("line"):
@@ -169,7 +169,7 @@ def _origin(data: Data) -> list[str]:
     return said
 
 
-def _operand(label: str, row: Data) -> list[str]:
+def _operand(label: str, row: JsonObject) -> list[str]:
     where = f", {row['place']}" if row["place"] else ""
     named = row["kind"] if row["kind"] != "tensor" else row["op"]
     called = "" if named == row["name"] else f" {row['name']}"
@@ -184,7 +184,7 @@ def _operand(label: str, row: Data) -> list[str]:
     return [words, f"         {'  '.join(values)}"] if values else [words]
 
 
-def _mended(data: Data | None) -> list[str]:
+def _mended(data: JsonObject | None) -> list[str]:
     """What is found with finite variables, where those of the call are gone."""
     if data is None:
         return []
@@ -193,7 +193,7 @@ def _mended(data: Data | None) -> list[str]:
     return said
 
 
-def _path(data: Data) -> list[str]:
+def _path(data: JsonObject) -> list[str]:
     path, reaches = data.get("path") or [], data.get("reaches")
     said = []
     if path:

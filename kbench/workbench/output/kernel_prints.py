@@ -14,14 +14,18 @@ from typing import Any
 
 from kbench.engine.core import fork_safety
 
-PIECE = 1 << 17  # characters of one message
-BURST = 32 * PIECE  # characters that are never held up; a cell shows less than these
-RATE = 16_000_000  # characters a second, after that
-COPIED = 1_000_000  # characters of all cells together that IPython may keep
+CHUNK_CHARACTERS = 1 << 17
+"""Of one message."""
+BURST_CHARACTERS = 32 * CHUNK_CHARACTERS
+"""That are never held up; a cell shows less than these."""
+CHARACTERS_PER_SECOND = 16_000_000
+"""That are sent on after that."""
+MAX_COPIED_CHARACTERS = 1_000_000
+"""Of all cells together that IPython may keep."""
 _MARK = "_kbench_printing"
 
 
-class Printing:
+class PrintThrottle:
     """Stands before the `write` of one of ipykernel's streams."""
 
     def __init__(self, stream: Any) -> None:
@@ -30,25 +34,25 @@ class Printing:
         self._gathered = 0  # several threads may count wrong, which only shifts a piece's end
         self._copied = 0
         self._lock = fork_safety.lock()
-        self._room = float(BURST)
+        self._room = float(BURST_CHARACTERS)
         self._at = time.monotonic()
 
     def begin(self) -> None:
         """A cell begins: IPython has put itself before `write`, and may stay while it has room."""
-        if self._copied >= COPIED:
+        if self._copied >= MAX_COPIED_CHARACTERS:
             self._stream.write = self.write
 
     def write(self, text: str) -> int:
         """As the stream's own, but what is long goes out at once, and waits for its turn."""
-        if isinstance(text, str) and len(text) > PIECE:
-            for at in range(0, len(text), PIECE):
-                self.write(text[at : at + PIECE])
+        if isinstance(text, str) and len(text) > CHUNK_CHARACTERS:
+            for at in range(0, len(text), CHUNK_CHARACTERS):
+                self.write(text[at : at + CHUNK_CHARACTERS])
             return len(text)
         self._write(text)
         self._gathered += len(text)
-        if self._gathered >= PIECE:
+        if self._gathered >= CHUNK_CHARACTERS:
             sent, self._gathered = self._gathered, 0
-            if self._copied < COPIED:
+            if self._copied < MAX_COPIED_CHARACTERS:
                 self._copied += sent
                 self.begin()
             self._stream.flush()
@@ -58,11 +62,11 @@ class Printing:
     def _wait(self, sent: int) -> None:
         now = time.monotonic()
         with self._lock:
-            self._room = min(BURST, self._room + (now - self._at) * RATE) - sent
-            self._at = now
+            gained = (now - self._at) * CHARACTERS_PER_SECOND
+            self._room, self._at = min(BURST_CHARACTERS, self._room + gained) - sent, now
             debt = -self._room
         if debt > 0:
-            time.sleep(debt / RATE)
+            time.sleep(debt / CHARACTERS_PER_SECOND)
 
 
 def install(shell: Any) -> None:
@@ -70,7 +74,7 @@ def install(shell: Any) -> None:
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
     for stream in streams:
         if hasattr(stream, "pub_thread") and not hasattr(stream, _MARK):
-            printing = Printing(stream)
+            printing = PrintThrottle(stream)
             setattr(stream, _MARK, printing)
             stream.write = printing.write
             shell.events.register("pre_run_cell", lambda _info, one=printing: one.begin())

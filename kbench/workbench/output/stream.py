@@ -1,7 +1,7 @@
 """Printed text on its way to a front end: gathered to 30 pieces a second, and capped per cell.
 
 What exceeds the cap goes to a file, and the front end is told which; a runaway loop can fill
-neither the screen's memory nor, beyond `SPILL_LIMIT`, the disk.
+neither the screen's memory nor, beyond `MAX_SPILL_CHARACTERS`, the disk.
 """
 
 from __future__ import annotations
@@ -10,18 +10,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.output.terminal_lines import latest, visible_length
 from kbench.workbench.session.events import ClearOutput, Error, Result, Stream
 
-INTERVAL = 1 / 30
-LINE_LIMIT = 10_000
-CHARACTER_LIMIT = 2_000_000
-SPILL_LIMIT = 256_000_000
-TEXT_LIMIT = 100_000
-MIME_LIMIT = 5_000_000
-TRACEBACK_LIMIT, TRACEBACK_LINES = 20_000, 200
+FLUSH_SECONDS = 1 / 30
+"""Between two pieces of printed text: 30 a second look like a stream."""
+MAX_LINES = 10_000
+"""Of one cell that are shown."""
+MAX_CHARACTERS = 2_000_000
+"""Of one cell that are shown."""
+MAX_SPILL_CHARACTERS = 256_000_000
+"""Of one cell that go to a file."""
+MAX_TEXT_CHARACTERS = 100_000
+"""Of the text of a value."""
+MAX_MIME_CHARACTERS = 5_000_000
+"""Of any other form of a value, such as a picture."""
+MAX_TRACEBACK_CHARACTERS, MAX_TRACEBACK_LINES = 20_000, 200
+"""Of an error's words and of each line, and how many lines."""
 
 
 @dataclass
@@ -86,7 +94,7 @@ class Output:
         """Seconds until `flush` should be called, None when nothing waits."""
         if not self._pending:
             return None
-        return max(0.0, self._last_flush + INTERVAL - time.monotonic())
+        return max(0.0, self._last_flush + FLUSH_SECONDS - time.monotonic())
 
     def flush(self) -> None:
         """Emit what was gathered."""
@@ -105,7 +113,7 @@ class Output:
             shown.file.close()
         words = []
         if shown.spilled:
-            kept = min(shown.spilled, SPILL_LIMIT)
+            kept = min(shown.spilled, MAX_SPILL_CHARACTERS)
             where = f"in {shown.path}" if shown.path is not None else "not kept"
             lost = f"; only {kept:,} of them" if kept < shown.spilled and shown.path else ""
             words.append(f"{shown.spilled:,} more characters {where}{lost}")
@@ -125,7 +133,7 @@ class Output:
             shown.path = shown.file = None
 
     def _spill(self, shown: _Shown, text: str) -> None:
-        room = SPILL_LIMIT - shown.spilled
+        room = MAX_SPILL_CHARACTERS - shown.spilled
         shown.spilled += len(text)
         if shown.file is not None and room > 0:
             try:
@@ -134,41 +142,41 @@ class Output:
                 shown.file = None
 
 
-def cut(text: str, limit: int = TEXT_LIMIT) -> str:
+def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
     """The text, or its beginning and how long it was."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text):,} characters, cut)"
 
 
-def result(cell: int, data: dict[str, Any], count: int | None) -> Result:
+def result(cell: int, data: JsonObject, count: int | None) -> Result:
     """The event of a value or display: text is cut, other forms beyond the limit left out."""
     text = cut(str(data.get("text/plain", "")))
     kept = {
         str(kind): value
         for kind, value in data.items()
-        if not isinstance(value, (str, bytes)) or len(value) <= MIME_LIMIT
+        if not isinstance(value, (str, bytes)) or len(value) <= MAX_MIME_CHARACTERS
     }
     return Result(cell, text, {**kept, "text/plain": text}, count)
 
 
-def error(cell: int, name: str, value: str, traceback: list[str], detail: dict[str, Any]) -> Error:
+def error(cell: int, name: str, value: str, traceback: list[str], detail: JsonObject) -> Error:
     """The event of an exception, its texts cut."""
-    lines = [cut(str(line), TRACEBACK_LIMIT) for line in traceback[:TRACEBACK_LINES]]
-    return Error(cell, cut(name, 200), cut(value, TRACEBACK_LIMIT), lines, detail)
+    lines = [cut(str(line), MAX_TRACEBACK_CHARACTERS) for line in traceback[:MAX_TRACEBACK_LINES]]
+    return Error(cell, cut(name, 200), cut(value, MAX_TRACEBACK_CHARACTERS), lines, detail)
 
 
 def _head(text: str, shown: _Shown) -> str:
     """The part of a text that still fits under the cell's cap."""
-    kept = text[: CHARACTER_LIMIT - shown.characters]
-    lines = LINE_LIMIT - shown.lines
+    kept = text[: MAX_CHARACTERS - shown.characters]
+    lines = MAX_LINES - shown.lines
     if kept.count("\n") <= lines:
         return kept
     return "".join(f"{one}\n" for one in kept.split("\n", lines)[:lines])
 
 
 def rich(
-    cell: int, kind: str, content: dict[str, Any], detail: dict[str, Any]
+    cell: int, kind: str, content: JsonObject, detail: JsonObject
 ) -> Result | ClearOutput | Error | None:
     """What a message of a kernel other than printed text shows; `detail` belongs to an error."""
     if kind in ("execute_result", "display_data", "update_display_data"):

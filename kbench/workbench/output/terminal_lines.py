@@ -14,11 +14,14 @@ _PIECES = re.compile(
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])?"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_CODES = 6  # colours, weight and slant that hold at once
-_LONG = 50_000  # characters
-_REDRAWN = 4_000  # characters of a line's redrawings that are kept for the next drawing
+_MAX_COLOUR_CODES = 6
+"""Colours, weight and slant that hold at once."""
+_MAX_LINE_CHARACTERS = 50_000
+"""Of a line that is drawn character by character; of a longer one the last redrawings count."""
+_MAX_REDRAWN_CHARACTERS = 4_000
+"""Of a line's redrawings that are kept for the next drawing."""
 _RESET = re.compile(r"\x1b\[0*m")
-Cell = tuple[str, str]  # a character and the colours it is drawn with
+ColouredCharacter = tuple[str, str]  # a character and the colours it is drawn with
 
 
 def overwrite(line: str) -> str:
@@ -50,23 +53,23 @@ def latest(text: str) -> str:
     Whatever was printed before and is printed after, the line then looks the same; only among
     coloured redrawings the oldest are dropped though something of them may have remained.
     """
-    if len(text) <= _REDRAWN or "\r" not in text:
+    if len(text) <= _MAX_REDRAWN_CHARACTERS or "\r" not in text:
         return text
     return "\n".join(_latest(line) for line in text.split("\n"))
 
 
 def _latest(line: str) -> str:
     body = line.removesuffix("\r")
-    if len(body) <= _REDRAWN or "\r" not in body:
+    if len(body) <= _MAX_REDRAWN_CHARACTERS or "\r" not in body:
         return line
     if "\b" not in line and "\x1b" not in line:
         head, *parts = line.split("\r")
         shown = _shown(parts)
         return f"{head}\r{shown}" + "\b" * (len(shown) - len(parts[-1]))
-    cut = body.find("\r", len(body) - _REDRAWN)
+    cut = body.find("\r", len(body) - _MAX_REDRAWN_CHARACTERS)
     if cut < 0:
         return line
-    return "\r" + "".join(_COLOUR.findall(line[:cut])[-_CODES:]) + line[cut + 1 :]
+    return "\r" + "".join(_COLOUR.findall(line[:cut])[-_MAX_COLOUR_CODES:]) + line[cut + 1 :]
 
 
 def visible_length(text: str, before: int) -> tuple[int, int]:
@@ -88,13 +91,13 @@ def _redrawn(line: str, ending: str = "") -> str:
     return line[body.rfind("\r") + 1 :]
 
 
-def _draw(line: str) -> tuple[list[Cell], int, str]:
+def _draw(line: str) -> tuple[list[ColouredCharacter], int, str]:
     """The cells of a line, where the cursor is, and the colours for what comes next."""
     if "\b" not in line and "\x1b" not in line:
         return _overlaid(line.split("\r"))
-    if len(line) > _LONG:  # thousands of redrawings at once: the last ones count
-        line = line[max(line.find("\r", len(line) - _LONG), 0) :]
-    cells: list[Cell] = []
+    if len(line) > _MAX_LINE_CHARACTERS:  # thousands of redrawings at once: the last ones count
+        line = line[max(line.find("\r", len(line) - _MAX_LINE_CHARACTERS), 0) :]
+    cells: list[ColouredCharacter] = []
     at, colour = 0, ""
     for match in _PIECES.finditer(line):
         kind, text = match.lastgroup, match.group()
@@ -111,11 +114,11 @@ def _draw(line: str) -> tuple[list[Cell], int, str]:
             cells[0 if whole else at :] = []
         elif kind == "colour":
             codes = [] if _RESET.fullmatch(text) else _COLOUR.findall(colour + text)
-            colour = "".join(codes[-_CODES:])
+            colour = "".join(codes[-_MAX_COLOUR_CODES:])
     return cells, at, colour
 
 
-def _overlaid(parts: list[str]) -> tuple[list[Cell], int, str]:
+def _overlaid(parts: list[str]) -> tuple[list[ColouredCharacter], int, str]:
     """Plain texts printed over one another: of each what is longer than all that follow it."""
     return [(one, "") for one in _shown(parts)], len(parts[-1]), ""
 
@@ -130,7 +133,7 @@ def _shown(parts: list[str]) -> str:
     return shown
 
 
-def _text(cells: list[Cell], colour_behind: str) -> str:
+def _text(cells: list[ColouredCharacter], colour_behind: str) -> str:
     parts: list[str] = []
     now = ""
     for character, colour in [*cells, ("", colour_behind)]:

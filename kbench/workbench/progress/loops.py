@@ -1,7 +1,7 @@
 """The loops in which a thread is, and how far they have come, seen from another thread.
 
-Nothing is added to the program: the counters are read from its frames. What can be known is told
-and nothing else: the epochs and batches of Keras, `kbench.progress` and tqdm, and in the user's own
+Nothing is added to the program: the counters are read from its frames. Only what is certain is
+reported: the epochs and batches of Keras, `kbench.progress` and tqdm, and in the user's own
 code loops over `range` and `enumerate` whose bounds are numbers or lengths of lists and arrays.
 """
 
@@ -22,9 +22,12 @@ from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import positions
 from kbench.workbench.progress import progress
 
-_DEEPEST = 200  # frames that are looked at
-_MOST = 3  # loops that are told
-_KERAS = {  # function and its file -> (word, counter, total), or a list of which the total is
+_MAX_FRAMES = 200
+"""Frames of a thread that are looked at, from the innermost."""
+_MAX_LOOPS = 3
+"""Loops that are reported: as many as a status line holds."""
+# Function and its file -> (word, counter, total), or a list whose length is the total.
+_KERAS_COUNTERS = {
     ("fit_loop", "training_arrays.py"): (
         ("epoch", "epoch", "epochs"),
         ("step", "step_index", "steps_per_epoch"),
@@ -46,8 +49,9 @@ _KERAS = {  # function and its file -> (word, counter, total), or a list of whic
     ("predict_generator", "training_generator.py"): (("step", "steps_done", "steps"),),
 }
 _SIZED = (list, tuple, dict, range)
-_TOP = ("<module>", "<cell line")  # names of a cell's own code
-_LARGEST = 1 << 62
+_CELL_CODE_NAMES = ("<module>", "<cell line")  # names of a cell's own code
+_MAX_NUMBER = 1 << 62
+"""Bounds of loops stay below it, so that their products are no huge integers."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,8 @@ class Loop:
 
 def running(thread: int) -> list[Loop]:
     """The loops of a thread, outermost first; those that tell of themselves go before others."""
-    told = [*_told(), *_bars()]
-    return (told or _seen(sys._current_frames().get(thread)))[:_MOST]
+    declared = [*_declared_loops(), *_bars()]
+    return (declared or _loops_of_frames(sys._current_frames().get(thread)))[:_MAX_LOOPS]
 
 
 def fraction(loops: list[Loop]) -> float:
@@ -74,7 +78,7 @@ def fraction(loops: list[Loop]) -> float:
     return done
 
 
-def _told() -> list[Loop]:
+def _declared_loops() -> list[Loop]:
     rows = [(one.name, one.done, one.total) for one in list(progress.running)]
     return [Loop(name, done, total) for name, done, total in rows if total]
 
@@ -96,16 +100,16 @@ def _bars() -> list[Loop]:
 # ------------------------------------------------------------------ from the frames
 
 
-def _seen(frame: FrameType | None) -> list[Loop]:
+def _loops_of_frames(frame: FrameType | None) -> list[Loop]:
     frames: list[FrameType] = []
-    while frame is not None and len(frames) < _DEEPEST:
+    while frame is not None and len(frames) < _MAX_FRAMES:
         frames.append(frame)
         frame = frame.f_back
     found: list[Loop] = []
     for one in reversed(frames):
         code = one.f_code
         file = code.co_filename
-        keras = _KERAS.get((code.co_name, file.replace("\\", "/").rsplit("/", 1)[-1]))
+        keras = _KERAS_COUNTERS.get((code.co_name, file.replace("\\", "/").rsplit("/", 1)[-1]))
         if keras is not None and "keras" in file:
             found += _counted(keras, one.f_locals)
         elif positions.is_own(file):
@@ -133,7 +137,7 @@ def _written(frame: FrameType) -> list[Loop]:
     loops = _loops_at(source, code.co_name, code.co_firstlineno, line)
     if not loops:
         return []
-    top = code.co_name.startswith(_TOP)
+    top = code.co_name.startswith(_CELL_CODE_NAMES)
     names = frame.f_globals if top else {**frame.f_globals, **frame.f_locals}
     found = (_count(one, names) for one in loops)
     return [one for one in found if one is not None]
@@ -143,7 +147,7 @@ def _written(frame: FrameType) -> list[Loop]:
 def _loops_at(source: str, name: str, first: int, line: int) -> tuple[ast.For, ...]:
     """The `for` statements around a line, in the code of one function or of the module."""
     node: ast.AST | None = positions.tree(source)
-    if not name.startswith(_TOP):
+    if not name.startswith(_CELL_CODE_NAMES):
         node = _function(node, name, first)
     found = []
     while node is not None:
@@ -254,7 +258,7 @@ def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
         known = node.func.id == "len" and names.get("len") is None
         value = _size(node.args[0], names) if known else None
-    return value if type(value) is int and abs(value) < _LARGEST else None
+    return value if type(value) is int and abs(value) < _MAX_NUMBER else None
 
 
 def _computed(node: ast.BinOp, names: Mapping[str, Any]) -> int | None:

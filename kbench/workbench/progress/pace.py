@@ -1,6 +1,6 @@
 """The pace of a running cell: calls per second, how far its loops are, and what time is left.
 
-A thread looks twice a second while a cell runs; the program itself only counts its calls.
+A thread samples twice a second while a cell runs; the program itself only counts its calls.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from kbench.engine.runtime import profile
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import protocol
 from kbench.workbench.progress import loops
-from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
-INTERVAL = 0.5  # seconds between two looks
-_WINDOW = 20  # looks over which a rate is taken
-_ENOUGH = 3  # looks before time left is told
+SAMPLE_SECONDS = 0.5
+"""Between two samples; a user reads no faster."""
+_WINDOW_SAMPLES = 20
+"""Over which a rate is taken: ten seconds."""
+_MIN_SAMPLES = 3
+"""Before the time left is estimated."""
 _log = logging.getLogger("kbench")
-Data = dict[str, Any]
 
 
 class Estimate:
-    """Rates from looks at growing counts; pure, so that it can be tested without waiting."""
+    """Rates from samples at growing counts; pure, so that it can be tested without waiting."""
 
     def __init__(self) -> None:
-        self._calls: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
-        self._parts: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._calls: deque[tuple[float, int]] = deque(maxlen=_WINDOW_SAMPLES)
+        self._parts: deque[tuple[float, float]] = deque(maxlen=_WINDOW_SAMPLES)
         self._shape: tuple[str, int] | None = None
 
-    def look(self, now: float, calls: int, name: str, found: list[loops.Loop]) -> Data:
+    def sample(self, now: float, calls: int, name: str, found: list[loops.Loop]) -> JsonObject:
         """What is known at this moment, after `calls` calls of functions in this cell."""
         self._calls.append((now, calls))
         outer = (found[0].name, found[0].total) if found else None
@@ -51,23 +53,23 @@ class Estimate:
         }
 
     def _left(self, part: float) -> float | None:
-        slope = _slope(self._parts) if len(self._parts) >= _ENOUGH else None
+        slope = _slope(self._parts) if len(self._parts) >= _MIN_SAMPLES else None
         return None if not slope else max(1.0 - part, 0.0) / slope
 
 
-def _slope(looks: deque[tuple[float, Any]]) -> float | None:
-    if len(looks) < 2 or looks[-1][0] <= looks[0][0]:
+def _slope(samples: deque[tuple[float, Any]]) -> float | None:
+    if len(samples) < 2 or samples[-1][0] <= samples[0][0]:
         return None
-    (since, before), (now, after) = looks[0], looks[-1]
+    (since, before), (now, after) = samples[0], samples[-1]
     return float((after - before) / (now - since))
 
 
 class Pace:
     """Publishes the pace of the running cell while there is something to tell."""
 
-    def __init__(self, publish: Callable[[Data], None] | None) -> None:
+    def __init__(self, publish: Publish | None) -> None:
         self._publish = publish
-        self._wake = Wake()
+        self._wake = AsyncSafeEvent()
         self._busy = False
         self._closed = False
         self._runner = 0
@@ -75,7 +77,7 @@ class Pace:
         self._first = 0
         self._thread: threading.Thread | None = None
 
-    def began(self) -> None:
+    def cell_started(self) -> None:
         """A cell begins, on this thread."""
         if self._publish is None:
             return
@@ -87,7 +89,7 @@ class Pace:
             self._thread = threading.Thread(target=self._loop, name="kbench-pace", daemon=True)
             self._thread.start()
 
-    def ended(self) -> None:
+    def cell_ended(self) -> None:
         """The cell has ended."""
         self._busy = False
 
@@ -100,17 +102,17 @@ class Pace:
         while not self._closed:
             self._wake.wait()
             cell, estimate = self._cell, Estimate()
-            time.sleep(INTERVAL)
+            time.sleep(SAMPLE_SECONDS)
             while self._busy and self._cell == cell and not self._closed:
                 try:
-                    self._look(estimate)
+                    self._sample(estimate)
                 except Exception:  # the next look may do better
                     _log.exception("the pace of a loop could not be told")
-                time.sleep(INTERVAL)
+                time.sleep(SAMPLE_SECONDS)
 
-    def _look(self, estimate: Estimate) -> None:
+    def _sample(self, estimate: Estimate) -> None:
         found = loops.running(self._runner)
         calls = profile.calls.count - self._first
-        data = estimate.look(time.monotonic(), calls, profile.calls.name, found)
+        data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         if self._publish is not None and (found or calls > 1):
             self._publish(protocol.push("pace", data))

@@ -1,11 +1,11 @@
-"""Waking a thread from code that may be interrupted at any moment."""
+"""An event that can be set by code which may be interrupted at any moment."""
 
 from __future__ import annotations
 
 import queue
 
 
-class Wake:
+class AsyncSafeEvent:
     """What one thread waits for and others set.
 
     An interrupt (Ctrl+C) in the middle of `threading.Event.set` can leave its lock held for ever,

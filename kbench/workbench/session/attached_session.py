@@ -10,6 +10,7 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
 from kbench.workbench.session import events
@@ -17,14 +18,15 @@ from kbench.workbench.session.cell import Cell
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.running_kernels import ExistingKernel, Kernel, is_local
 
-OTHER = "another client"
-LEAVING = ("exit", "quit", "exit()", "quit()", "%exit", "%quit")
-BEFORE = "# a cell that ran already when this session attached"
-NOT_THERE = (
+OTHER_CLIENT = "another client"
+EXIT_COMMANDS = ("exit", "quit", "exit()", "quit()", "%exit", "%quit")
+EARLIER_CELL_CODE = "# a cell that ran already when this session attached"
+NOT_INSTALLED = (
     "kbench is not installed in this kernel's Python: cells run, but the panes stay empty; "
     "pip install kbench there and attach again"
 )
-INPUTS, INPUT_LIMIT = 1_000, 20_000  # of what the kernel has run before: how many, how long
+MAX_INPUTS, MAX_INPUT_CHARACTERS = 1_000, 20_000
+"""Of what the kernel has run before: how many are taken over, and how long each may be."""
 
 
 class AttachedSession(KernelSession):
@@ -36,20 +38,20 @@ class AttachedSession(KernelSession):
         self._kernel = kernel
         self._busy: set[str] = set()  # requests of other clients that run
         self._theirs: dict[str, tuple[Cell, float]] = {}  # their cells, by request
-        self._errors: dict[str, dict[str, Any]] = {}
+        self._errors: dict[str, JsonObject] = {}
 
     @property
     def pid(self) -> int | None:
-        """Process id of the kernel, once it has told, if it runs on this machine."""
+        """Process id of the kernel, once it is known, if it runs on this machine."""
         return super().pid if is_local(self._kernel.connection) else None
 
     def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
         """As ever, but a bare `exit` only leaves: it would end the kernel for its owner, too."""
-        if code.strip() not in LEAVING:
+        if code.strip() not in EXIT_COMMANDS:
             return super().execute(code, replay_of, unseen)
         cell = self._new_cell(code)
         cell.status = "withdrawn"
-        self._mailbox.post(lambda: self._emit(events.ExitAsked()))
+        self._commands.post(lambda: self._emit(events.ExitAsked()))
         return cell.ident
 
     def restart(self, replay: bool = True) -> None:
@@ -57,20 +59,20 @@ class AttachedSession(KernelSession):
 
     def interrupt_others(self) -> None:
         """Interrupt the kernel although the cell that runs is another client's."""
-        self._mailbox.post(self._interrupt_others_now)
+        self._commands.post(self._interrupt_others_now)
 
     # ------------------------------------------------------------------ the session's thread
 
     def _launch(self) -> None:
         self._began = time.monotonic()
-        process = ExistingKernel(self._kernel, lambda: self._mailbox.post(self._returned_now))
+        process = ExistingKernel(self._kernel, lambda: self._commands.post(self._returned_now))
         self._process = process
-        process.start(lambda one, code: self._mailbox.post(lambda: self._ended(one, code)))
+        process.start(lambda one, code: self._commands.post(lambda: self._ended(one, code)))
 
     def _connect(self) -> None:
-        from kbench.workbench.session.connection import Link
+        from kbench.workbench.session.connection import KernelClient
 
-        self._link = Link(self._kernel.connection, self, self._record, self._on_others)
+        self._client = KernelClient(self._kernel.connection, self, self._record, self._on_others)
 
     def _returned_now(self) -> None:
         """Somebody has restarted the kernel: its namespace is empty, its address the same."""
@@ -86,8 +88,8 @@ class AttachedSession(KernelSession):
         self._withdraw_now()
         if self._process is not None:
             self._process.end(0.0)
-        if self._link is not None:
-            self._link.leave()
+        if self._client is not None:
+            self._client.leave()
         self._disconnect()
         self._settled.set()
         self._closing = True
@@ -106,23 +108,23 @@ class AttachedSession(KernelSession):
 
     def _signal_interrupt(self) -> None:
         self._ask_now("cancel", {}, Future())
-        if self._link is not None:
-            self._link.interrupt()
+        if self._client is not None:
+            self._client.interrupt()
 
     def _interrupt_others_now(self) -> None:
         if self._busy:
             self._signal_interrupt()
 
-    # ------------------------------------------------------------------ what the link tells
+    # ------------------------------------------------------------------ what the client tells
 
-    def on_ready(self, hello: dict[str, Any], problem: str) -> None:
+    def on_ready(self, hello: JsonObject, problem: str) -> None:
         if self._process is not None:
             self._process.pid = hello.get("pid")
         if "No module named 'kbench'" in problem:
-            problem = NOT_THERE
+            problem = NOT_INSTALLED
         super().on_ready(hello, problem)
-        told: Future[dict[str, Any]] = Future()
-        told.add_done_callback(self._on_history)
+        future: Future[JsonObject] = Future()
+        future.add_done_callback(self._on_history)
         content = {
             "hist_access_type": "range",
             "session": 0,
@@ -130,18 +132,18 @@ class AttachedSession(KernelSession):
             "raw": True,
             "output": False,
         }
-        self._ask_shell("history_request", content, told, beside=True)
+        self._ask_shell("history_request", content, future, beside=True)
 
-    def _on_history(self, told: Future[dict[str, Any]]) -> None:
-        if told.exception() is not None:
+    def _on_history(self, future: Future[JsonObject]) -> None:
+        if future.exception() is not None:
             return
-        rows = told.result().get("history") or []
-        kept = [row for row in rows if len(row) == 3 and len(str(row[2])) <= INPUT_LIMIT]
-        inputs = [str(row[2]) for row in kept[-INPUTS:]]
+        rows = future.result().get("history") or []
+        kept = [row for row in rows if len(row) == 3 and len(str(row[2])) <= MAX_INPUT_CHARACTERS]
+        inputs = [str(row[2]) for row in kept[-MAX_INPUTS:]]
         count = int(rows[-1][1]) if rows else 0
         self._emit(events.Attached(self.attached, inputs, count))
 
-    def on_output(self, message: str, kind: str, content: dict[str, Any]) -> None:
+    def on_output(self, message: str, kind: str, content: JsonObject) -> None:
         if kind == "error":  # what the inspector knows of it comes behind it
             self._errors[message] = content
         else:
@@ -158,7 +160,7 @@ class AttachedSession(KernelSession):
 
     # ------------------------------------------------------------------ other clients
 
-    def _on_others(self, message: str, kind: str, content: dict[str, Any]) -> None:
+    def _on_others(self, message: str, kind: str, content: JsonObject) -> None:
         """What the kernel says about cells that are not ours."""
         if kind == "shutdown_reply":
             if isinstance(self._process, ExistingKernel):
@@ -174,18 +176,18 @@ class AttachedSession(KernelSession):
         elif message in self._theirs:
             self.on_output(message, kind, content)
         elif message not in self._busy and kind in ("stream", "execute_result", "display_data"):
-            self._their_cell(message, BEFORE, None)
+            self._their_cell(message, EARLIER_CELL_CODE, None)
             self.on_output(message, kind, content)
 
     def _their_cell(self, message: str, code: str, count: Any) -> None:
         cell = self._new_cell(stream.cut(code))
-        cell.origin, cell.status = OTHER, "running"
+        cell.origin, cell.status = OTHER_CLIENT, "running"
         cell.count = count if type(count) is int else None
         self._busy.add(message)
         self._theirs[message] = cell, time.monotonic()
         self._cell_of[message] = cell.ident
         self._emit(events.Busy())
-        self._emit(events.CellStarted(cell.ident, cell.code, None, OTHER))
+        self._emit(events.CellStarted(cell.ident, cell.code, None, OTHER_CLIENT))
 
     def _their_end(self, message: str, status: str = "") -> None:
         self._busy.discard(message)

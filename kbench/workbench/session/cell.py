@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject
+
 UNSEEN = "unseen"
 """Of a cell that is not shown and not counted, but run again after a restart and exported."""
 FORGOTTEN = "forgotten"
@@ -58,7 +60,7 @@ def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
 
 
 @dataclass
-class Running:
+class CellExecution:
     """A cell from when it is sent until the kernel is free again."""
 
     cell: Cell
@@ -68,7 +70,7 @@ class Running:
     seen: bool = False
     """Whether the kernel has begun with it; a signal sent earlier it would ignore."""
     interrupting: bool = False
-    reply: dict[str, Any] | None = None
+    reply: JsonObject | None = None
     idle: bool = False
 
     @property
@@ -104,6 +106,6 @@ class Running:
         return any(one.get("source") == "ask_exit" for one in self._asked)
 
     @property
-    def _asked(self) -> list[dict[str, Any]]:
-        asked: list[dict[str, Any]] = (self.reply or {}).get("payload", [])
+    def _asked(self) -> list[JsonObject]:
+        asked: list[JsonObject] = (self.reply or {}).get("payload", [])
         return asked

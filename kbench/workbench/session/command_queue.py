@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kbench.workbench.session.wire import Wire
 
 
-class Mailbox:
+class CommandQueue:
     """Closures posted by any thread and run by one."""
 
     def __init__(self) -> None:

@@ -11,43 +11,50 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from kbench.workbench.core_types import JsonObject, Message, Reply
 from kbench.workbench.inspector import protocol
-from kbench.workbench.output.rate_limit import Intake
-from kbench.workbench.session.session_interface import Reply, failed_reply, settle
-from kbench.workbench.session.wire import Message, Wire
+from kbench.workbench.output.rate_limit import RateLimit
+from kbench.workbench.session.session_interface import failed_reply, settle
+from kbench.workbench.session.wire import Wire
 
-_GREET_AGAIN = 0.25
-_LAST_WORDS = 300  # milliseconds for what `leave` says
+_GREETING_SECONDS = 0.25
+"""Between two greetings of a kernel that comes up."""
+_LINGER_MILLISECONDS = 300
+"""For what `leave` says."""
 _NO_INSPECTOR = "this kernel has no inspector"
 _LOAD = "get_ipython().run_line_magic('load_ext', 'kbench.workbench.kernel.{}')"
-Content = dict[str, Any]
-Others = Callable[[str, str, Content], None]  # id of their request, kind of message, content
+OtherClientsHandler = Callable[[str, str, JsonObject], None]
+"""Gets the id of their request, the kind of the message, and its content."""
 
 
-class Host(Protocol):
-    """What a link tells its session."""
+class ClientListener(Protocol):
+    """What a client tells its session."""
 
-    def on_ready(self, hello: Content, problem: str) -> None: ...
-    def on_reply(self, message: str, content: Content) -> None: ...
+    def on_ready(self, hello: JsonObject, problem: str) -> None: ...
+    def on_reply(self, message: str, content: JsonObject) -> None: ...
     def on_idle(self, message: str) -> None: ...
-    def on_output(self, message: str, kind: str, content: Content) -> None: ...
-    def on_input(self, message: str, content: Content) -> None: ...
-    def on_push(self, kind: str, data: Content) -> None: ...
+    def on_output(self, message: str, kind: str, content: JsonObject) -> None: ...
+    def on_input(self, message: str, content: JsonObject) -> None: ...
+    def on_push(self, kind: str, data: JsonObject) -> None: ...
 
 
-class Link:
+class KernelClient:
     """One kernel, from the first greeting until `close`.
 
-    `others` makes the link a guest's: the kernel belongs to somebody else, may be busy while it is
-    greeted, and what it says about cells of other clients is told to `others`.
+    `others` makes the client a guest's: the kernel belongs to somebody else, may be busy while it
+    is greeted, and what it says about cells of other clients goes to `others`.
     """
 
     def __init__(
-        self, connection: Content, host: Host, record: bool, others: Others | None = None
+        self,
+        connection: JsonObject,
+        host: ClientListener,
+        record: bool,
+        others: OtherClientsHandler | None = None,
     ) -> None:
-        self.wire = Wire(connection, None if others is None else Intake())
+        self.wire = Wire(connection, None if others is None else RateLimit())
         self.ready = False
-        self.info: Content = {}  # the kernel's answer to the greeting
+        self.info: JsonObject = {}  # the kernel's answer to the greeting
         self._others = others
         self._host = host
         self._record = record
@@ -59,7 +66,7 @@ class Link:
         self._comm: str | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[Any, tuple[str, Callable[[Reply], None]]] = {}
-        self._waiting: dict[str, Future[Content]] = {}
+        self._waiting: dict[str, Future[JsonObject]] = {}
 
     # ------------------------------------------------------------------ coming up
 
@@ -78,9 +85,9 @@ class Link:
             # A kernel that runs another client's cell answers on the control channel only.
             channel = "shell" if self._others is None else "control"
             self.wire.send(channel, "kernel_info_request", {})
-            self._next_greeting = time.monotonic() + _GREET_AGAIN
+            self._next_greeting = time.monotonic() + _GREETING_SECONDS
 
-    def _on_info(self, content: Content) -> None:
+    def _on_info(self, content: JsonObject) -> None:
         if self._opening or self.ready or not self._heard_broadcast:
             return
         self._opening, self.info = True, content
@@ -108,7 +115,7 @@ class Link:
         self._loading = self.wire.send("shell", "execute_request", content, self._beside)
         self._comm = None  # the refused comm may be closed more than once
 
-    def _on_loaded(self, content: Content) -> None:
+    def _on_loaded(self, content: JsonObject) -> None:
         if content.get("status") == "ok":
             self._open_inspector()
         else:
@@ -138,7 +145,7 @@ class Link:
         }
         return self.wire.send("shell", "execute_request", content)
 
-    def ask(self, verb: str, arguments: Content, future: Future[Reply]) -> None:
+    def ask(self, verb: str, arguments: JsonObject, future: Future[Reply]) -> None:
         """Ask the inspector, on a subshell where the kernel has them."""
         if not self.ready or self._comm is None:
             reason = _NO_INSPECTOR if self.ready else "the kernel is not ready"
@@ -157,14 +164,16 @@ class Link:
 
         self._send(verb, arguments, answer)
 
-    def _send(self, verb: str, arguments: Content, answer: Callable[[Reply], None]) -> None:
+    def _send(self, verb: str, arguments: JsonObject, answer: Callable[[Reply], None]) -> None:
         number = next(self._numbers)
         self._asked[number] = (verb, answer)
         data = {**arguments, "id": number, "verb": verb}
         content = {"comm_id": self._comm, "data": data}
         self.wire.send("shell", "comm_msg", content, self._subshell)
 
-    def ask_shell(self, kind: str, content: Content, busy: bool, future: Future[Content]) -> None:
+    def ask_shell(
+        self, kind: str, content: JsonObject, busy: bool, future: Future[JsonObject]
+    ) -> None:
         """A question of Jupyter's own protocol; while a cell runs it goes to the subshell."""
         if not self.ready:
             future.set_exception(ConnectionError("the kernel is not ready"))
@@ -236,7 +245,7 @@ class Link:
         else:
             self._host.on_output(parent, kind, content)
 
-    def _on_comm(self, kind: str, data: Content) -> None:
+    def _on_comm(self, kind: str, data: JsonObject) -> None:
         if kind == "comm_close" and not self.ready and not self._loading:
             self._load_inspector()
         elif kind == "comm_close":
@@ -251,7 +260,7 @@ class Link:
     def close(self) -> None:
         """Close the sockets and answer every open question with a refusal."""
         self.ready = self._opening = False
-        self.wire.close(0 if self._others is None else _LAST_WORDS)
+        self.wire.close(0 if self._others is None else _LINGER_MILLISECONDS)
         self._fail_asked("kernel", "the kernel has ended")
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():

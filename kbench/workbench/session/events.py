@@ -6,7 +6,8 @@ Handlers are called from the session's own thread; a front end hands them to its
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from kbench.workbench.core_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Started:
     Without an inspector `hello` is empty and `problem` says why.
     """
 
-    hello: dict[str, Any]
+    hello: JsonObject
     seconds: float
     problem: str = ""
 
@@ -49,7 +50,7 @@ class Result:
 
     cell: int
     text: str
-    data: dict[str, Any]
+    data: JsonObject
     count: int | None = None
 
 
@@ -63,13 +64,13 @@ class ClearOutput:
 
 @dataclass(frozen=True)
 class Error:
-    """An exception. `detail` is empty, or what `errors.detail` says of a KbenchError."""
+    """An exception. `detail` is empty, or what `explanation.detail` says of a KbenchError."""
 
     cell: int
     name: str
     value: str
     traceback: list[str]
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,14 @@ class Changed:
     """
 
     names: list[str]
-    config: dict[str, Any]
+    config: JsonObject
     epoch: int
     refused: dict[str, str] = field(default_factory=dict)
     many: bool = False
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> Changed:
-        """From what the inspector has told."""
+    def of(cls, data: JsonObject) -> Changed:
+        """From what the inspector has pushed."""
         refused, many = data.get("refused", {}), bool(data.get("many"))
         return cls(data["names"], data["config"], data["epoch"], refused, many)
 
@@ -108,7 +109,7 @@ class Told:
     """What the inspector has found out beside the program: `kind` is "watch" ...; `data` its."""
 
     kind: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,18 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from kbench.engine.core.environment import env
+from kbench.workbench.core_types import JsonObject
 
 Ended = Callable[["KernelProcess", int | None], object]
 EXTENSION = "kbench.workbench.kernel.extension"
 POSIX = os.name == "posix"
-_SOCKET_PATH_LIMIT = 100  # bytes; the kernel's limit for the path of a Unix socket is 108
-_LOG_TAIL = 4_000
+_MAX_SOCKET_PATH_BYTES = 100
+"""The system's limit for the path of a Unix socket is 108."""
+_LOG_TAIL_BYTES = 4_000
+"""Of the kernel's standard error: a fault handler's stack."""
 _PREFIX = "kbench-session-"
-_ORPHAN_AGE = 60.0  # seconds; a younger folder may be about to be locked by its owner
+_MIN_ORPHAN_SECONDS = 60.0
+"""A younger folder may be about to be locked by its owner."""
 _PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
@@ -37,7 +41,7 @@ class Process(Protocol):
     """What a session does with the process of its kernel, or with what stands for it."""
 
     pid: int | None
-    connection: dict[str, Any]
+    connection: JsonObject
 
     def alive(self) -> bool: ...
     def interrupt(self) -> None: ...
@@ -55,7 +59,7 @@ class KernelProcess:
         self._held = _lock(self.folder)
         self.connection_file = self.folder / "kernel.json"
         self.log = self.folder / "kernel.log"
-        self.connection: dict[str, Any] = {}
+        self.connection: JsonObject = {}
         self.pid: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -124,7 +128,7 @@ class KernelProcess:
     def log_tail(self) -> str:
         """The last words on the kernel's own standard error, such as a fault handler's stack."""
         try:
-            return self.log.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").strip()
+            return self.log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
@@ -144,7 +148,11 @@ class KernelProcess:
 def _runtime_folder() -> Path:
     """A new folder that only this user may enter, short enough to hold sockets."""
     for base in (env("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
-        if base and len(os.fsencode(base)) < _SOCKET_PATH_LIMIT - 30 and os.access(base, os.W_OK):
+        if (
+            base
+            and len(os.fsencode(base)) < _MAX_SOCKET_PATH_BYTES - 30
+            and os.access(base, os.W_OK)
+        ):
             _remove_orphans(Path(base))
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     return Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -156,7 +164,7 @@ def _remove_orphans(base: Path) -> None:
         with contextlib.suppress(OSError):
             known = folder.lstat()
             ours = POSIX and known.st_uid == os.getuid() and folder.is_dir()
-            if ours and time.time() - known.st_mtime > _ORPHAN_AGE:
+            if ours and time.time() - known.st_mtime > _MIN_ORPHAN_SECONDS:
                 lock = _lock(folder)
                 if lock is not None:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -178,14 +186,14 @@ def _lock(folder: Path) -> IO[str] | None:
     return file
 
 
-def _write_connection(path: Path) -> dict[str, Any]:
+def _write_connection(path: Path) -> JsonObject:
     """Write the connection file: Unix sockets beside it, or on other systems loopback TCP."""
     if not POSIX:
         from jupyter_client.connect import write_connection_file
 
         key = secrets.token_hex(32).encode()
         return dict(write_connection_file(str(path), key=key)[1])
-    info: dict[str, Any] = {name: number for number, name in enumerate(_PORTS, 1)}
+    info: JsonObject = {name: number for number, name in enumerate(_PORTS, 1)}
     info.update(
         transport="ipc",
         ip=str(path.parent / "socket"),

@@ -13,17 +13,17 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
-from kbench.workbench.output.rate_limit import DROPPED
+from kbench.workbench.output.rate_limit import DROPPED_FIELD
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session import events, session_interface
-from kbench.workbench.session.cell import Cell, Running
-from kbench.workbench.session.command_queue import Mailbox
+from kbench.workbench.session.cell import Cell, CellExecution
+from kbench.workbench.session.command_queue import CommandQueue
 from kbench.workbench.session.kernel_process import KernelProcess, Process
 from kbench.workbench.session.session_interface import (
     Completion,
-    Reply,
     Session,
     failed_reply,
     jupyter_completion,
@@ -32,11 +32,14 @@ from kbench.workbench.session.session_interface import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbench.workbench.session.connection import Link
+    from kbench.workbench.session.connection import KernelClient
 
-STUCK_AFTER = 2.0
-_SHUTDOWN_WAIT = 1.5
+STUCK_SECONDS = 2.0
+"""From an interrupt until a cell that still runs counts as stuck."""
+_SHUTDOWN_SECONDS = 1.5
+"""For a kernel to end as it is asked, and once more after it is killed."""
 _DRAIN_SECONDS = 2.0
+"""For what a kernel that has died still said."""
 _log = logging.getLogger("kbench")
 
 
@@ -46,19 +49,19 @@ class KernelSession(Session):
     def __init__(self, journal: Journal | None = None, record: bool = True) -> None:
         super().__init__(journal)
         self._record = record
-        self._mailbox = Mailbox()
+        self._commands = CommandQueue()
         self._ready = threading.Event()
         self._settled = threading.Event()  # ready, or known never to be
         self._thread: threading.Thread | None = None
         self._process: Process | None = None
-        self._link: Link | None = None
+        self._client: KernelClient | None = None
         self._output = Output(self._emit, self.journal.folder)
         self._queue: deque[Cell] = deque()
         self._closing = False
         self._began = 0.0
         self._cell_of: dict[str, int] = {}
-        self._current: Running | None = None
-        self._detail: dict[str, Any] = {}  # more about the error that comes next, whoever made it
+        self._current: CellExecution | None = None
+        self._detail: JsonObject = {}  # more about the error that comes next, whoever made it
         self._stuck_at: float | None = None
 
     # ------------------------------------------------------------------ public, any thread
@@ -86,19 +89,19 @@ class KernelSession(Session):
 
     def execute(self, code: str, replay_of: int | None = None, unseen: str = "") -> int:
         cell = self._new_cell(code, replay_of, unseen)
-        self._mailbox.post(lambda: self._enqueue(cell))
+        self._commands.post(lambda: self._enqueue(cell))
         return cell.ident
 
     def request(self, verb: str, **arguments: Any) -> Future[Reply]:
         future: Future[Reply] = Future()
-        if not self._mailbox.post(lambda: self._ask_now(verb, arguments, future)):
+        if not self._commands.post(lambda: self._ask_now(verb, arguments, future)):
             future.set_result(failed_reply(verb, "kernel", "the session has ended"))
         return future
 
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
-        future: Future[dict[str, Any]] = Future()
+        future: Future[JsonObject] = Future()
         content = {"code": code, "cursor_pos": position}
-        if not self._mailbox.post(lambda: self._ask_shell("complete_request", content, future)):
+        if not self._commands.post(lambda: self._ask_shell("complete_request", content, future)):
             return Completion([], position, position, [])
         try:
             found = future.result(timeout)
@@ -107,30 +110,30 @@ class KernelSession(Session):
         return jupyter_completion(code, position, found)
 
     def answer(self, text: str) -> None:
-        self._mailbox.post(lambda: self._answer_now(text))
+        self._commands.post(lambda: self._answer_now(text))
 
     def interrupt(self) -> None:
-        self._mailbox.post(self._interrupt_now)
+        self._commands.post(self._interrupt_now)
 
     def withdraw(self) -> list[str]:
         """Take back the cells that still wait, and return their code in order."""
         taken: Future[list[str]] = Future()
-        if not self._mailbox.post(lambda: taken.set_result(self._withdraw_now())):
+        if not self._commands.post(lambda: taken.set_result(self._withdraw_now())):
             return []
         return taken.result(5.0)
 
     def restart(self, replay: bool = True) -> None:
         self._ready.clear()
         self._settled.clear()
-        self._mailbox.post(lambda: self._restart_now(replay))
+        self._commands.post(lambda: self._restart_now(replay))
 
     def shutdown(self) -> None:
         thread = self._thread
         if thread is None or self._closing:
             return
-        self._mailbox.post(self._close_now)
+        self._commands.post(self._close_now)
         if thread is not threading.current_thread():
-            thread.join(2 * _SHUTDOWN_WAIT + 1.0)
+            thread.join(2 * _SHUTDOWN_SECONDS + 1.0)
 
     # ------------------------------------------------------------------ the session's thread
 
@@ -138,14 +141,14 @@ class KernelSession(Session):
         self._began = time.monotonic()
         process = KernelProcess()
         self._process = process
-        process.start(lambda one, code: self._mailbox.post(lambda: self._ended(one, code)))
+        process.start(lambda one, code: self._commands.post(lambda: self._ended(one, code)))
 
     def _run(self) -> None:
         self._guarded(self._connect)
         while not self._closing:
             self._guarded(self._turn)
-        self._mailbox.close()
-        while (command := self._mailbox.next()) is not None:  # so that every question is answered
+        self._commands.close()
+        while (command := self._commands.next()) is not None:  # so that every question is answered
             self._guarded(command)
 
     def _guarded(self, step: Any) -> None:
@@ -156,32 +159,32 @@ class KernelSession(Session):
             _log.exception("the session met an unexpected error")
 
     def _turn(self) -> None:
-        link = self._link
-        self._mailbox.wait(None if link is None else link.wire, self._patience())
-        while (command := self._mailbox.next()) is not None:
+        link = self._client
+        self._commands.wait(None if link is None else link.wire, self._patience())
+        while (command := self._commands.next()) is not None:
             self._guarded(command)
-        if self._link is not None:
-            self._link.receive()
-            self._link.keep_time()
+        if self._client is not None:
+            self._client.receive()
+            self._client.keep_time()
         if self._output.due() == 0.0:
             self._output.flush()
         if self._stuck_at is not None and time.monotonic() >= self._stuck_at:
             self._stuck_at = None
             if self._current is not None:
-                self._emit(events.Stuck(STUCK_AFTER, self._current.cell.ident))
+                self._emit(events.Stuck(STUCK_SECONDS, self._current.cell.ident))
 
     def _patience(self) -> float | None:
         """Seconds until something is due without any message; None for never."""
-        due = [self._output.due(), None if self._link is None else self._link.patience()]
+        due = [self._output.due(), None if self._client is None else self._client.patience()]
         if self._stuck_at is not None:
             due.append(max(0.0, self._stuck_at - time.monotonic()))
         return min((one for one in due if one is not None), default=None)
 
     def _connect(self) -> None:
-        from kbench.workbench.session.connection import Link
+        from kbench.workbench.session.connection import KernelClient
 
         if self._process is not None and self._process.alive():
-            self._link = Link(self._process.connection, self, self._record)
+            self._client = KernelClient(self._process.connection, self, self._record)
 
     # ------------------------------------------------------------------ cells
 
@@ -194,11 +197,11 @@ class KernelSession(Session):
 
     def _pump(self) -> None:
         """Send the next cell if the kernel is free."""
-        link = self._link
+        link = self._client
         if link is None or not link.ready or self._current is not None or not self._queue:
             return
         cell = self._queue.popleft()
-        current = self._current = Running(cell)
+        current = self._current = CellExecution(cell)
         self._detail = {}
         cell.status = "running"
         self._emit(events.Busy())
@@ -211,7 +214,7 @@ class KernelSession(Session):
             return
         self._cell_of[current.message] = cell.ident
 
-    def _maybe_done(self, current: Running) -> None:
+    def _maybe_done(self, current: CellExecution) -> None:
         if not current.done:
             return
         for text in current.pages:
@@ -240,37 +243,37 @@ class KernelSession(Session):
         self._queue.clear()
         return codes
 
-    # ------------------------------------------------------------------ what the link tells
+    # ------------------------------------------------------------------ what the client tells
 
-    def on_ready(self, hello: dict[str, Any], problem: str) -> None:
+    def on_ready(self, hello: JsonObject, problem: str) -> None:
         self._emit(events.Started(hello, time.monotonic() - self._began, problem))
         self._ready.set()
         self._settled.set()
         self._pump()
 
-    def _told_of(self, message: str) -> Running | None:
+    def _execution_of(self, message: str) -> CellExecution | None:
         """The cell that the kernel has, if the message is about it."""
         current = self._current
         return current if current is not None and message == current.message else None
 
-    def on_reply(self, message: str, content: dict[str, Any]) -> None:
-        if current := self._told_of(message):
+    def on_reply(self, message: str, content: JsonObject) -> None:
+        if current := self._execution_of(message):
             current.reply = content
             self._maybe_done(current)
 
     def on_idle(self, message: str) -> None:
-        if current := self._told_of(message):
+        if current := self._execution_of(message):
             current.idle = True
             self._maybe_done(current)
 
-    def on_output(self, message: str, kind: str, content: dict[str, Any]) -> None:
+    def on_output(self, message: str, kind: str, content: JsonObject) -> None:
         cell = self._cell_of.get(message)
         if cell is None:
             return
         if kind == "execute_input":
             self._on_running(message, content.get("execution_count"))
         elif kind == "stream":
-            dropped = content.get(DROPPED)
+            dropped = content.get(DROPPED_FIELD)
             self._output.add(cell, str(content["name"]), str(content["text"]))
             if type(dropped) is int:
                 self._output.drop(cell, dropped)
@@ -282,13 +285,13 @@ class KernelSession(Session):
             if event is not None:
                 self._emit(event)
 
-    def on_input(self, message: str, content: dict[str, Any]) -> None:
+    def on_input(self, message: str, content: JsonObject) -> None:
         self._output.flush()
         cell = self._cell_of.get(message, 0)
         prompt, password = str(content["prompt"]), bool(content["password"])
         self._emit(events.InputRequested(cell, prompt, password))
 
-    def on_push(self, kind: str, data: dict[str, Any]) -> None:
+    def on_push(self, kind: str, data: JsonObject) -> None:
         if kind == "changed":
             self._emit(events.Changed.of(data))
         elif kind == "error":
@@ -298,40 +301,40 @@ class KernelSession(Session):
 
     # ------------------------------------------------------------------ questions
 
-    def _ask_now(self, verb: str, arguments: dict[str, Any], future: Future[Reply]) -> None:
-        if self._link is None:
+    def _ask_now(self, verb: str, arguments: JsonObject, future: Future[Reply]) -> None:
+        if self._client is None:
             session_interface.settle(future, failed_reply(verb, "kernel", "there is no kernel"))
         else:
-            self._link.ask(verb, arguments, future)
+            self._client.ask(verb, arguments, future)
 
     def _ask_shell(
         self,
         kind: str,
-        content: dict[str, Any],
-        future: Future[dict[str, Any]],
+        content: JsonObject,
+        future: Future[JsonObject],
         beside: bool = False,
     ) -> None:
-        if self._link is None:
+        if self._client is None:
             future.set_exception(ConnectionError("there is no kernel"))
         else:
-            self._link.ask_shell(kind, content, beside or self._current is not None, future)
+            self._client.ask_shell(kind, content, beside or self._current is not None, future)
 
     def _answer_now(self, text: str) -> None:
-        if self._link is not None and self._current is not None:
-            self._link.answer(text)
+        if self._client is not None and self._current is not None:
+            self._client.answer(text)
 
     # ------------------------------------------------------------------ interrupt, restart, end
 
     def _interrupt_now(self) -> None:
         if self._current is None or self._process is None:
             return
-        self._stuck_at = time.monotonic() + STUCK_AFTER
+        self._stuck_at = time.monotonic() + STUCK_SECONDS
         self._current.interrupting = True
         if self._current.seen:
             self._signal_interrupt()
 
     def _on_running(self, message: str, count: Any) -> None:
-        if current := self._told_of(message):
+        if current := self._execution_of(message):
             current.seen = True
             # An interrupted cell gets no reply that tells its number.
             current.cell.count = count if type(count) is int else None
@@ -348,7 +351,7 @@ class KernelSession(Session):
         if process is not self._process:
             return
         deadline = time.monotonic() + _DRAIN_SECONDS
-        while self._link is not None and self._link.receive() and time.monotonic() < deadline:
+        while self._client is not None and self._client.receive() and time.monotonic() < deadline:
             pass
         current = self._current
         self._disconnect()
@@ -358,7 +361,7 @@ class KernelSession(Session):
         process.remove()
 
     def _disconnect(self) -> None:
-        link, self._link = self._link, None
+        link, self._client = self._client, None
         if link is not None:
             link.close()
         self._ready.clear()
@@ -370,7 +373,7 @@ class KernelSession(Session):
         old, self._process = self._process, None
         self._disconnect()
         if old is not None:
-            old.end(_SHUTDOWN_WAIT)
+            old.end(_SHUTDOWN_SECONDS)
         again = self.replayable()
         for one in again:
             one.status = "past"
@@ -384,10 +387,10 @@ class KernelSession(Session):
         process, self._process = self._process, None
         self._withdraw_now()
         if process is not None:
-            if self._link is not None and self._link.ready and self._current is None:
-                self._link.shutdown()
-                process.wait(_SHUTDOWN_WAIT)
-            process.end(_SHUTDOWN_WAIT)
+            if self._client is not None and self._client.ready and self._current is None:
+                self._client.shutdown()
+                process.wait(_SHUTDOWN_SECONDS)
+            process.end(_SHUTDOWN_SECONDS)
         self._disconnect()
         self._settled.set()
         self._closing = True

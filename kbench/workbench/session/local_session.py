@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from kbench.engine.core import cancel, errors, fork_safety
+from kbench.workbench.core_types import Reply
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.inspector import protocol
@@ -26,7 +27,6 @@ from kbench.workbench.output.stream import Output
 from kbench.workbench.session import events
 from kbench.workbench.session.session_interface import (
     Completion,
-    Reply,
     Session,
     completion,
     failed_reply,
@@ -141,7 +141,7 @@ class LocalSession(Session):
         began = time.monotonic()
         self._runner = threading.get_ident()
         self._stdout, self._stderr = sys.stdout, sys.stderr
-        inspector.began()
+        inspector.cell_started()
         try:
             with self._redirected(ident):
                 result = shell.run_cell(cell.code, store_history=not cell.unseen)
@@ -150,7 +150,7 @@ class LocalSession(Session):
             error = raised
         finally:
             self._runner = None
-        inspector.ended()
+        inspector.cell_ended()
         cell.status = "ok" if error is None else "error"
         if isinstance(error, KeyboardInterrupt):
             cell.status = "interrupted"
@@ -229,7 +229,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from kbench.workbench.kernel.extension import ATTRIBUTE, prepare
+    from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, prepare
 
     class Hook(DisplayHook):
         def start_displayhook(self) -> None: ...
@@ -261,7 +261,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     build = Shell if InteractiveShell.initialized() else Shell.instance
     shell: Any = build(user_ns=namespace, config=settings)
     prepare(shell, session.publish)
-    setattr(shell, ATTRIBUTE, session)  # as a kernel's shell has its channel
+    setattr(shell, CHANNEL_ATTRIBUTE, session)  # as a kernel's shell has its channel
     shell.user_ns.setdefault("input", session.next_answer)
     shell.user_ns_hidden["input"] = session.next_answer
     return shell

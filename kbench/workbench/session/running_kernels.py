@@ -16,13 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from kbench.engine.core import paths
+from kbench.workbench.core_types import JsonObject
 
-PATIENCE = 5.0  # seconds in which a kernel must answer
-IDLE_WITHIN = 0.4  # seconds more in which one that is idle answers on its shell channel, too
-ASKED_TOGETHER = 2.0  # seconds for each of several
-BEAT = 0.5  # seconds between two looks at whether the kernel is still there
-GOODBYE = 10.0  # seconds that a kernel may take to go once it has said goodbye
-_KNOCK = 1.0
+ANSWER_SECONDS = 5.0
+"""In which a kernel must answer."""
+IDLE_ANSWER_SECONDS = 0.4
+"""More, in which one that is idle answers on its shell channel, too."""
+GROUP_ANSWER_SECONDS = 2.0
+"""For each of several that are asked together."""
+POLL_SECONDS = 0.5
+"""Between two looks at whether the kernel is still there."""
+GOODBYE_SECONDS = 10.0
+"""That a kernel may take to go once it has said goodbye."""
+_CONNECT_SECONDS = 1.0
+"""For a connection to its shell channel; one of this machine takes or refuses it at once."""
 _FIELDS = {
     "shell_port": int,
     "iopub_port": int,
@@ -43,7 +50,7 @@ class Kernel:
     """A connection file that somebody listens behind."""
 
     path: Path
-    connection: dict[str, Any]
+    connection: JsonObject
     began: float
 
     @property
@@ -133,7 +140,7 @@ def _living(path: Path) -> Kernel:
     return Kernel(path, connection, path.stat().st_mtime)
 
 
-def read_connection(path: Path) -> dict[str, Any]:
+def read_connection(path: Path) -> JsonObject:
     """The content of a connection file.
 
     Raises:
@@ -155,34 +162,34 @@ def read_connection(path: Path) -> dict[str, Any]:
     return table
 
 
-def address(connection: dict[str, Any]) -> str:
+def address(connection: JsonObject) -> str:
     """Where the kernel's shell channel is, for people."""
     joint = ":" if connection["transport"] == "tcp" else "-"
     return f"{connection['ip']}{joint}{connection['shell_port']}"
 
 
-def accepts(connection: dict[str, Any]) -> bool:
+def accepts(connection: JsonObject) -> bool:
     """Whether anybody listens there; a process that has ended refuses at once."""
     try:
         if connection["transport"] == "tcp":
             target = (connection["ip"], connection["shell_port"])
-            socket.create_connection(target, _KNOCK).close()
+            socket.create_connection(target, _CONNECT_SECONDS).close()
             return True
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
-            knock.settimeout(_KNOCK)
+            knock.settimeout(_CONNECT_SECONDS)
             knock.connect(address(connection))
         return True
     except (OSError, OverflowError, ValueError):
         return False
 
 
-def is_local(connection: dict[str, Any]) -> bool:
+def is_local(connection: JsonObject) -> bool:
     """Whether the kernel's process is one of this machine."""
     local = ("127.0.0.1", "::1", "localhost")
     return connection["transport"] == "ipc" or connection["ip"] in local
 
 
-def ask(kernel: Kernel, patience: float = PATIENCE) -> Facts:
+def ask(kernel: Kernel, patience: float = ANSWER_SECONDS) -> Facts:
     """What the kernel says of itself; asked on the control channel, which a cell does not block.
 
     Raises:
@@ -201,7 +208,7 @@ def ask(kernel: Kernel, patience: float = PATIENCE) -> Facts:
             for channel in ("control", "shell"):
                 for message in wire.receive(channel):
                     if info is None:
-                        deadline = min(deadline, time.monotonic() + IDLE_WITHIN)
+                        deadline = min(deadline, time.monotonic() + IDLE_ANSWER_SECONDS)
                     info = message["content"]
                     state = "idle" if channel == "shell" else state
     finally:
@@ -214,7 +221,7 @@ def ask(kernel: Kernel, patience: float = PATIENCE) -> Facts:
     return _facts(kernel, info, state)
 
 
-def _facts(kernel: Kernel, info: dict[str, Any], state: str) -> Facts:
+def _facts(kernel: Kernel, info: JsonObject, state: str) -> Facts:
     spoken = info.get("language_info")
     spoken = spoken if isinstance(spoken, dict) else {}
     language = str(spoken.get("name", "an unknown language"))[:40]
@@ -229,7 +236,7 @@ def ask_all(kernels: list[Kernel]) -> list[str]:
 
     def words(kernel: Kernel) -> str:
         try:
-            return ask(kernel, ASKED_TOGETHER).words
+            return ask(kernel, GROUP_ANSWER_SECONDS).words
         except AttachError:
             return ""
 
@@ -258,7 +265,7 @@ class ExistingKernel:
         watch.start()
 
     def _watch(self, ended: Callable[[Any, int | None], object]) -> None:
-        while not self._stop.wait(BEAT / 5 if self._going_until else BEAT):
+        while not self._stop.wait(POLL_SECONDS / 5 if self._going_until else POLL_SECONDS):
             there = accepts(self.connection)
             if not there or time.monotonic() > self._going_until:
                 self._going_until = 0.0
@@ -271,7 +278,7 @@ class ExistingKernel:
 
     def said_goodbye(self) -> None:
         """The kernel has told that it ends; it may come back under the same address."""
-        self._going_until = time.monotonic() + GOODBYE
+        self._going_until = time.monotonic() + GOODBYE_SECONDS
 
     def alive(self) -> bool:
         """Whether it was there when last looked for."""

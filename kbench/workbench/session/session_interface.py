@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core.signal import Signal
+from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.history.output_store import OutputStore
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import FORGOTTEN, Cell, renumbered
-
-Reply = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def completion(code: str, found: list[tuple[str, str]], start: int, end: int) ->
     return Completion([text for text, _ in found], start, end, [kind for _, kind in found])
 
 
-def jupyter_completion(code: str, position: int, found: dict[str, Any]) -> Completion:
+def jupyter_completion(code: str, position: int, found: JsonObject) -> Completion:
     """A completion from the content of Jupyter's complete_reply."""
     matches = [str(one) for one in found.get("matches", [])]
     typed = found.get("metadata", {}).get("_jupyter_types_experimental", [])

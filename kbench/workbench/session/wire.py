@@ -9,23 +9,25 @@ from typing import Any, cast
 import zmq
 from jupyter_client.connect import ConnectionFileMixin, KernelConnectionInfo
 
-from kbench.workbench.output.rate_limit import SMALL, Intake
+from kbench.workbench.core_types import JsonObject, Message
+from kbench.workbench.output.rate_limit import MAX_WHOLE_BYTES, RateLimit
 
-Message = dict[str, Any]
-CHANNELS = ("iopub", "shell", "control", "stdin")
-_BATCH = 100
-_LARGE = 1_000_000  # bytes of a message after which other threads come first
-_BREATH = 0.02  # seconds
+_MAX_BATCH_MESSAGES = 100
+"""Of one channel, before the others have their turn."""
+_LARGE_MESSAGE_BYTES = 1_000_000
+"""Of a message after which other threads come first: decoding it has kept them waiting."""
+_YIELD_SECONDS = 0.02
+"""In which other threads come first."""
 
 
 class Wire:
     """The four channels of a kernel whose connection information is given.
 
-    `intake`: the kernel does not bound what its cells print, so some of that is not read.
+    `rate_limit`: the kernel does not bound what its cells print, so some of that is not read.
     """
 
-    def __init__(self, connection: dict[str, Any], intake: Intake | None = None) -> None:
-        self._intake = intake
+    def __init__(self, connection: JsonObject, rate_limit: RateLimit | None = None) -> None:
+        self._rate_limit = rate_limit
         self._context: zmq.Context[Any] = zmq.Context()
         self._context.setsockopt(zmq.RCVHWM, 0)  # a slow front end must not lose output
         self._file = ConnectionFileMixin(context=self._context)
@@ -40,7 +42,7 @@ class Wire:
         }
 
     def send(
-        self, channel: str, kind: str, content: dict[str, Any], subshell: str | None = None
+        self, channel: str, kind: str, content: JsonObject, subshell: str | None = None
     ) -> str:
         """Send a message and return its id; `subshell` names the subshell that answers it."""
         message = self._session.msg(kind, content)
@@ -52,30 +54,30 @@ class Wire:
     def receive(self, channel: str) -> list[Message]:
         """The messages that wait on a channel, at most a batch of them."""
         found: list[Message] = []
-        for _ in range(_BATCH):
+        for _ in range(_MAX_BATCH_MESSAGES):
             try:
                 # Copied by zmq, what is small is had faster; what may be huge is not copied.
                 frames = self.sockets[channel].recv_multipart(
-                    zmq.NOBLOCK, copy=self._intake is None
+                    zmq.NOBLOCK, copy=self._rate_limit is None
                 )
             except zmq.Again:
                 break
             with contextlib.suppress(ValueError, IndexError, TypeError):  # not signed by our key
                 found.append(self._read(frames))
-            if sum(map(len, frames)) > _LARGE:  # decoding has kept the front end waiting
-                time.sleep(_BREATH)
+            if sum(map(len, frames)) > _LARGE_MESSAGE_BYTES:
+                time.sleep(_YIELD_SECONDS)
                 break
         return found
 
     def _read(self, frames: list[Any]) -> Message:
         """One message, checked and decoded."""
-        session, whole = self._session, self._intake is None
+        session, whole = self._session, self._rate_limit is None
         _, parts = session.feed_identities(frames, copy=whole)
-        if self._intake is not None and len(parts) > 4 and len(parts[4]) > SMALL:
+        if self._rate_limit is not None and len(parts) > 4 and len(parts[4]) > MAX_WHOLE_BYTES:
             *first, content = parts[:5]
             head = [bytes(one.bytes) for one in first]
             if session.unpack(head[1]).get("msg_type") == "stream":
-                kept = self._intake.cut(content.buffer)
+                kept = self._rate_limit.cut(content.buffer)
                 if kept is not None:
                     message: Message = session.deserialize([*head, content.buffer], content=False)
                     return {**message, "content": kept}

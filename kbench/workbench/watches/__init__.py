@@ -1,4 +1,4 @@
-"""Watched expressions: which may be watched, their values, and how they are told.
+"""Watched expressions: which may be watched, their values, and how they are shown.
 
 Main entry: `watches.Watches`.
 """

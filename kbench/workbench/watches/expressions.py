@@ -16,8 +16,10 @@ from typing import Any
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 
-FILE = "<watch>"  # in which the code of an expression seems to be
-LONGEST = 1_000  # characters
+WATCH_FILE = "<watch>"
+"""In which the code of an expression seems to be."""
+MAX_CHARACTERS = 1_000
+"""Of an expression."""
 
 _NODES: dict[type[ast.AST], str] = {
     ast.NamedExpr: "a watch only reads, ':=' would bind a name",
@@ -58,10 +60,10 @@ def compiled(text: str, names: Mapping[str, Any]) -> types.CodeType:
     text = text.strip()
     if not text:
         raise Refused("an expression is needed, such as K.mean(w)")
-    if len(text) > LONGEST:
-        raise Refused(f"an expression of at most {LONGEST} characters is needed")
+    if len(text) > MAX_CHARACTERS:
+        raise Refused(f"an expression of at most {MAX_CHARACTERS} characters is needed")
     try:
-        tree = syntax.parse_expression(text, FILE)
+        tree = syntax.parse_expression(text, WATCH_FILE)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(_syntax(text, error)) from None
     for node in ast.walk(tree):
@@ -69,7 +71,7 @@ def compiled(text: str, names: Mapping[str, Any]) -> types.CodeType:
         if reason:
             raise Refused(reason)
     try:
-        return compile(tree, FILE, "eval")
+        return compile(tree, WATCH_FILE, "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(_syntax(text, error)) from None
 

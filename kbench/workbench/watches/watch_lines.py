@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol
 from kbench.workbench.watches import watches
-from kbench.workbench.watches.watches import Row, Watches
+from kbench.workbench.watches.watches import Watches
 
-KIND = "watching"  # of what the front end is told
-_ATTRIBUTE = "_kbench_channel"  # of a shell; `kernel.ATTRIBUTE`, which a notebook need not load
+PUSH_KIND = "watching"
+"""The kind of the push that has the panes watch an expression, or no longer."""
+_CHANNEL_ATTRIBUTE = "_kbench_channel"
+"""As in kernel/extension.py, which a notebook need not load."""
 
 
 def channel(shell: Any) -> Any:
     """What leads from a shell to the panes of a terminal, None where there are none."""
-    return getattr(shell, _ATTRIBUTE, None)
+    return getattr(shell, _CHANNEL_ATTRIBUTE, None)
 
 
 def tell(shell: Any, expression: str, watched: bool) -> None:
     """Have the panes watch an expression, or no longer; without panes nothing happens."""
     panes = channel(shell)
     if panes is not None:
-        panes.publish(protocol.push(KIND, {"expression": expression, "watched": watched}))
+        panes.publish(protocol.push(PUSH_KIND, {"expression": expression, "watched": watched}))
 
 
 class WatchLines:
@@ -31,13 +34,13 @@ class WatchLines:
     def __init__(self, names: Callable[[], Mapping[str, Any]]) -> None:
         self.expressions: list[str] = []
         self._watches = Watches(names)
-        self._told: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
 
     def add(self, expression: str) -> str:
         """Watch one more; its line. ValueError when there are too many."""
         if expression not in self.expressions:
-            if len(self.expressions) >= watches.MOST:
-                raise ValueError(f"there are {watches.MOST} watches, which is the most")
+            if len(self.expressions) >= watches.MAX_WATCHES:
+                raise ValueError(f"there are {watches.MAX_WATCHES} watches, which is the most")
             self.expressions.append(expression)
         return self.lines(force=expression)[self.expressions.index(expression)]
 
@@ -47,11 +50,11 @@ class WatchLines:
             raise ValueError(f"there is no watch {number}; there are {len(self.expressions)}")
         return self.expressions.pop(number - 1)
 
-    def rows(self, force: str = "") -> list[Row]:
+    def rows(self, force: str = "") -> list[JsonObject]:
         """All, evaluated anew; the one to `force` with more time."""
-        self._watches.ended()
+        self._watches.cell_ended()
         found = self._watches.evaluate_now(self.expressions, [force] if force else [])
-        self._told = {row["expression"]: words(row) for row in found}
+        self._shown = {row["expression"]: words(row) for row in found}
         return found
 
     def lines(self, force: str = "") -> list[str]:
@@ -59,17 +62,17 @@ class WatchLines:
         return self.texts(self.rows(force))
 
     @staticmethod
-    def texts(rows: list[Row]) -> list[str]:
+    def texts(rows: list[JsonObject]) -> list[str]:
         """Rows as numbered lines."""
         return [f"{number}  {line(row)}" for number, row in enumerate(rows, 1)]
 
     def news(self) -> list[str]:
-        """Lines of those that are no longer what they were when they were last told."""
-        told = self._told
-        return [line(row) for row in self.rows() if told.get(row["expression"]) != words(row)]
+        """Lines of those that are no longer what they were when they were last shown."""
+        shown = self._shown
+        return [line(row) for row in self.rows() if shown.get(row["expression"]) != words(row)]
 
 
-def words(row: Row) -> str:
+def words(row: JsonObject) -> str:
     """The value, or why there is none."""
     if row["state"] in ("error", "refused"):
         return f"refused: {row['text']}" if row["state"] == "refused" else str(row["text"])
@@ -78,7 +81,7 @@ def words(row: Row) -> str:
     return f"{row['text']}  ({row['note']})" if row["note"] else str(row["text"])
 
 
-def line(row: Row) -> str:
+def line(row: JsonObject) -> str:
     """The expression, and its value behind the one that it had before."""
     before = f"{row['before']} -> " if row["changed"] and row["before"] else ""
     return f"{row['expression']}  {before}{words(row)}"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.watches import expressions
-from kbench.workbench.watches.watches import MOST, Watches
-
-Data = dict[str, Any]
+from kbench.workbench.watches.watches import MAX_WATCHES, Watches
 
 
 class WatchVerbs:
@@ -21,32 +19,33 @@ class WatchVerbs:
     def __init__(
         self,
         view: namespace.View,
-        publish: Callable[[Data], None] | None,
-        aside: Aside,
+        publish: Publish | None,
+        sandbox: Sandbox,
         recorder: Recorder,
     ) -> None:
-        def tell(rows: list[Data]) -> None:
+        def tell(rows: list[JsonObject]) -> None:
             if publish is not None:
                 publish(protocol.push("watch", {"rows": rows}))
 
         def fed(nodes: list[Any]) -> dict[Any, Any]:
             return recorder.feeds(nodes, {id(one) for one in nodes})[0]
 
-        self.watches = Watches(view.snapshot, tell, aside, fed)
+        self.watches = Watches(view.snapshot, tell, sandbox, fed)
 
-    def serve_watch(self, expressions: list[Any], force: list[Any] | None = None) -> Data:
-        """What is known of some expressions; those that are old are evaluated and told later.
+    def serve_watch(self, expressions: list[Any], force: list[Any] | None = None) -> JsonObject:
+        """What is known of some expressions; those that are old are evaluated and pushed later.
 
         `force` names those to evaluate in any case, and with more time.
         """
         wanted, forced = _texts("expressions", expressions), _texts("force", force or [])
-        if len(wanted) > MOST:
-            raise ProtocolError("argument", f"watch: there may be {MOST} expressions at most")
-        return {"rows": self.watches.ask(wanted, forced), "held": self.watches.aside.held}
+        if len(wanted) > MAX_WATCHES:
+            reason = f"watch: there may be {MAX_WATCHES} expressions at most"
+            raise ProtocolError("argument", reason)
+        return {"rows": self.watches.ask(wanted, forced), "held": self.watches.sandbox.blocked}
 
 
 def _texts(argument: str, given: list[Any]) -> list[str]:
-    longest = expressions.LONGEST
+    longest = expressions.MAX_CHARACTERS
     if not all(type(one) is str and len(one) <= longest for one in given):
         words = f"watch: {argument} must hold texts of at most {longest} characters"
         raise ProtocolError("argument", words)

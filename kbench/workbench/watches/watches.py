@@ -1,7 +1,7 @@
 """Watched expressions: evaluated beside the program when something has changed, old value kept.
 
 Whoever shows them asks with `ask` after each change; what is known comes back at once, and what is
-evaluated is told later. Nothing is evaluated while a cell runs, nor without being asked. One that
+evaluated is pushed later. Nothing is evaluated while a cell runs, nor without being asked. One that
 takes longer than its time is tried less and less often, and at once when it is asked for by name.
 """
 
@@ -19,21 +19,29 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import FeedError, KbenchError
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.runtime import config
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
-from kbench.workbench.kernel.sandbox import Aside, Outcome
-from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.kernel.sandbox import Outcome, Sandbox
+from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import expressions
 
-BUDGET = 0.05  # seconds that one gets by itself
-FORCED_BUDGET = 30.0  # and when its user asks for it
-MOST = 50  # watches
-TELL_AFTER = 0.1  # seconds of evaluation after which what is there is told
-TEXT = 200  # characters of a value
-_KEPT = 4 * MOST  # watches whose last value is remembered
-_MOST_SKIPPED = 64  # changes that a slow one sits out at most
-_ITEMS = 6
-Row = dict[str, Any]
+BUDGET_SECONDS = 0.05
+"""That a watch gets by itself."""
+FORCED_BUDGET_SECONDS = 30.0
+"""That it gets when its user asks for it."""
+MAX_WATCHES = 50
+"""That a front end may ask for."""
+PUSH_SECONDS = 0.1
+"""Of evaluation after which what is there is pushed."""
+MAX_TEXT_CHARACTERS = 200
+"""Of a value."""
+_MAX_REMEMBERED = 4 * MAX_WATCHES
+"""Watches whose last value is remembered."""
+_MAX_SKIPPED_CHANGES = 64
+"""That a slow one sits out at most."""
+_MAX_ITEMS = 6
+"""Of an array or a list that is shown whole."""
 Stamp = tuple[int, int, int]
 Fed = Callable[[list[Any]], Mapping[Any, Any]]
 
@@ -59,8 +67,8 @@ class Watch:
     skip: int = 0  # changes yet to sit out
     banned: bool = False  # it drew random numbers, as only its evaluation could show
 
-    def row(self, now: Stamp) -> Row:
-        """What a front end is told."""
+    def row(self, now: Stamp) -> JsonObject:
+        """What a front end gets."""
         keys = ("expression", "state", "text", "before", "note", "seconds", "changed", "count")
         row = {key: getattr(self, key) for key in keys}
         return {**row, "current": self.stamp == now}
@@ -83,20 +91,20 @@ class Watches:
     def __init__(
         self,
         names: Callable[[], Mapping[str, Any]],
-        tell: Callable[[list[Row]], None] | None = None,
-        aside: Aside | None = None,
+        tell: Callable[[list[JsonObject]], None] | None = None,
+        sandbox: Sandbox | None = None,
         fed: Fed = lambda _: {},
     ) -> None:
         self._names = names
         self._fed = fed
         self._tell = tell
-        self.aside = aside or Aside()
+        self.sandbox = sandbox or Sandbox()
         self._lock = fork_safety.lock()
         self._known: OrderedDict[str, Watch] = OrderedDict()
         self._wanted: list[str] = []
         self._forced: list[str] = []
         self._turn = self._stores = 0
-        self._wake = Wake()
+        self._wake = AsyncSafeEvent()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -106,7 +114,7 @@ class Watches:
         """A variable was stored to."""
         self._stores += 1
 
-    def ended(self) -> None:
+    def cell_ended(self) -> None:
         """A cell has ended: any name may be another."""
         self._turn += 1
 
@@ -114,7 +122,7 @@ class Watches:
         """Evaluate no more."""
         self._closed = True
         self._wake.set()
-        self.aside.halt()
+        self.sandbox.halt()
 
     @property
     def stamp(self) -> Stamp:
@@ -123,10 +131,10 @@ class Watches:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[Row]:
-        """What is known of these; those that are old are evaluated soon, and told then."""
+    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[JsonObject]:
+        """What is known of these; those that are old are evaluated soon, and pushed then."""
         with self._lock:
-            self._wanted = list(dict.fromkeys(wanted))[:MOST]
+            self._wanted = list(dict.fromkeys(wanted))[:MAX_WATCHES]
             self._forced += [one for one in force or () if one in self._wanted]
             watches = [self._watch(one) for one in self._wanted]
             rows = [one.row(self.stamp) for one in watches]
@@ -139,10 +147,10 @@ class Watches:
             self._wake.set()
         return rows
 
-    def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[Row]:
+    def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[JsonObject]:
         """As `ask`, but waits until all are evaluated: for prompts, which show them as lines."""
         with self._lock:
-            watches = [self._watch(one) for one in list(dict.fromkeys(wanted))[:MOST]]
+            watches = [self._watch(one) for one in list(dict.fromkeys(wanted))[:MAX_WATCHES]]
         for one in watches:
             self._update(one, one.expression in (force or ()))
         return [one.row(self.stamp) for one in watches]
@@ -150,7 +158,7 @@ class Watches:
     def _watch(self, expression: str) -> Watch:
         found = self._known.setdefault(expression, Watch(expression))
         self._known.move_to_end(expression)
-        while len(self._known) > _KEPT:
+        while len(self._known) > _MAX_REMEMBERED:
             self._known.popitem(last=False)
         return found
 
@@ -169,16 +177,16 @@ class Watches:
             forced, self._forced = set(self._forced), []
             watches = [self._watch(one) for one in self._wanted]
         watches.sort(key=lambda one: (one.expression in forced, one.misses))
-        told = time.monotonic()
+        pushed = time.monotonic()
         found: list[Watch] = []
         for one in watches:
-            if self._closed or self.aside.held:
+            if self._closed or self.sandbox.blocked:
                 break
             if self._update(one, one.expression in forced):
                 found.append(one)
-            if found and (one.misses or time.monotonic() - told >= TELL_AFTER):
+            if found and (one.misses or time.monotonic() - pushed >= PUSH_SECONDS):
                 self._say(found)
-                found, told = [], time.monotonic()
+                found, pushed = [], time.monotonic()
         self._say(found)
 
     def _say(self, found: list[Watch]) -> None:
@@ -204,8 +212,8 @@ class Watches:
                 watch.stamp = watch.seen = stamp
                 watch.count += 1
             return True
-        budget = FORCED_BUDGET if forced else BUDGET
-        outcome = self.aside.run(lambda: _worded(code, names, self._fed), budget)  # noqa: S307
+        budget = FORCED_BUDGET_SECONDS if forced else BUDGET_SECONDS
+        outcome = self.sandbox.run(lambda: _worded(code, names, self._fed), budget)  # noqa: S307
         if outcome.stopped == "cell":
             return False
         with self._lock:  # whoever asks meanwhile gets the old value with its old count
@@ -218,13 +226,13 @@ class Watches:
 
     def _take(self, watch: Watch, outcome: Outcome, budget: float) -> None:
         watch.seconds = outcome.seconds
-        if outcome.drew:
+        if outcome.used_random:
             reason = "it drew random numbers, which your program would then miss"
             watch.take("refused", reason)
             watch.banned = True
         elif outcome.stopped:
             watch.misses += 1
-            watch.skip = min(2**watch.misses - 1, _MOST_SKIPPED)
+            watch.skip = min(2**watch.misses - 1, _MAX_SKIPPED_CHANGES)
             words = f"slow, over {describe_seconds(budget)}"
             if outcome.stopped == "stuck":
                 words = "waiting: two others are within calls that do not stop"
@@ -233,9 +241,9 @@ class Watches:
             watch.misses = 0
             watch.take("error", _error_words(outcome.error))
         else:
-            slow = outcome.seconds > BUDGET
+            slow = outcome.seconds > BUDGET_SECONDS
             watch.misses = watch.misses + 1 if slow else 0
-            watch.skip = _MOST_SKIPPED if slow else 0
+            watch.skip = _MAX_SKIPPED_CHANGES if slow else 0
             state, text, note = outcome.value
             took = f"took {describe_seconds(outcome.seconds)}" if slow else ""
             watch.take(state, text, note or took)
@@ -251,7 +259,7 @@ def _error_words(error: BaseException) -> str:
         words = f"{type(error).__name__}: {error.reason}"
     else:
         words = f"{summary.type_name(error)}: {explanation.safe_text(error)}"
-    return describe.printable(words.replace("\n", " "), TEXT)
+    return describe.printable(words.replace("\n", " "), MAX_TEXT_CHARACTERS)
 
 
 # ------------------------------------------------------------------ values as words
@@ -275,7 +283,8 @@ def _worded(code: CodeType, names: dict[str, Any], fed: Fed) -> tuple[str, str, 
         if open_ and all(one in known for one in open_):
             return "value", value_text(value.eval(feed_dict=known)), "as fed last"
         needs = _needs(open_, names)
-        return "spec", str(value.spec), needs or describe.printable(error.reason, TEXT)
+        reason = describe.printable(error.reason, MAX_TEXT_CHARACTERS)
+        return "spec", str(value.spec), needs or reason
     return "value", value_text(found), ""
 
 
@@ -292,7 +301,8 @@ def _needs(nodes: list[Any], names: dict[str, Any]) -> str:
     called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
     open_ = [called.get(id(one), one.name.partition(":")[0]) for one in nodes]
     more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
-    return describe.printable(f"needs {', '.join(open_[:3])}{more}", TEXT) if open_ else ""
+    words = f"needs {', '.join(open_[:3])}{more}" if open_ else ""
+    return describe.printable(words, MAX_TEXT_CHARACTERS)
 
 
 def value_text(value: Any, depth: int = 0) -> str:
@@ -302,7 +312,7 @@ def value_text(value: Any, depth: int = 0) -> str:
     """
     kind = type(value)
     if kind in (str, bytes):
-        return describe.printable(repr(value[:TEXT]), 60)
+        return describe.printable(repr(value[:MAX_TEXT_CHARACTERS]), 60)
     if kind in (bool, int, float, type(None), complex):
         return describe.number(value) if kind in (int, float) else str(value)
     held = describe.held_array(value)
@@ -311,7 +321,7 @@ def value_text(value: Any, depth: int = 0) -> str:
     matrix = sparse_summary.held_matrix(value)
     if matrix is None and kind in (list, tuple, dict, set, frozenset, range):
         return _collection_text(value, depth)
-    return describe.printable(summary.line(value, ascii=True), TEXT)
+    return describe.printable(summary.line(value, ascii=True), MAX_TEXT_CHARACTERS)
 
 
 def _array_text(held: Any) -> str:
@@ -323,7 +333,7 @@ def _array_text(held: Any) -> str:
     spec = describe.spec_text(row["shape"], row["dtype"])
     if held.size == 0:
         return f"{spec} empty"
-    if held.size <= _ITEMS and held.ndim == 1:
+    if held.size <= _MAX_ITEMS and held.ndim == 1:
         return f"[{', '.join(describe.number(one) for one in held.tolist())}]"
     flags = summary.flags_text(row)
     if not row["finite"]:
@@ -339,9 +349,9 @@ def _array_text(held: Any) -> str:
 
 def _collection_text(value: Any, depth: int) -> str:
     name, count = type(value).__name__, len(value)
-    if depth or type(value) not in (list, tuple) or count > _ITEMS:
+    if depth or type(value) not in (list, tuple) or count > _MAX_ITEMS:
         return f"{name} of {count}"
     inner = ", ".join(value_text(one, depth + 1) for one in value)
     open_, close = "[]" if type(value) is list else "()"
     text = f"{open_}{inner}{close}"
-    return text if len(text) <= TEXT else f"{name} of {count}"
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{name} of {count}"

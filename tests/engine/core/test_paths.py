@@ -159,7 +159,7 @@ def _reads(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
             lambda: running_kernels.read_connection(folder / "k.json"),
         ),
         "journal": (folder / "j.jsonl", lambda: journal.read(folder / "j.jsonl")),
-        "held": (folder / "j2.jsonl", lambda: journal.is_held(folder / "j2.jsonl")),
+        "held": (folder / "j2.jsonl", lambda: journal.is_locked(folder / "j2.jsonl")),
         "sessions": (folder / "j3.jsonl", lambda: session_archive.unfinished(folder)),
         "history": (
             folder / "h.sqlite",

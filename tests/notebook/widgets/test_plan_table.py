@@ -18,7 +18,7 @@ from kbench.engine.runtime.profile import RunRecord, StepRecord
 from kbench.notebook import PlanTable
 from kbench.notebook.base import recording
 from kbench.notebook.base.recording import Recording
-from kbench.workbench.inspector.recorder import KEPT, Recorder
+from kbench.workbench.inspector.recorder import MAX_RUNS, Recorder
 
 LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
 STEP = StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32", Place("a.py", 1))
@@ -72,10 +72,10 @@ def test_each_step_beside_what_the_machine_can_do(
     part.measure_button.click()
     settled("67% flop", part)
     assert "with 2 threads: 20.0 GB/s, 100 GFLOP/s in float32" in text_of(part.html)
-    part.hub.inspector.began()
+    part.hub.inspector.cell_started()
     part.measure_button.click()
     settled("the machine is measured while none does", part)
-    part.hub.inspector.ended()
+    part.hub.inspector.cell_ended()
     profile.publish(RunRecord("other", 0.01, 3 << 20, [STEP]))
     settled("other", part)
     assert "measured while" not in text_of(part.html)
@@ -91,19 +91,17 @@ def test_of_many_quick_calls_some_are_recorded(
     monkeypatch.setattr(recording, "REST", 1e6)
     kept = Recorder()
     some = Recording(kept)
-    for _ in range(KEPT + 5):
+    for _ in range(MAX_RUNS + 5):
         names["train"]([names["data"]])
-    assert [one.number for one in kept.runs()] == list(
-        range(1, KEPT + 1)
-    ) and not profile.run_finished
+    assert [one.number for one in kept.runs()] == list(range(1, MAX_RUNS + 1)) and not profile.run_finished
     assert profile.inputs_fed  # what is fed is kept all the same
     some.refill()  # as a cell does when it begins
     names["train"]([names["data"]])
-    assert kept.runs()[-1].number == KEPT + 1
+    assert kept.runs()[-1].number == MAX_RUNS + 1
     leave = some.view()
-    for _ in range(2 * KEPT):
+    for _ in range(2 * MAX_RUNS):
         names["train"]([names["data"]])
-    assert kept.runs()[-1].number == 3 * KEPT + 1
+    assert kept.runs()[-1].number == 3 * MAX_RUNS + 1
     leave()
     some.end()
     assert not profile.run_finished and not profile.inputs_fed
@@ -114,7 +112,7 @@ def test_of_many_quick_calls_some_are_recorded(
 def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "REST", 0.01)
     some = Recording(Recorder())
-    for _ in range(KEPT):
+    for _ in range(MAX_RUNS):
         names["train"]([names["data"]])
     wait_for(lambda: profile.run_finished)
     some.end()

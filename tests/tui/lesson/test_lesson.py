@@ -103,7 +103,7 @@ async def test_a_check_that_dies_with_its_kernel_is_survived() -> None:
     session = silent()
     async with taught(1, (80, 24), session) as (app, pilot, learning):
         await go_to(pilot, learning, "row-means")
-        call = lesson_cells.call(1, "row-means", learning.backstage._ticket + 1)
+        call = lesson_cells.judging_code(1, "row-means", learning.backstage._ticket + 1)
         session.script[call] = lambda one, cell: None
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
@@ -120,9 +120,9 @@ async def test_a_check_can_be_interrupted() -> None:
     session = silent()
     async with taught(1, (80, 24), session) as (app, pilot, learning):
         await go_to(pilot, learning, "row-means")
-        session.script[lesson_cells.call(1, "row-means", learning.backstage._ticket + 1)] = (
-            lambda one, cell: None
-        )
+        session.script[
+            lesson_cells.judging_code(1, "row-means", learning.backstage._ticket + 1)
+        ] = lambda one, cell: None
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
         await pilot.press("ctrl+c")

@@ -22,7 +22,7 @@ GRADIENT = f"alt+{layout.SIDE_PANES.index('gradient') + 1}"
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not make a quick computation slow."""
-    monkeypatch.setattr(gradient_verbs, "BUDGET", 30.0)
+    monkeypatch.setattr(gradient_verbs, "BUDGET_SECONDS", 30.0)
 
 
 def trained() -> FakeSession:
@@ -126,7 +126,7 @@ async def test_a_slow_one_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> No
         return compute(self, name)
 
     monkeypatch.setattr(gradients.Gradients, "compute", slowly)
-    monkeypatch.setattr(gradient_verbs, "BUDGET", 0.05)
+    monkeypatch.setattr(gradient_verbs, "BUDGET_SECONDS", 0.05)
     async with bench((120, 40), trained()) as (app, pilot, _):
         await submit(pilot, "train")
         await pilot.press(GRADIENT)

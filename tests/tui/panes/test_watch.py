@@ -16,7 +16,7 @@ from kbench.workbench.watches import watches
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not make a quick watch slow."""
-    monkeypatch.setattr(watches, "BUDGET", 20.0)
+    monkeypatch.setattr(watches, "BUDGET_SECONDS", 20.0)
 
 
 async def type_watch(pilot: Any, text: str) -> None:
@@ -115,14 +115,14 @@ async def test_a_hidden_pane_asks_nothing() -> None:
 async def test_a_slow_watch_says_so_and_enter_evaluates_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watches, "BUDGET", 0.05)
+    monkeypatch.setattr(watches, "BUDGET_SECONDS", 0.05)
     waits = {"on": True}
     session = session_with(slow=lambda: [1 for _ in iter(int, 1) if not waits["on"]] or 42)
     async with bench((120, 40), session) as (app, pilot, _):
         await pilot.press("alt+3")
         await type_watch(pilot, "slow()")
         await until(app, pilot, "slow, over 50 ms: Enter evaluates it")
-        monkeypatch.setattr(watches, "BUDGET", 20.0)
+        monkeypatch.setattr(watches, "BUDGET_SECONDS", 20.0)
         session.names["slow"] = lambda: 42
         await pilot.press("enter")
         await until(app, pilot, "42")

@@ -18,7 +18,7 @@ from kbench.tui.prompt import assist
 from kbench.tui.session.link import Opened
 from kbench.workbench.inspector import inspector
 
-inspector.PUSH_INTERVAL = 0.01  # tests need not wait for what people do not notice
+inspector.PUSH_SECONDS = 0.01  # tests need not wait for what people do not notice
 assist.PAUSE = 0.01
 overlays.ENDING = 0.01
 dialogs.PAUSE = 0.0

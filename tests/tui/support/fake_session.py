@@ -152,7 +152,7 @@ class FakeSession(Session):
         cell.status = "running"
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
-        self.inspector.began()
+        self.inspector.cell_started()
         act = self.script.get(cell.code)
         if act is None:
             self.result(cell, cell.code)
@@ -166,7 +166,7 @@ class FakeSession(Session):
     def finish(self, cell: Cell, status: str = "ok") -> None:
         self.count += 1
         cell.status, cell.count = status, self.count
-        self.inspector.ended()
+        self.inspector.cell_ended()
         self._emit(events.CellDone(cell.ident, self.count, status == "ok", 0.012, status))
         self._emit(events.Idle(0.012))
         waiting = self.queued()

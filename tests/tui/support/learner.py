@@ -90,7 +90,7 @@ def silent() -> FakeSession:
     """A session without a kernel that runs nothing and judges nothing."""
     session = FakeSession()
     for number in (1, 2):
-        session.script[lesson_cells.opening(number)] = lambda one, cell: one.finish(cell)
+        session.script[lesson_cells.opening_code(number)] = lambda one, cell: one.finish(cell)
     return session
 
 

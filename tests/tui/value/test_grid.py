@@ -11,7 +11,7 @@ from bench_screen import bench, session_with, settle, until
 
 from kbench.tui.value import grid as value_grid
 from kbench.tui.value.grid import ValueGrid
-from kbench.workbench.session.session_interface import Reply
+from kbench.workbench.core_types import Reply
 
 ROWS = 50_000
 DOT = "·"

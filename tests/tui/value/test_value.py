@@ -35,8 +35,8 @@ async def test_find_goes_on_and_says_when_there_is_nothing() -> None:
 
 
 async def test_a_search_is_given_up_by_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_search, "PIECE", 10)
-    monkeypatch.setattr(array_search, "_BLOCK", 10)
+    monkeypatch.setattr(array_search, "MAX_CHUNK_ELEMENTS", 10)
+    monkeypatch.setattr(array_search, "_BLOCK_ELEMENTS", 10)
     async with showing(np.zeros((1000, 1000), np.float32)) as (app, pilot, session):
         await pilot.press("f", *"1", "enter")
         await until(app, "looking for what is 1")

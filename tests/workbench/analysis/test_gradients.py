@@ -47,7 +47,7 @@ class Desk:
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(gradient_verbs, "BUDGET", 30.0)
+    monkeypatch.setattr(gradient_verbs, "BUDGET_SECONDS", 30.0)
     made = Desk()
     yield made
     made.inspector.close()
@@ -177,7 +177,7 @@ def slow_loss(desk: Desk) -> None:
 def test_a_slow_one_waits_to_be_asked_for_and_can_be_stopped(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gradient_verbs, "BUDGET", 0.05)
+    monkeypatch.setattr(gradient_verbs, "BUDGET_SECONDS", 0.05)
     slow_loss(desk)
     assert desk.derive()["stopped"] == "time"
     assert desk.derive()["state"] == "slow"
@@ -189,7 +189,7 @@ def test_a_slow_one_waits_to_be_asked_for_and_can_be_stopped(
 
 def test_a_cell_that_begins_stops_it(desk: Desk) -> None:
     slow_loss(desk)
-    threading.Timer(0.2, desk.inspector.began).start()
+    threading.Timer(0.2, desk.inspector.cell_started).start()
     assert desk.derive(force=True)["stopped"] == "cell"
     assert desk.derive()["state"] == "held"
-    desk.inspector.ended()
+    desk.inspector.cell_ended()

@@ -96,7 +96,7 @@ def _variables(root: Any) -> list[Any]:
 )
 def test_what_is_fed_says_nothing_new(make: Callable[[], Any]) -> None:
     value = make()
-    assert known_value.known(value) is summary.NOTHING
+    assert known_value.known(value) is summary.NO_VALUE
     assert html.bundle(value)["text/plain"] == summary.text(value)
 
 

@@ -168,9 +168,11 @@ def test_wide_characters_take_two_cells() -> None:
 
 
 def test_told_draws_what_it_can_and_else_says_it() -> None:
-    assert "      +--" in explanation.told(failure("K.dot(w, x)"))
-    assert explanation.told(failure("K.variable('text')")).startswith("variable: value is the text")
-    assert explanation.told(ValueError("words")) == "words"
+    assert "      +--" in explanation.error_text(failure("K.dot(w, x)"))
+    assert explanation.error_text(failure("K.variable('text')")).startswith(
+        "variable: value is the text"
+    )
+    assert explanation.error_text(ValueError("words")) == "words"
 
 
 def test_the_drawing_points_at_the_first_letter() -> None:
@@ -219,4 +221,4 @@ def test_an_error_that_was_made_but_never_raised() -> None:
     row = explanation.detail(K.ShapeError("nothing fits"))
     assert row["reason"] == "nothing fits"
     assert (row["source"], row["chain"], row["line"]) == ([], [], None)
-    assert "nothing fits" in explanation.told(K.ShapeError("nothing fits"))
+    assert "nothing fits" in explanation.error_text(K.ShapeError("nothing fits"))

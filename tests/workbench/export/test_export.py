@@ -60,7 +60,7 @@ REFUSED = [
     (VALUES.reshape(-1), "a.png", "no picture"),
     (np.zeros((0, 3)), "a.png", "no picture"),
     (np.zeros((2, 5000)), "a.png", "pixels"),
-    (np.zeros(export.JSON_LIMIT + 1), "a.json", "use .npy"),
+    (np.zeros(export.MAX_JSON_ELEMENTS + 1), "a.json", "use .npy"),
     (np.array([1j]), "a.json", "use .npy"),
     (np.array([object()], object), "a.npy", "Python objects"),
     ("text", "a.npy", "holds no array"),

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from kbench.workbench.history import file_lock, journal
-from kbench.workbench.history.file_lock import hold
+from kbench.workbench.history.file_lock import try_lock
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
 
@@ -50,18 +50,18 @@ def marks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def test_a_journal_is_held_until_it_is_closed(tmp_path: Path) -> None:
     made = Journal.create(tmp_path)
     made.record(events.CellStarted(1, "x = 1"))
-    assert made.path is not None and journal.is_held(made.path)
+    assert made.path is not None and journal.is_locked(made.path)
     made.record(events.CellDone(1, 1, True, 0.1))  # behind the row before, whatever the mark moved
     assert [row["event"] for row in journal.read(made.path)] == ["CellStarted", "CellDone"]
     made.close()
-    assert not journal.is_held(made.path)
+    assert not journal.is_locked(made.path)
 
 
 @pytest.mark.usefixtures("marks")
 def test_a_second_session_does_not_write_the_journal_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "PATIENCE", 0.05)
+    monkeypatch.setattr(file_lock, "LOCK_WAIT_SECONDS", 0.05)
     first, second = Journal(tmp_path / "j.jsonl"), Journal(tmp_path / "j.jsonl")
     first.record(events.CellStarted(1, "mine"))
     second.record(events.CellStarted(1, "theirs"))
@@ -77,10 +77,10 @@ def test_whoever_only_looks_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "j.jsonl"
     path.write_text("")
     with open(path, "rb") as looking, open(path, "a") as writing:
-        assert hold(looking)
-        assert not hold(writing)
+        assert try_lock(looking)
+        assert not try_lock(writing)
         monkeypatch.setattr(file_lock.time, "sleep", lambda _seconds: looking.close())
-        assert hold(writing, wait=True)
+        assert try_lock(writing, wait=True)
 
 
 def test_the_mark_of_another_process_counts(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_mark_of_another_process_counts(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdin is not None
         other.stdout.readline()
-        assert journal.is_held(path)
+        assert journal.is_locked(path)
         other.kill()
         other.wait()
-        assert not journal.is_held(path)
+        assert not journal.is_locked(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.workbench.history import journal
-from kbench.workbench.history.input_history import KEPT, History
+from kbench.workbench.history.input_history import MAX_ENTRIES, History
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
 from kbench.workbench.output.stream import Output
@@ -58,12 +58,12 @@ def test_two_sessions_write_one_history(tmp_path: Path) -> None:
 def test_history_keeps_a_bounded_number(tmp_path: Path) -> None:
     history = History(tmp_path / "h.sqlite")
     base = sqlite3.connect(tmp_path / "h.sqlite")
-    rows = [(number, f"x = {number}") for number in range(1, KEPT + 1)]
+    rows = [(number, f"x = {number}") for number in range(1, MAX_ENTRIES + 1)]
     base.executemany("INSERT INTO entry (id, at, code) VALUES (?, 0, ?)", rows)
     base.commit()
     base.close()
     history.add("last")
-    assert len(history.latest(2 * KEPT)) == KEPT and history.latest(1) == ["last"]
+    assert len(history.latest(2 * MAX_ENTRIES)) == MAX_ENTRIES and history.latest(1) == ["last"]
     history.close()
 
 
@@ -112,7 +112,7 @@ def test_a_journal_that_cannot_be_written_says_so_and_goes_on(tmp_path: Path) ->
 
 
 def test_old_journals_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "KEPT", 3)
+    monkeypatch.setattr(journal, "MAX_JOURNALS", 3)
     for number in range(6):
         (tmp_path / f"2020010{number}-000000-a.jsonl").write_text("{}\n")
     made = Journal.create(tmp_path)
@@ -152,9 +152,9 @@ def test_streams_keep_their_order(tmp_path: Path) -> None:
 
 
 LONG = [
-    ("lines", ["x\n"] * (stream.LINE_LIMIT + 5), stream.LINE_LIMIT * 2),
-    ("one piece", ["x\n" * (stream.LINE_LIMIT + 5)], stream.LINE_LIMIT * 2),
-    ("characters", ["y" * 700_000] * 3, stream.CHARACTER_LIMIT),
+    ("lines", ["x\n"] * (stream.MAX_LINES + 5), stream.MAX_LINES * 2),
+    ("one piece", ["x\n" * (stream.MAX_LINES + 5)], stream.MAX_LINES * 2),
+    ("characters", ["y" * 700_000] * 3, stream.MAX_CHARACTERS),
 ]
 
 
@@ -174,10 +174,10 @@ def test_the_rest_of_long_output_goes_to_a_file(
 
 
 def test_a_spill_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "SPILL_LIMIT", 1000)
+    monkeypatch.setattr(stream, "MAX_SPILL_CHARACTERS", 1000)
     out, shown = collected(tmp_path)
     for _ in range(5):
-        out.add(3, "stdout", "y" * stream.CHARACTER_LIMIT)
+        out.add(3, "stdout", "y" * stream.MAX_CHARACTERS)
     out.close(3)
     (spilled,) = tmp_path.glob("*-cell-3.txt")
     assert spilled.stat().st_size == 1000 and "only 1,000 of them" in shown[-1].text
@@ -185,7 +185,7 @@ def test_a_spill_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_without_a_folder_the_rest_is_counted() -> None:
     out, shown = collected(None)
-    out.add(3, "stdout", "y" * (stream.CHARACTER_LIMIT + 7))
+    out.add(3, "stdout", "y" * (stream.MAX_CHARACTERS + 7))
     out.close(3)
     assert shown[-1].text == "7 more characters not kept\n"
 

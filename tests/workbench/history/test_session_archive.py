@@ -54,7 +54,7 @@ def test_cells_come_back_with_what_they_showed(tmp_path: Path) -> None:
     assert found == [("1 + 2", "ok", 1), ("wait()", "lost", None), ("later()", "withdrawn", None)]
     assert [type(one).__name__ for one in past.cells[0].outputs] == ["Stream", "Result"]
     assert "3 cells; last: later()" in past.words
-    assert [one.code for one in session_archive.ended(past.cells)] == ["1 + 2", "later()"]
+    assert [one.code for one in session_archive.finished_cells(past.cells)] == ["1 + 2", "later()"]
 
 
 ENDED = {"event": "Ended"}
@@ -230,7 +230,7 @@ def test_a_dismissed_session_is_not_offered_again(tmp_path: Path) -> None:
 def test_a_full_journal_still_tells_every_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "LIMIT", 8_000)
+    monkeypatch.setattr(journal, "MAX_JOURNAL_BYTES", 8_000)
     made = Journal.create(tmp_path)
     for number in range(1, 41):
         made.record(events.CellStarted(number, f"cell {number}"))
@@ -255,7 +255,7 @@ def test_long_code_is_kept_whole(tmp_path: Path) -> None:
 def test_journals_have_an_age_and_a_size_but_those_that_live_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "BYTES_KEPT", 1_000)
+    monkeypatch.setattr(journal, "MAX_FOLDER_BYTES", 1_000)
     live = Journal(tmp_path / "20250101-000000-live.jsonl")
     live.record(events.CellStarted(1, "x"))
     for number in range(4):

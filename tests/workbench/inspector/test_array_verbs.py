@@ -68,8 +68,8 @@ def test_a_search_goes_on_behind_the_cursor_and_from_the_start_again() -> None:
 
 
 def test_a_long_search_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_search, "PIECE", 10)
-    monkeypatch.setattr(array_search, "_BLOCK", 4)
+    monkeypatch.setattr(array_search, "MAX_CHUNK_ELEMENTS", 10)
+    monkeypatch.setattr(array_search, "_BLOCK_ELEMENTS", 4)
     values = np.zeros((5, 9))
     values[0, 2] = 1
     inspector = Inspector({"x": values})

@@ -79,11 +79,11 @@ def test_changes_name_what_was_made_stored_rebound_and_removed(
 def test_what_the_user_deletes_is_let_go(names: dict[str, Any], inspector: Inspector) -> None:
     rows(inspector)
     held = [weakref.ref(names[name]) for name in ("w", "data", "loud")]
-    inspector.began()
+    inspector.cell_started()
     for name in ("w", "data", "loud"):
         del names[name]
     assert held[0]() is None and held[1]() is None
-    inspector.ended()
+    inspector.cell_ended()
     assert held[2]() is None
 
 
@@ -113,11 +113,11 @@ def test_arrays_changed_in_place_are_read_again_after_a_cell(
     inspector: Inspector, names: dict[str, Any]
 ) -> None:
     assert rows(inspector, names=["data"])["data"]["nan"] == 1
-    inspector.began()
+    inspector.cell_started()
     names["data"][0, 1] = 2.0
     assert rows(inspector, names=["data"])["data"]["nan"] == 0
     names["data"][0, 0] = np.nan
-    inspector.ended()
+    inspector.cell_ended()
     assert rows(inspector, names=["data"])["data"]["nan"] == 1
 
 
@@ -152,16 +152,16 @@ def test_what_a_cell_changes_in_place_is_told(value: str, cell: str) -> None:
     ask(inspector, "push", on=True)
     before = rows(inspector)["it"]
     epoch = ask(inspector, "changes")["epoch"]
-    inspector.began()
+    inspector.cell_started()
     exec(cell, names)
-    inspector.ended()
+    inspector.cell_ended()
     wait_for(lambda: any("it" in one for one in heard))
     assert set(ask(inspector, "changes", since=epoch)["names"]) <= {"it", "kept"}
     assert "it" in ask(inspector, "changes", since=epoch)["names"]
     assert rows(inspector)["it"] != before or value.startswith("np.array")
     epoch = ask(inspector, "changes")["epoch"]
-    inspector.began()
-    inspector.ended()
+    inspector.cell_started()
+    inspector.cell_ended()
     again = ask(inspector, "changes", since=epoch)["names"]
     assert again == [] or "200" in value or "None" in value  # too large to compare, or objects
     inspector.close()
@@ -180,9 +180,9 @@ def test_a_function_that_fills_a_list_is_told(names: dict[str, Any]) -> None:
     for count in range(3):
         epoch = ask(inspector, "changes")["epoch"]
         assert rows(inspector)["hist"]["length"] == count
-        inspector.began()
+        inspector.cell_started()
         exec("record(0.5)", names)
-        inspector.ended()
+        inspector.cell_ended()
         assert "hist" in ask(inspector, "changes", since=epoch)["names"]
 
 
@@ -191,16 +191,16 @@ def test_many_names_are_looked_at_in_pieces() -> None:
     names: dict[str, Any] = {f"v{at:05d}": [at] for at in range(10_000)}
     view = Inspector(names).view
     view.refresh()
-    while not view.look(0.01):
+    while not view.scan(0.01):
         pass
     epoch = view.epoch
-    view.turn += 1
+    view.code_runs += 1
     names["v00000"].append(1)
     names["v09999"].append(1)
     passes, longest, done = 0, 0.0, False
     while not done:
         began = time.perf_counter()
-        done = view.look(0.005)
+        done = view.scan(0.005)
         passes, longest = passes + 1, max(longest, time.perf_counter() - began)
     assert passes > 1 and longest < 0.5
     assert set(view.changed_since(epoch)) == {"v00000", "v09999"}
@@ -212,12 +212,12 @@ def test_an_array_of_which_nobody_asks_is_not_read(monkeypatch: pytest.MonkeyPat
     names: dict[str, Any] = {"a": np.zeros(3)}
     view = Inspector(names).view
     for _ in range(3):
-        view.turn += 1
+        view.code_runs += 1
         view.refresh()
-        assert view.look(1.0)
+        assert view.scan(1.0)
     assert not read
     view.rows(["a"], True)
-    view.look(1.0)
+    view.scan(1.0)
     assert len(read) == 1
 
 

@@ -42,16 +42,16 @@ def publish(name: str, seconds: float = 0.5, **step: Any) -> None:
 
 
 def test_the_last_runs_are_kept_and_told_by_number(recording: Inspector) -> None:
-    for number in range(recorder.KEPT + 4):
+    for number in range(recorder.MAX_RUNS + 4):
         publish(f"f{number % 2}", 0.5 + number)
     told = ask(recording, "plan")
-    assert [one["run"] for one in told["runs"]] == list(range(5, recorder.KEPT + 5))
-    assert told["run"]["run"] == recorder.KEPT + 4
+    assert [one["run"] for one in told["runs"]] == list(range(5, recorder.MAX_RUNS + 5))
+    assert told["run"]["run"] == recorder.MAX_RUNS + 4
     assert told["functions"] == ["f0", "f1"]
     earlier = ask(recording, "plan", run=6)["run"]
     assert earlier["function"] == "f1" and earlier["seconds"] == 5.5
     assert ask(recording, "plan", run=1)["run"] is None
-    assert ask(recording, "plan", function="f0")["run"]["run"] == recorder.KEPT + 3
+    assert ask(recording, "plan", function="f0")["run"]["run"] == recorder.MAX_RUNS + 3
 
 
 def test_a_run_tells_under_which_name_it_can_be_run_again(
@@ -127,9 +127,9 @@ def test_the_machine_is_measured_only_when_asked_and_while_no_cell_runs(
     monkeypatch.setattr(roofline, "known", lambda: None)
     monkeypatch.setattr(roofline, "measure", measure)
     assert ask(recording, "plan")["limits"] is None and not measured
-    recording.began()
+    recording.cell_started()
     assert "a cell runs" in refused(recording, "plan", measure=True)["reason"]
-    recording.ended()
+    recording.cell_ended()
     found = ask(recording, "plan", measure=True)["limits"]
     assert found["copy_gb_per_s"] == 20.0 and found["threads"] == 2 and measured == [True]
 

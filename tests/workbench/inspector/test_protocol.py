@@ -58,7 +58,7 @@ def test_a_long_reply_says_what_it_left_out() -> None:
     request = protocol.parse({"id": 1, "verb": "summary"})
     rows = [{"name": f"variable_{i}", "text": "x" * 100} for i in range(2000)]
     reply = protocol.reply(request, {"rows": rows, "epoch": 3})
-    assert protocol.size(reply) <= protocol.LIMIT
+    assert protocol.size(reply) <= protocol.MAX_MESSAGE_BYTES
     kept = len(reply["data"]["rows"])
     assert reply["data"]["truncated"] == {"rows": {"of": 2000, "kept": kept}} and kept > 200
 
@@ -66,12 +66,12 @@ def test_a_long_reply_says_what_it_left_out() -> None:
 def test_what_cannot_be_shortened_is_an_error() -> None:
     request = protocol.parse({"id": 1, "verb": "summary"})
     with pytest.raises(ProtocolError, match="exceeds"):
-        protocol.reply(request, {"text": "x" * protocol.LIMIT})
+        protocol.reply(request, {"text": "x" * protocol.MAX_MESSAGE_BYTES})
 
 
 def test_the_limit_counts_bytes_not_characters() -> None:
     message = protocol.push("changed", {"names": ["\u6f22" * 70] * 500})
-    assert protocol.size(message) <= protocol.LIMIT
+    assert protocol.size(message) <= protocol.MAX_MESSAGE_BYTES
     assert message["data"]["truncated"]["names"]["of"] == 500
 
 

@@ -33,10 +33,10 @@ def test_settings_are_read_set_and_refused(inspector: Inspector) -> None:
 def test_settings_wait_while_a_cell_runs(inspector: Inspector) -> None:
     before = config.epsilon()
     try:
-        inspector.began()
+        inspector.cell_started()
         assert ask(inspector, "config", set={"epsilon": 0.5})["queued"] == ["epsilon"]
         assert config.epsilon() == before
-        inspector.ended()
+        inspector.cell_ended()
         assert config.epsilon() == 0.5
     finally:
         config.set_epsilon(before)
@@ -76,9 +76,9 @@ def test_a_refused_queued_setting_is_told(names: dict[str, Any]) -> None:
     inspector = Inspector(names, pushed.append)
     try:
         ask(inspector, "hello", push=True)
-        inspector.began()
+        inspector.cell_started()
         ask(inspector, "config", set={"floatx": "float99"})
-        inspector.ended()
+        inspector.cell_ended()
         deadline = time.monotonic() + 2.0
         while not pushed and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -226,7 +226,7 @@ def test_a_name_that_no_wire_carries_is_shown_escaped(names: dict[str, Any]) -> 
     ask(inspector, "hello", push=True)
     names["bad\ud800"] = 1
     assert "bad\\ud800" in rows(inspector)
-    inspector.ended()
+    inspector.cell_ended()
     deadline = time.monotonic() + 2.0
     while not pushed and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -287,13 +287,13 @@ def test_more_changes_than_a_message_holds_are_told_as_many(made: bool) -> None:
     inspector = Inspector(names, lambda message: heard.append(message["data"]))
     ask(inspector, "push", on=True)
     epoch = ask(inspector, "changes")["epoch"]
-    inspector._view.told = epoch
-    inspector.began()
+    inspector._view.pushed_epoch = epoch
+    inspector.cell_started()
     if made:
         names.update(many)
     else:
         names.clear()
-    inspector.ended()
+    inspector.cell_ended()
     deadline = time.monotonic() + 20
     while not heard and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kbench.workbench.kernel.sandbox import Aside, Halted
+from kbench.workbench.kernel.sandbox import Halted, Sandbox
 
 
 def busy(seconds: float) -> None:
@@ -38,7 +38,7 @@ def test_a_stop_within_a_finalizer_is_not_reported(monkeypatch: pytest.MonkeyPat
             Slow()
         return "over"
 
-    Aside().run(work, 0.2)
+    Sandbox().run(work, 0.2)
     assert met.wait(20.0)
     assert reports == [] and sys.unraisablehook is hook
 
@@ -61,7 +61,7 @@ def test_reports_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
             over.set()
 
     try:
-        assert Aside().run(work, 0.1).stopped == "time"
+        assert Sandbox().run(work, 0.1).stopped == "time"
     finally:  # it may be in a finalizer whenever it is told to stop, and goes on then
         enough.set()
         assert over.wait(20.0)

@@ -167,7 +167,7 @@ def test_dropout_may_draw_other_numbers(recorder: Recorder) -> None:
 def test_what_is_too_large_to_be_copied_is_told_as_before(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_bad_call, "COPIED", 100)
+    monkeypatch.setattr(first_bad_call, "MAX_COPIED_BYTES", 100)
     names, batch = two_layers()
     names["step"](batch)
     names["step"](saturated(names, batch))
@@ -181,21 +181,21 @@ def test_copies_take_a_small_share_of_the_time_and_of_memory(
 ) -> None:
     now, copies = [0.0], [0]
     monkeypatch.setattr(first_bad_call.time, "perf_counter", lambda: now[0])
-    copy: Callable[..., bool] = first_bad_call.FirstBad._copy
+    copy: Callable[..., bool] = first_bad_call.FirstBadCalls._copy
 
     def copied(self: Any, chain: Any) -> bool:
         copies[0] += 1
         now[0] += 1.0  # a copy takes as long as a call
         return copy(self, chain)
 
-    monkeypatch.setattr(first_bad_call.FirstBad, "_copy", copied)
+    monkeypatch.setattr(first_bad_call.FirstBadCalls, "_copy", copied)
     names, batch = two_layers()
     for _ in range(1000):
         names["step"](batch)
         now[0] += 1.0
     assert 8 <= copies[0] <= 20
     chain = recorder.first_bad._chains[id(names["step"])]
-    assert len(chain.calls) <= first_bad_call.CALLS
+    assert len(chain.calls) <= first_bad_call.MAX_CALLS
     del names, chain
     gc.collect()
     assert recorder.first_bad.behind(None) == []

@@ -270,7 +270,7 @@ def test_what_was_never_fed(recorder: Recorder) -> None:
     ids=["flat", "transposed", "scalar", "empty", "integers", "windows"],
 )
 def test_bad_elements_are_counted_and_placed(array: Any, wanted: Any) -> None:
-    bad = nan_trace.bad_of(array)
+    bad = nan_trace.bad_elements(array)
     assert (bad and (bad.nan, bad.inf, bad.index)) == wanted
 
 
@@ -337,9 +337,9 @@ def test_the_verb_answers_by_name_by_code_and_by_run() -> None:
             assert told[-1]["job"] == reply["data"]["job"]
         none = inspector.handle({"id": 1, "verb": "nan", "code": "1 + 1"})
         assert none["data"]["state"] == "none"
-        inspector.began()
+        inspector.cell_started()
         assert inspector.handle({"id": 1, "verb": "nan", "name": "f"})["data"]["state"] == "held"
-        inspector.ended()
+        inspector.cell_ended()
     finally:
         inspector.close()
 
@@ -367,7 +367,7 @@ def test_a_trace_is_given_up_when_a_cell_begins(monkeypatch: pytest.MonkeyPatch)
     try:
         inspector.handle({"id": 1, "verb": "nan", "name": "y"})
         assert began.wait(60)
-        inspector.began()
+        inspector.cell_started()
         assert came.wait(60)
         assert told[0]["state"] == "stopped"
     finally:

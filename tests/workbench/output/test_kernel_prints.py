@@ -45,28 +45,28 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_long_text_goes_out_in_pieces_at_once(slept: list[float]) -> None:
     pipe = Pipe()
-    out = kernel_prints.Printing(pipe)
-    text = "abcdefg" * kernel_prints.PIECE
+    out = kernel_prints.PrintThrottle(pipe)
+    text = "abcdefg" * kernel_prints.CHUNK_CHARACTERS
     assert out.write(text) == len(text) and "".join(pipe.written) == text
-    assert max(map(len, pipe.written)) == kernel_prints.PIECE and pipe.flushed == 7
+    assert max(map(len, pipe.written)) == kernel_prints.CHUNK_CHARACTERS and pipe.flushed == 7
     assert out.write("end") == 3 and pipe.flushed == 7
     assert slept == []
 
 
 def test_many_short_texts_are_sent_before_they_are_many(slept: list[float]) -> None:
     pipe = Pipe()
-    out = kernel_prints.Printing(pipe)
-    for _ in range(3 * kernel_prints.PIECE // 1000 + 3):
+    out = kernel_prints.PrintThrottle(pipe)
+    for _ in range(3 * kernel_prints.CHUNK_CHARACTERS // 1000 + 3):
         out.write("y" * 1000)
     assert pipe.flushed == 3
 
 
 def test_beyond_the_burst_a_writer_waits_its_turn(slept: list[float]) -> None:
-    out = kernel_prints.Printing(Pipe())
-    out.write("y" * kernel_prints.BURST)
+    out = kernel_prints.PrintThrottle(Pipe())
+    out.write("y" * kernel_prints.BURST_CHARACTERS)
     assert slept == []
-    out.write("y" * kernel_prints.PIECE)
-    assert slept == [kernel_prints.PIECE / kernel_prints.RATE]
+    out.write("y" * kernel_prints.CHUNK_CHARACTERS)
+    assert slept == [kernel_prints.CHUNK_CHARACTERS / kernel_prints.CHARACTERS_PER_SECOND]
 
 
 def test_what_is_no_text_is_refused_as_ever(slept: list[float]) -> None:
@@ -77,12 +77,12 @@ def test_what_is_no_text_is_refused_as_ever(slept: list[float]) -> None:
             return len(text)
 
     with pytest.raises(TypeError, match="must be str"):
-        kernel_prints.Printing(Strict()).write(3)  # type: ignore[arg-type]
+        kernel_prints.PrintThrottle(Strict()).write(3)  # type: ignore[arg-type]
 
 
 def test_a_copy_of_what_is_printed_ends_with_its_room(slept: list[float]) -> None:
     pipe: Any = Pipe()
-    out = kernel_prints.Printing(pipe)
+    out = kernel_prints.PrintThrottle(pipe)
     copied: list[str] = []
 
     def tee(text: str) -> int:
@@ -93,8 +93,11 @@ def test_a_copy_of_what_is_printed_ends_with_its_room(slept: list[float]) -> Non
         pipe.write = tee
         out.begin()
         for _ in range(20):
-            pipe.write("y" * kernel_prints.PIECE)
-    assert sum(map(len, copied)) <= kernel_prints.COPIED + kernel_prints.PIECE
+            pipe.write("y" * kernel_prints.CHUNK_CHARACTERS)
+    assert (
+        sum(map(len, copied))
+        <= kernel_prints.MAX_COPIED_CHARACTERS + kernel_prints.CHUNK_CHARACTERS
+    )
 
 
 def test_a_flood_arrives_whole_and_leaves_nothing_behind(tmp_path: Path) -> None:

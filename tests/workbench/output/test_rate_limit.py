@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from kbench.workbench.output import rate_limit, stream
-from kbench.workbench.output.rate_limit import BURST, DROPPED, LARGEST, RATE, Intake
+from kbench.workbench.output.rate_limit import (
+    BURST_BYTES,
+    BYTES_PER_SECOND,
+    DROPPED_FIELD,
+    MAX_MESSAGE_BYTES,
+    RateLimit,
+)
 from kbench.workbench.output.stream import Output
 from kbench.workbench.session.events import Stream
 
@@ -29,11 +35,11 @@ def content(text: str, name: str = "stdout", ascii_only: bool = False) -> memory
 
 
 TEXTS = [
-    ("plain", "x" * 3 * LARGEST),
-    ("lines", "ab\n" * LARGEST),
-    ("two bytes", "é" * 2 * LARGEST),
-    ("four bytes", "a" + "😀" * LARGEST),
-    ("escapes", 'a"\\\t' * LARGEST),
+    ("plain", "x" * 3 * MAX_MESSAGE_BYTES),
+    ("lines", "ab\n" * MAX_MESSAGE_BYTES),
+    ("two bytes", "é" * 2 * MAX_MESSAGE_BYTES),
+    ("four bytes", "a" + "😀" * MAX_MESSAGE_BYTES),
+    ("escapes", 'a"\\\t' * MAX_MESSAGE_BYTES),
 ]
 
 
@@ -42,35 +48,38 @@ TEXTS = [
 def test_of_a_large_message_the_beginning_is_read(kind: str, text: str, ascii_only: bool) -> None:
     for shift in range(13):  # so that the cut falls into every part of a character
         message = content("b" * shift + text, "stderr", ascii_only)
-        kept = Intake(Clock()).cut(message)
+        kept = RateLimit(Clock()).cut(message)
         assert kept is not None and kept["name"] == "stderr"
-        assert ("b" * shift + text).startswith(kept["text"]) and kept[DROPPED] > 0
+        assert ("b" * shift + text).startswith(kept["text"]) and kept[DROPPED_FIELD] > 0
         size = len(content(kept["text"], "stderr", ascii_only))
-        assert LARGEST - 24 < size < LARGEST + 24
-        assert kept[DROPPED] == len(message) - LARGEST
+        assert MAX_MESSAGE_BYTES - 24 < size < MAX_MESSAGE_BYTES + 24
+        assert kept[DROPPED_FIELD] == len(message) - MAX_MESSAGE_BYTES
 
 
 def test_no_more_is_read_than_the_rate_allows_and_again_once_time_has_passed() -> None:
     clock = Clock()
-    taken = Intake(clock)
+    taken = RateLimit(clock)
     read = 0
-    message = content("x" * 2 * LARGEST)
+    message = content("x" * 2 * MAX_MESSAGE_BYTES)
     for _ in range(100):
         kept = taken.cut(message)
         assert kept is not None
-        read += len(message) - kept[DROPPED]
-    assert BURST - LARGEST <= read <= BURST
+        read += len(message) - kept[DROPPED_FIELD]
+    assert BURST_BYTES - MAX_MESSAGE_BYTES <= read <= BURST_BYTES
     kept = taken.cut(message)
-    assert kept == {"name": "stdout", "text": "", DROPPED: len(message)}
-    clock.now += LARGEST / RATE
+    assert kept == {"name": "stdout", "text": "", DROPPED_FIELD: len(message)}
+    clock.now += MAX_MESSAGE_BYTES / BYTES_PER_SECOND
     kept = taken.cut(message)
-    assert kept is not None and kept[DROPPED] == len(message) - LARGEST
+    assert kept is not None and kept[DROPPED_FIELD] == len(message) - MAX_MESSAGE_BYTES
 
 
 def test_what_is_small_or_of_another_form_is_read_whole() -> None:
-    assert Intake(Clock()).cut(content("x" * 1000)) is None
-    assert Intake(Clock()).cut(content("x" * (LARGEST - 100))) is None
-    assert Intake(Clock()).cut(memoryview(b'{"text": "' + b"x" * 2 * LARGEST + b'"}')) is None
+    assert RateLimit(Clock()).cut(content("x" * 1000)) is None
+    assert RateLimit(Clock()).cut(content("x" * (MAX_MESSAGE_BYTES - 100))) is None
+    assert (
+        RateLimit(Clock()).cut(memoryview(b'{"text": "' + b"x" * 2 * MAX_MESSAGE_BYTES + b'"}'))
+        is None
+    )
 
 
 def test_what_was_not_read_is_told_and_ends_what_is_shown(tmp_path: Path) -> None:
@@ -90,4 +99,4 @@ def test_what_was_not_read_is_told_and_ends_what_is_shown(tmp_path: Path) -> Non
 
 
 def test_a_message_that_is_always_read_fits_under_the_cap_of_a_cell() -> None:
-    assert rate_limit.SMALL < LARGEST < stream.CHARACTER_LIMIT < BURST
+    assert rate_limit.MAX_WHOLE_BYTES < MAX_MESSAGE_BYTES < stream.MAX_CHARACTERS < BURST_BYTES

@@ -81,11 +81,11 @@ def test_a_long_training_is_not_cut_for_its_bars() -> None:
     for text in printed:
         gathered.add(1, "stdout", text)
     gathered.close(1)
-    assert sum(map(len, printed)) > 2 * stream.CHARACTER_LIMIT
+    assert sum(map(len, printed)) > 2 * stream.MAX_CHARACTERS
     lines = "".join(one.text for one in shown).split("\n")
     assert [overwrite(line) for line in lines] == [overwrite(bars(600)[-1])] * 60 + [""]
     assert not [one for one in shown if one.name == "notice"]
-    gathered.add(2, "stdout", "x\n" * (stream.LINE_LIMIT + 1))
+    gathered.add(2, "stdout", "x\n" * (stream.MAX_LINES + 1))
     gathered.close(2)
     assert any(one.name == "notice" for one in shown)
 
@@ -94,7 +94,7 @@ def test_a_long_training_is_not_cut_for_its_bars() -> None:
 def test_old_redrawings_of_plain_text_are_dropped_without_a_trace(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal_lines, "_REDRAWN", 0)
+    monkeypatch.setattr(terminal_lines, "_MAX_REDRAWN_CHARACTERS", 0)
     source = random.Random(seed)
     before, text = (
         "".join(source.choice(["ab", "cdefg", "h", "\r", "\n"]) for _ in range(30)) for _ in "12"

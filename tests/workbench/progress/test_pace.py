@@ -94,7 +94,7 @@ def test_progress_gives_the_items_and_ends_with_the_loop() -> None:
     assert len(rows) == 3 and list(rows) == [0, 1, 2] and rows.done == 3
     for _ in kbench.progress([1, 2]):
         break
-    assert not loops._told()
+    assert not loops._declared_loops()
     with pytest.raises(TypeError):
         len(kbench.progress(iter([1])))
 
@@ -116,7 +116,7 @@ def test_calls_are_counted() -> None:
 
 def test_rates_and_time_left() -> None:
     estimate = pace.Estimate()
-    told = [estimate.look(0.5 * at, 10 * at, "f", [Loop("i", at, 100)]) for at in range(5)]
+    told = [estimate.sample(0.5 * at, 10 * at, "f", [Loop("i", at, 100)]) for at in range(5)]
     assert told[0]["rate"] is None and told[1]["left"] is None
     assert told[4]["rate"] == pytest.approx(20.0)
     assert told[4]["left"] == pytest.approx(96 / 2)
@@ -125,9 +125,9 @@ def test_rates_and_time_left() -> None:
 def test_another_loop_begins_a_new_estimate() -> None:
     estimate = pace.Estimate()
     for at in range(5):
-        estimate.look(float(at), at, "f", [Loop("i", at, 10)])
-    assert estimate.look(5.0, 5, "f", [Loop("j", 1, 20)])["left"] is None
-    told = [estimate.look(6.0 + at, 6, "f", [Loop("j", 2 + at, 20)]) for at in range(3)]
+        estimate.sample(float(at), at, "f", [Loop("i", at, 10)])
+    assert estimate.sample(5.0, 5, "f", [Loop("j", 1, 20)])["left"] is None
+    told = [estimate.sample(6.0 + at, 6, "f", [Loop("j", 2 + at, 20)]) for at in range(3)]
     assert told[-1]["left"] == pytest.approx(16.0)
 
 

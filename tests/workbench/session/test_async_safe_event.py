@@ -9,11 +9,11 @@ import threading
 import numpy as np
 import pytest
 
-from kbench.workbench.session.async_safe_event import Wake
+from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
 
 def test_what_was_set_before_or_while_waiting_lets_go() -> None:
-    wake, seen = Wake(), threading.Semaphore(0)
+    wake, seen = AsyncSafeEvent(), threading.Semaphore(0)
 
     def watch() -> None:
         for _ in range(2):
@@ -39,7 +39,7 @@ def test_an_interrupt_locks_nothing() -> None:
     def stop(*_: object) -> None:
         raise Stop
 
-    wake, stopped = Wake(), 0
+    wake, stopped = AsyncSafeEvent(), 0
     old, random = signal.signal(signal.SIGALRM, stop), np.random.default_rng(0)
     gc.collect()  # or an alarm could fall into the callback of a weak reference to what other
     gc.disable()  # tests left, where Python drops what is raised

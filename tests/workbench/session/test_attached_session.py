@@ -18,8 +18,8 @@ from session_helpers import WAIT, Watched
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
 from kbench.workbench.session import events, running_kernels
-from kbench.workbench.session.attached_session import OTHER, AttachedSession
-from kbench.workbench.session.connection import Link
+from kbench.workbench.session.attached_session import OTHER_CLIENT, AttachedSession
+from kbench.workbench.session.connection import KernelClient
 from kbench.workbench.session.running_kernels import Kernel
 
 
@@ -123,7 +123,7 @@ def test_what_ran_before_is_told(owner: Owner, tmp_path: Path) -> None:
 
 
 def others(guest: Watched) -> list[events.CellStarted]:
-    return [one for one in guest.of(events.CellStarted) if one.origin == OTHER]
+    return [one for one in guest.of(events.CellStarted) if one.origin == OTHER_CLIENT]
 
 
 def test_cells_of_another_client_are_shown_with_all_they_show(owner: Owner, guest: Watched) -> None:
@@ -156,7 +156,7 @@ def test_of_a_flood_of_prints_so_much_is_taken_in(code: str, owner: Owner, guest
     streams = guest.of(events.Stream, theirs.cell)
     printed = sum(len(one.text) for one in streams if one.name == "stdout")
     notices = "".join(one.text for one in streams if one.name == "notice")
-    assert done.ok and 10_000 < printed <= stream.CHARACTER_LIMIT
+    assert done.ok and 10_000 < printed <= stream.MAX_CHARACTERS
     assert "output cut after" in notices and "MB came too fast and were not taken in" in notices
     assert guest.run("'still here'")[1].ok
 
@@ -275,9 +275,11 @@ def test_a_restart_from_a_notebook_is_noticed_however_quick(tmp_path: Path) -> N
 def test_without_subshells_the_names_come_when_the_kernel_is_idle(
     owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Link._on_info
+    original = KernelClient._on_info
     plain = {"supported_features": []}
-    monkeypatch.setattr(Link, "_on_info", lambda self, info: original(self, {**info, **plain}))
+    monkeypatch.setattr(
+        KernelClient, "_on_info", lambda self, info: original(self, {**info, **plain})
+    )
     guest = attach(owner, tmp_path)
     owner.run("idle = 3")
     assert guest.session.ask("summary", names=["idle"])["data"]["rows"][0]["text"] == "3"

@@ -19,7 +19,7 @@ from session_helpers import WAIT, Watched, make
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.session import events
-from kbench.workbench.session.connection import Link
+from kbench.workbench.session.connection import KernelClient
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.wire import Wire
 
@@ -144,8 +144,8 @@ def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
 def test_a_kernel_without_subshells_answers_when_it_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Link._on_info
-    monkeypatch.setattr(Link, "_on_info", lambda self, content: original(self, {}))
+    original = KernelClient._on_info
+    monkeypatch.setattr(KernelClient, "_on_info", lambda self, content: original(self, {}))
     watched = make(KernelSession, tmp_path)
     watched.run("v = K.variable([1.0, 2.0], name='v')")
     assert watched.session.ask("stats", name="v")["data"]["max"] == 2.0
@@ -253,7 +253,7 @@ def test_waiting_cells_can_be_taken_back(kernel: Watched) -> None:
 def test_what_ignores_an_interrupt_is_reported_stuck(
     fresh: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.workbench.session.kernel_session.STUCK_AFTER", 0.3)
+    monkeypatch.setattr("kbench.workbench.session.kernel_session.STUCK_SECONDS", 0.3)
     code = """
 import signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -144,7 +144,7 @@ ANSWERS = [
 def test_what_is_no_python_kernel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, info: Any, words: str
 ) -> None:
-    monkeypatch.setattr(running_kernels, "ASKED_TOGETHER", 0.3)
+    monkeypatch.setattr(running_kernels, "GROUP_ANSWER_SECONDS", 0.3)
     path = file_of(tmp_path)
     stop = serve(json.loads(path.read_text()), lambda: info)
     (kernel,) = running_kernels.find(str(path))

@@ -45,7 +45,7 @@ class Loud:
 def ask(inspector: Inspector, verb: str, **arguments: Any) -> dict[str, Any]:
     reply = inspector.handle({"id": 1, "verb": verb, **arguments})
     assert json.loads(json.dumps(reply, allow_nan=False)) == reply
-    assert protocol.size(reply) <= protocol.LIMIT
+    assert protocol.size(reply) <= protocol.MAX_MESSAGE_BYTES
     assert reply["ok"], reply["error"]
     return reply["data"]
 

@@ -13,7 +13,7 @@ import pytest
 
 import kbench as K
 from kbench.engine.runtime import config
-from kbench.workbench.kernel.sandbox import Aside
+from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.watches import expressions, watches
 from kbench.workbench.watches.watches import Watches, value_text
 
@@ -21,7 +21,7 @@ from kbench.workbench.watches.watches import Watches, value_text
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not make a quick watch slow."""
-    monkeypatch.setattr(watches, "BUDGET", 20.0)
+    monkeypatch.setattr(watches, "BUDGET_SECONDS", 20.0)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_symbol_says_by_the_users_names_what_must_be_fed(
 ) -> None:
     assert row(board, "z")["note"] == "needs x"
     names["images"] = names.pop("x")
-    board.ended()
+    board.cell_ended()
     assert row(board, "z")["note"] == "needs images"
 
 
@@ -99,14 +99,14 @@ def test_a_symbol_is_computed_on_what_was_fed_last(names: dict[str, Any]) -> Non
     try:
         assert (row(board, "z")["state"], row(board, "x")["state"]) == ("spec", "spec")
         given[names["x"]] = np.ones((1, 2), "float32")
-        board.ended()
+        board.cell_ended()
         found = row(board, "z[0]")
         assert (found["state"], found["text"], found["note"]) == ("value", "[8, 12]", "as fed last")
         found = row(board, "x[0]")
         assert (found["state"], found["text"], found["note"]) == ("value", "[1, 1]", "as fed last")
         assert "all 1" in row(board, "x")["text"] and row(board, "x")["before"] == ""
         given[names["x"]] = np.zeros((1, 2), "float32")
-        board.ended()
+        board.cell_ended()
         found = row(board, "z[0]")
         assert (found["before"], found["text"], found["changed"]) == ("[8, 12]", "[0, 0]", True)
     finally:
@@ -191,7 +191,7 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     assert drawn == (np.random.rand(), random.random())
     assert K.eval(noise).tolist() == K.eval(again).tolist()
     assert "drew random numbers" in shown[2]
-    board.ended()
+    board.cell_ended()
     assert row(board, "drawn()", force=True)["state"] == "refused"
 
 
@@ -216,7 +216,7 @@ def test_old_and_new_value_stand_side_by_side(board: Watches, names: dict[str, A
     found = row(board, "loss")
     assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", True)
     assert row(board, "loss")["changed"], "nothing has happened since"
-    board.ended()
+    board.cell_ended()
     found = row(board, "loss")
     assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", False)
 
@@ -225,12 +225,7 @@ def test_a_watch_is_evaluated_only_when_something_has_changed(names: dict[str, A
     calls: list[int] = []
     names["count"] = lambda: calls.append(1) or len(calls)
     board = Watches(lambda: names)
-    for happen in (
-        lambda: None,
-        board.ended,
-        lambda: config.notify_changed("epsilon"),
-        board.stored,
-    ):
+    for happen in (lambda: None, board.cell_ended, lambda: config.notify_changed("epsilon"), board.stored):
         happen()
         row(board, "count()")
         row(board, "count()")
@@ -247,48 +242,48 @@ def wait_for(true: Callable[[], bool]) -> bool:
 def test_a_slow_watch_is_stopped_and_evaluated_when_asked_for(
     board: Watches, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "BUDGET", 0.05)
+    monkeypatch.setattr(watches, "BUDGET_SECONDS", 0.05)
     go = threading.Event()
     names["slow"] = lambda: next(iter(int, 1) if not go.is_set() else iter([42]))
     names["forever"] = lambda: [one for one in iter(int, 1) if one]
     assert row(board, "forever()")["state"] == "slow"
-    board.ended()
+    board.cell_ended()
     again = row(board, "forever()")
     assert again["state"] == "slow" and not again["current"], "it sits one change out"
-    monkeypatch.setattr(watches, "FORCED_BUDGET", 20.0)
+    monkeypatch.setattr(watches, "FORCED_BUDGET_SECONDS", 20.0)
     names["forever"] = lambda: 42
     found = row(board, "forever()", force=True)
     assert (found["state"], found["text"], found["current"]) == ("value", "42", True)
 
 
 def test_a_cell_that_begins_stops_a_watch(names: dict[str, Any]) -> None:
-    aside, started = Aside(), threading.Event()
+    sandbox, started = Sandbox(), threading.Event()
     names["forever"] = lambda: started.set() or [one for one in iter(int, 1) if one]
-    board = Watches(lambda: names, aside=aside)
+    board = Watches(lambda: names, sandbox=sandbox)
     ended: list[Any] = []
     asking = threading.Thread(target=lambda: ended.append(row(board, "forever()", force=True)))
     asking.start()
     assert started.wait(30.0)
     began = time.perf_counter()
-    aside.hold()
+    sandbox.block()
     assert time.perf_counter() - began < 5.0
     asking.join(30.0)
     assert ended and ended[0]["state"] == "new"
     assert row(board, "loss")["state"] == "new", "nothing is evaluated while a cell runs"
-    aside.release()
+    sandbox.unblock()
     assert row(board, "loss")["text"] == "7.5"
 
 
 def test_stopping_a_watch_does_not_stop_the_program(names: dict[str, Any]) -> None:
-    aside = Aside()
+    sandbox = Sandbox()
     big = K.variable(np.ones((200, 200)))
     names["many"] = K.function([], [K.sum(K.exp(big) * big)])
-    board = Watches(lambda: names, aside=aside)
+    board = Watches(lambda: names, sandbox=sandbox)
     names["forever"] = lambda: [names["many"]([]) for _ in iter(int, 1)]
     asking = threading.Thread(target=lambda: row(board, "forever()", force=True))
     asking.start()
-    assert wait_for(lambda: aside._job is not None)
-    aside.hold()
+    assert wait_for(lambda: sandbox._job is not None)
+    sandbox.block()
     results = [names["many"]([])[0] for _ in range(20)]
     asking.join(30.0)
     assert len({float(one) for one in results}) == 1
