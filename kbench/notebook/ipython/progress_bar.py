@@ -77,7 +77,7 @@ class Bars(pace.Pace):
                 change(GONE)
                 self._show(done(self._last, time.monotonic() - self._since, failed))
 
-    def _look(self, estimate: pace.Estimate) -> None:
+    def _sample(self, estimate: pace.Estimate) -> None:
         """As the workbench looks, and at what is being compiled; from the thread that looks."""
         self._foreign = self._foreign or own_bar(self._runner)
         if self._foreign:

@@ -70,7 +70,7 @@ def search_chunk(
         at = int(hits.argmax())
         if hits[at]:
             found = np.unravel_index(start + at, array.shape)
-            return [int(one) for one in found], start + at, left - at
+            return [int(axis_index) for axis_index in found], start + at, left - at
         left -= count
         start = (start + count) % array.size
     return None, start, left

@@ -53,14 +53,14 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
     known = list(config.snapshot())
     for word in text.split():
         name, equals, rest = word.partition("=")
-        values = [one for one in rest.split(",") if one]
+        values = [value for value in rest.split(",") if value]
         shown = describe.printable(word, 60)
         if not equals or not values:
             raise VariantsError(f"{shown}: name=value,value is needed, such as {EXAMPLE}")
         if name in ("engine", "engines"):
             engines = values
         elif name in known:
-            settings[name] = [_value(one) for one in values]
+            settings[name] = [_value(value) for value in values]
         else:
             there = ", ".join([ENGINE, *known])
             raise VariantsError(f"{shown}: there is no setting of this name; there are {there}")
@@ -143,9 +143,9 @@ def feed_finder(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
         from kbench.engine.graph.traverse import walk
 
         graph: list[Any] = walk(nodes)
-        open_ = [one for one in graph if one.kind == "placeholder"]
-        needed = {id(one) for one in open_ if one.default is None}
-        found, _ = recorder.feeds([one for one in open_ if id(one) in needed], needed)
+        open_ = [node for node in graph if node.kind == "placeholder"]
+        needed = {id(node) for node in open_ if node.default is None}
+        found, _ = recorder.feeds([node for node in open_ if id(node) in needed], needed)
         return found
 
     return find
@@ -177,11 +177,11 @@ class CompareVerbs:
 def lines(comparison: Any, width: int) -> list[str]:
     """The table of variants, then values side by side: those that differ most, and the first."""
     said: list[str] = comparison.text(width).splitlines()
-    good = [one for one in comparison.results if one.error is None]
+    good = [result for result in comparison.results if result.error is None]
     if not good:
         return said
     for name in list(good[0].outputs)[:4]:
-        same = [one for one in good if _fits(good[0], one, name)]
+        same = [result for result in good if _fits(good[0], result, name)]
         if same:
             said += ["", *_output(name, good[0], same, width)]
     more = len(good[0].outputs) - 4
@@ -194,9 +194,9 @@ def _fits(reference: Any, other: Any, name: str) -> bool:
 
 
 def _output(name: str, reference: Any, same: list[Any], width: int) -> list[str]:
-    arrays = [np.asarray(one.outputs[name]) for one in same]
+    arrays = [np.asarray(result.outputs[name]) for result in same]
     label = f"output {name}: " if name else ""
-    heads = ["index", *(one.engine for one in same)]
+    heads = ["index", *(result.engine for result in same)]
     size = arrays[0].size
     if not size:
         return [f"{label}no elements"]
@@ -219,13 +219,13 @@ def _worst(arrays: list[NDArray[Any]]) -> list[int]:
     from kbench.api.differences import gaps
 
     total: NDArray[Any] = np.zeros(arrays[0].size)
-    for one in arrays[1:]:
-        total = np.maximum(total, gaps(arrays[0], one).reshape(-1))
+    for array in arrays[1:]:
+        total = np.maximum(total, gaps(arrays[0], array).reshape(-1))
     count = min(MAX_WORST_ELEMENTS, int(np.count_nonzero(total)))
     if not count:
         return []
     places = np.argpartition(-total, count - 1)[:count]
-    return [int(one) for one in places[np.argsort(-total[places], kind="stable")]]
+    return [int(place) for place in places[np.argsort(-total[places], kind="stable")]]
 
 
 def _table(
@@ -234,12 +234,12 @@ def _table(
     shape = arrays[0].shape
     rows = [heads]
     for place in places:
-        index = ", ".join(str(int(one)) for one in np.unravel_index(place, shape))
-        cells = [describe.number(one.reshape(-1)[place].item()) for one in arrays]
+        index = ", ".join(str(int(entry)) for entry in np.unravel_index(place, shape))
+        cells = [describe.number(array.reshape(-1)[place].item()) for array in arrays]
         rows.append([f"[{index}]", *cells])
     sizes = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     room = max((width - 2 - sizes[0]) // max(len(heads) - 1, 1) - 2, 8)
-    sizes = [sizes[0], *(min(one, room) for one in sizes[1:])]
+    sizes = [sizes[0], *(min(size, room) for size in sizes[1:])]
     return [
         "  "
         + "  ".join(

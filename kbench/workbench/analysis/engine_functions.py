@@ -16,13 +16,13 @@ def functions_of(value: Any) -> list[Any]:
     if describe.is_function(value):
         return [value]
     if type(value) in (list, tuple):
-        return [one for item in value for one in functions_of(item)]
+        return [function for item in value for function in functions_of(item)]
     if describe.is_tensor(value):
         return list(value.__dict__.get("_functions", {}).values())
     if not keras_models.is_model(value):
         return []
-    held: list[Any] = [keras_models.fields(value).get(one) for one in _STEPS]
-    return [one for one in held if describe.is_function(one)]
+    held: list[Any] = [keras_models.fields(value).get(name) for name in _STEPS]
+    return [function for function in held if describe.is_function(function)]
 
 
 def find_recorded(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
@@ -34,18 +34,18 @@ def find_recorded(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
     if record is None:
         return "", None
     held = [
-        (name, one)
+        (name, function)
         for name, value in values.items()
-        for one in functions_of(value)
-        if one.records is not None
+        for function in functions_of(value)
+        if function.records is not None
     ]
-    for name, one in held:
-        if one.records is record:
-            return name, one
+    for name, function in held:
+        if function.records is record:
+            return name, function
     wanted = _nodes(record)  # it may have run again since
-    for name, one in held:
-        if wanted and _nodes(one.records) == wanted:
-            return name, one
+    for name, function in held:
+        if wanted and _nodes(function.records) == wanted:
+            return name, function
     return "", None
 
 

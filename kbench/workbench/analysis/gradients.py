@@ -70,8 +70,8 @@ def _loss_of(value: Any) -> Any | None:
 
 def _result_of(function: Any) -> Any:
     """Of a function's results the first that can be a loss, a scalar where there is one."""
-    floats = [one for one in function.outputs if one.spec.dtype.startswith("float")]
-    scalars = [one for one in floats if one.spec.shape == ()]
+    floats = [output for output in function.outputs if output.spec.dtype.startswith("float")]
+    scalars = [output for output in floats if output.spec.shape == ()]
     return next(iter(scalars or floats or function.outputs), None)
 
 
@@ -101,12 +101,12 @@ def targets(view: namespace.View, nodes: list[Any]) -> tuple[list[Target], list[
         elif keras_models.is_layer(value):
             _add_weights(value, name, codes, fixed)
     found: dict[str, Target] = {}
-    for one in nodes:
-        if describe.is_variable(one) and _trains(one) and id(one) not in fixed:
-            name = names.get(id(one), one.name.partition(":")[0])
+    for node in nodes:
+        if describe.is_variable(node) and _trains(node) and id(node) not in fixed:
+            name = names.get(id(node), node.name.partition(":")[0])
             name = name if name not in found else f"{name} #{len(found)}"
-            found[name] = Target(name, one, names.get(id(one)) or codes.get(id(one), ""))
-    there = {id(one.variable) for one in found.values()}
+            found[name] = Target(name, node, names.get(id(node)) or codes.get(id(node), ""))
+    there = {id(target.variable) for target in found.values()}
     others = [
         name
         for name, value in view.values().items()
@@ -154,31 +154,31 @@ class Gradients:
         loss = loss_of(self._view, name)
         nodes: list[Any] = walk([loss])
         found, others = targets(self._view, nodes)
-        open_ = [one for one in nodes if one.kind == "placeholder"]
+        open_ = [node for node in nodes if node.kind == "placeholder"]
         feeds, origin = self._feeds(open_)
         if not found:
             raise ProtocolError("loss", f"{describe.printable(name)} depends on no variable")
         used, values, derivatives = self._run(loss, found, feeds)
-        kept = dict(zip((PREFIX + one.name for one in used), derivatives, strict=True))
+        kept = dict(zip((PREFIX + target.name for target in used), derivatives, strict=True))
         with self._lock:
             self._view.unnamed_arrays = kept
-        rows = [_row(one, array) for one, array in zip(used, derivatives, strict=True)]
+        rows = [_row(target, array) for target, array in zip(used, derivatives, strict=True)]
         flat = np.asarray(values, np.float64).reshape(-1)
         return {
             "loss": name,
             "value": describe.number(float(flat.sum())) if flat.size else "-",
             "sum": loss.spec.shape != (),
             "rows": rows,
-            "unreached": [one.name for one in found if one not in used] + others,
-            "fed": [self._fed_words(one, array) for one, array in feeds.items()],
+            "unreached": [target.name for target in found if target not in used] + others,
+            "fed": [self._fed_words(node, array) for node, array in feeds.items()],
             "origin": origin,
         }
 
     def _feeds(self, open_: list[Any]) -> tuple[dict[Any, Any], str]:
         """What was fed to the placeholders, from one call where one has fed them all."""
-        needed = [one for one in open_ if one.default is None]
-        feeds, together = self._recorder.feeds(open_, {id(one) for one in needed})
-        missing = [self._called(one) for one in needed if one not in feeds]
+        needed = [node for node in open_ if node.default is None]
+        feeds, together = self._recorder.feeds(open_, {id(node) for node in needed})
+        missing = [self._called(node) for node in needed if node not in feeds]
         if missing:
             words = ", ".join(missing[:4]) + (" and more" if len(missing) > 4 else "")
             reason = f"needs values for {words}: run a K.function or K.eval that feeds them"
@@ -196,7 +196,7 @@ class Gradients:
         self, loss: Any, found: list[Target], feeds: Mapping[Any, Any]
     ) -> tuple[list[Target], Any, list[NDArray[Any]]]:
         """The variables that the loss is differentiable to, its value and its gradients."""
-        key = (id(loss), *(id(one.variable) for one in found), *(id(one) for one in feeds))
+        key = (id(loss), *(id(target.variable) for target in found), *(id(node) for node in feeds))
         with self._lock:
             made = self._made if self._made is not None and self._made[1] == key else None
         if made is None:
@@ -205,8 +205,8 @@ class Gradients:
                 self._made = made
         function, reached = made[2]
         values = function(list(feeds.values()))
-        used = [one for one, there in zip(found, reached, strict=True) if there]
-        return used, values[0], [np.asarray(one) for one in values[1:]]
+        used = [target for target, there in zip(found, reached, strict=True) if there]
+        return used, values[0], [np.asarray(gradient) for gradient in values[1:]]
 
     def _make(
         self, loss: Any, found: list[Target], feeds: Mapping[Any, Any], key: tuple[int, ...]
@@ -214,11 +214,15 @@ class Gradients:
         from kbench.engine.autodiff import gradients
         from kbench.engine.execute.function import Function
 
-        derivatives = gradients(loss, [one.variable for one in found])
-        outputs = [loss, *(one for one in derivatives if one is not None)]
+        derivatives = gradients(loss, [target.variable for target in found])
+        outputs = [loss, *(derivative for derivative in derivatives if derivative is not None)]
         function = Function(list(feeds), outputs, name="gradients")
         # The loss is held too: an id belongs to it only as long as it lives.
-        return (loss, found), key, (function, [one is not None for one in derivatives])
+        return (
+            (loss, found),
+            key,
+            (function, [derivative is not None for derivative in derivatives]),
+        )
 
     def forget(self) -> None:
         """Let go of the graph and of the gradients."""

@@ -16,21 +16,22 @@ class Folds:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows: dict[int, Row] = {row["id"]: row for row in rows}
-        used = {one for row in rows for one in row["inputs"]}
+        used = {source for row in rows for source in row["inputs"]}
         kinds = {key: row.get("kind") for key, row in self.rows.items()}
-        self.inline = {
-            key for key in kinds if kinds[key] in graph_text.INLINE_KINDS and key in used
-        }
+        inline = {key for key, kind in kinds.items() if kind in graph_text.INLINE_KINDS}
+        self.inline = inline & used
         self.inputs = {key: self._known(row) for key, row in self.rows.items()}
         self.users: dict[int, list[int]] = {key: [] for key in self.rows}
         for key, sources in self.inputs.items():
-            for one in sources:
-                self.users[one].append(key)
+            for source in sources:
+                self.users[source].append(key)
         self.roots = [key for key in self.rows if not self.users[key] and key not in self.inline]
         self.folded: set[int] = set()
 
     def _known(self, row: Row) -> list[int]:
-        shown = (one for one in row["inputs"] if one in self.rows and one not in self.inline)
+        shown = (
+            source for source in row["inputs"] if source in self.rows and source not in self.inline
+        )
         return list(dict.fromkeys(shown))
 
     def _reached(self, roots: Sequence[int], through: set[int]) -> set[int]:
@@ -40,10 +41,10 @@ class Folds:
         for key in queue:  # grows while it is read
             if key in through:
                 continue
-            for one in self.inputs[key]:
-                if one not in found:
-                    found.add(one)
-                    queue.append(one)
+            for source in self.inputs[key]:
+                if source not in found:
+                    found.add(source)
+                    queue.append(source)
         return found
 
     def visible(self) -> list[Row]:
@@ -54,7 +55,7 @@ class Folds:
             if key in self.inline:
                 rows.append(row)
             elif key in shown:
-                beside = [one for one in row["inputs"] if one in self.inline]
+                beside = [source for source in row["inputs"] if source in self.inline]
                 rows.append({**row, "inputs": beside} if key in self.folded else row)
         return rows
 
@@ -85,15 +86,15 @@ class Folds:
         """Unfold what hides a node, along a shortest way to it from an output."""
         below: dict[int, int] = {}  # the way down from each user, towards the node
         queue = [key]
-        for one in queue:  # grows while it is read
-            if not self.users[one]:
-                while one != key:
-                    self.folded.discard(one)
-                    one = below[one]
+        for node in queue:  # grows while it is read
+            if not self.users[node]:
+                while node != key:
+                    self.folded.discard(node)
+                    node = below[node]
                 return
-            for user in self.users[one]:
+            for user in self.users[node]:
                 if user not in below:
-                    below[user] = one
+                    below[user] = node
                     queue.append(user)
 
     def matches(self, words: str) -> list[int]:
@@ -103,6 +104,6 @@ class Folds:
         for key in graph_text.order(self.inputs, self.inline) if wanted else ():
             row = self.rows[key]
             text = f"{row['name']} {row['op']} {row['spec']}".lower()
-            if all(one in text for one in wanted):
+            if all(word in text for word in wanted):
                 found.append(key)
         return found

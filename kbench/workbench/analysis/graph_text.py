@@ -41,7 +41,7 @@ def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
     rails = _Rails()
     found: list[GraphLine] = []
     for key in order(inputs, folded):
-        texts = [_folded_text(known[one]) for one in known[key]["inputs"] if one in folded]
+        texts = [_folded_text(known[source]) for source in known[key]["inputs"] if source in folded]
         more = ", …" if len(texts) > _MAX_INLINE_INPUTS else ""
         beside = ", ".join(texts[:_MAX_INLINE_INPUTS]) + more
         found.append(GraphLine(rails.node(key), known[key], beside))
@@ -51,13 +51,13 @@ def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
     if not ascii:
         return found
     return [
-        GraphLine(one.rails.translate(_PLAIN), one.row, one.beside.replace("…", "..."))
-        for one in found
+        GraphLine(line.rails.translate(_PLAIN), line.row, line.beside.replace("…", "..."))
+        for line in found
     ]
 
 
 def _distinct(row: Row, known: Mapping[int, Row], folded: set[int]) -> list[int]:
-    shown = [one for one in row["inputs"] if one in known and one not in folded]
+    shown = [source for source in row["inputs"] if source in known and source not in folded]
     return list(dict.fromkeys(shown))
 
 
@@ -67,7 +67,7 @@ def _folded_text(row: Row) -> str:
 
 def order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:
     """Every node before its inputs, and the inputs of one node in their order."""
-    used = {one for sources in inputs.values() for one in sources}
+    used = {source for sources in inputs.values() for source in sources}
     roots = [key for key in inputs if key not in used and key not in folded]
     return list(reversed(inputs_first(inputs, roots)))
 
@@ -82,7 +82,7 @@ def inputs_first(inputs: Mapping[int, Sequence[int]], roots: Iterable[int]) -> l
             done[key] = None
         elif key not in done:
             stack.append((key, True))
-            stack.extend((one, False) for one in inputs[key] if one not in done)
+            stack.extend((source, False) for source in inputs[key] if source not in done)
     return list(done)
 
 
@@ -106,7 +106,7 @@ class _Rails:
     def node(self, key: int) -> str:
         """The rails of the line on which a node stands."""
         at = self._place(key)
-        marks = ["│" if one is not None else " " for one in self._columns]
+        marks = ["│" if node is not None else " " for node in self._columns]
         marks[at] = "●"
         return " ".join(marks)
 
@@ -116,11 +116,11 @@ class _Rails:
         before = list(self._columns)
         self._columns[at] = None
         targets = []
-        for one in inputs:
-            if one not in self._columns:
+        for source in inputs:
+            if source not in self._columns:
                 free = at if self._columns[at] is None else self._free()
-                self._columns[free] = one
-            targets.append(self._columns.index(one))
+                self._columns[free] = source
+            targets.append(self._columns.index(source))
         joint = "" if targets in ([], [at]) else self._joint(at, set(targets), before)
         while self._columns and self._columns[-1] is None:
             self._columns.pop()

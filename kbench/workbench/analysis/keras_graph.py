@@ -28,12 +28,12 @@ def graph(layer: object, model: object, limit: int) -> JsonObject:
         ends: list[Any] = []
     else:
         calls = keras_models.nodes(layer, model)[:1]
-        way, total = _way([(layer, one) for one in calls])
-        tensors = [one for call in calls for one in keras_models.outputs(call)]
+        way, total = _way([(layer, call) for call in calls])
+        tensors = [tensor for call in calls for tensor in keras_models.outputs(call)]
         ends = [
-            one
+            tensor
             for call in calls
-            for one in keras_models.listed(keras_models.fields(call).get("input_tensors"))
+            for tensor in keras_models.listed(keras_models.fields(call).get("input_tensors"))
         ]
     inside = _inside(tensors, ends, limit)
     return {**inside, "layers": way, "layers_cut": total - len(way)}
@@ -42,8 +42,8 @@ def graph(layer: object, model: object, limit: int) -> JsonObject:
 def _origins(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
     """The layer and call that each tensor comes from."""
     found = []
-    for one in tensors:
-        history = keras_models.fields(one).get("_keras_history")
+    for tensor in tensors:
+        history = keras_models.fields(tensor).get("_keras_history")
         if type(history) is tuple and len(history) == 3 and keras_models.is_layer(history[0]):
             calls = keras_models.listed(keras_models.fields(history[0]).get("_inbound_nodes"))
             if type(history[1]) is int and history[1] < len(calls):
@@ -79,7 +79,7 @@ def _way(roots: list[tuple[Any, Any]]) -> tuple[list[JsonObject], int]:
     rows = []
     for key, number in ids.items():
         layer, call = calls[key]
-        specs = [str(one.spec) for one in keras_models.outputs(call)]
+        specs = [str(tensor.spec) for tensor in keras_models.outputs(call)]
         row = {
             "id": number,
             "name": keras_models.name_of(layer),
@@ -93,20 +93,20 @@ def _way(roots: list[tuple[Any, Any]]) -> tuple[list[JsonObject], int]:
 
 def _inside(outputs: list[Any], ends: list[Any], limit: int) -> JsonObject:
     """The operations between tensors, nearest to the outputs first."""
-    stops = {id(one) for one in ends} - {id(one) for one in outputs}
-    found = {id(one): one for one in outputs}
+    stops = {id(tensor) for tensor in ends} - {id(tensor) for tensor in outputs}
+    found = {id(tensor): tensor for tensor in outputs}
     queue = list(outputs)
-    for one in queue:
-        if id(one) in stops:
+    for node in queue:
+        if id(node) in stops:
             continue
-        for source in one.inputs:
+        for source in node.inputs:
             if id(source) not in found:
                 found[id(source)] = source
                 queue.append(source)
     ids = {key: number for number, key in enumerate(found) if number < limit}
     rows = []
     for key, number in ids.items():
-        one = found[key]
-        inputs = [] if key in stops else [ids.get(id(source)) for source in one.inputs[:16]]
-        rows.append({**describe.tensor(one), "id": number, "inputs": inputs, "end": key in stops})
+        node = found[key]
+        inputs = [] if key in stops else [ids.get(id(source)) for source in node.inputs[:16]]
+        rows.append({**describe.tensor(node), "id": number, "inputs": inputs, "end": key in stops})
     return {"rows": rows, "total": len(found), "cut": len(found) - len(ids)}

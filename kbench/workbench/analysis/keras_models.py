@@ -93,7 +93,7 @@ class Weight:
 
 def layers(model: object) -> list[Any]:
     """The layers of a model as `model.layers` gives them."""
-    found = [one for one in listed(fields(model).get("_layers")) if is_layer(one)]
+    found = [layer for layer in listed(fields(model).get("_layers")) if is_layer(layer)]
     if found and _is(model, _SEQUENTIAL) and _is(found[0], _INPUT):
         return found[1:]
     return found
@@ -156,9 +156,9 @@ def parts(value: object, address: str) -> list[Part]:
     """A model's layers and own weights, or all weights of a layer."""
     inner = layers(value) if is_model(value) else []
     own = weights(value, deep=not is_model(value))
-    found = [Part(f"{address}/{at}", one, value) for at, one in enumerate(inner)]
+    found = [Part(f"{address}/{at}", layer, value) for at, layer in enumerate(inner)]
     return found + [
-        Part(f"{address}/w{at}", one.variable, value, one) for at, one in enumerate(own)
+        Part(f"{address}/w{at}", weight.variable, value, weight) for at, weight in enumerate(own)
     ]
 
 
@@ -199,9 +199,9 @@ def facts(value: object, model: object = None) -> JsonObject:
         "kind": "layer" if inner is None else "model",
         "type": describe.printable(type(value).__name__),
         "label": name_of(value),
-        "bytes": sum(one.bytes for one in held),
-        "params": sum(one.count for one in held),
-        "trainable": sum(one.count for one in held if one.trainable),
+        "bytes": sum(weight.bytes for weight in held),
+        "params": sum(weight.count for weight in held),
+        "trainable": sum(weight.count for weight in held if weight.trainable),
         "parts": len(held) if inner is None else len(inner) + len(weights(value, deep=False)),
         **_output(value, model),
     }
@@ -209,7 +209,7 @@ def facts(value: object, model: object = None) -> JsonObject:
         row["layers"] = len(inner)
         row["step"] = step(value)
     if model is not None:
-        row["sources"] = [name_of(one) for one in sources(value, model)][:_MAX_SOURCES]
+        row["sources"] = [name_of(source) for source in sources(value, model)][:_MAX_SOURCES]
     return {**row, "text": words(row)}
 
 
@@ -233,8 +233,8 @@ def _output(value: object, model: object) -> JsonObject:
     if is_model(value):
         tensors = listed(fields(value).get("outputs"))
     else:
-        tensors = [one for node in nodes(value, model) for one in outputs(node)]
-    specs = {str(one.spec): one.spec for one in tensors if describe.is_tensor(one)}
+        tensors = [tensor for node in nodes(value, model) for tensor in outputs(node)]
+    specs = {str(tensor.spec): tensor.spec for tensor in tensors if describe.is_tensor(tensor)}
     if len(specs) != 1:
         dtype = fields(value).get("dtype")
         return {"shape": None, "dtype": describe.printable(dtype) if type(dtype) is str else ""}
@@ -254,12 +254,12 @@ def weight_facts(part: Part) -> JsonObject:
 def code_of(part: Part) -> str:
     """What a user would type for a part: `model.layers[2].weights[0]`."""
     name, *steps = part.address.split("/")
-    text = name + "".join(f".layers[{one}]" for one in steps if one[:1] != "w")
+    text = name + "".join(f".layers[{step}]" for step in steps if step[:1] != "w")
     if part.weight is None:
         return text
     # Keras lists the trained ones first.
-    known = sorted(weights(part.owner), key=lambda one: not one.trainable)
-    at = next(n for n, one in enumerate(known) if one.variable is part.value)
+    known = sorted(weights(part.owner), key=lambda weight: not weight.trainable)
+    at = next(n for n, weight in enumerate(known) if weight.variable is part.value)
     return f"{text}.weights[{at}]"
 
 
@@ -279,7 +279,7 @@ def nodes(layer: object, model: object = None) -> list[Any]:
     known = fields(model).get("_network_nodes")
     if type(known) is set:
         name = fields(layer).get("name")
-        inside = [one for at, one in enumerate(found) if f"{name}_ib-{at}" in known]
+        inside = [node for at, node in enumerate(found) if f"{name}_ib-{at}" in known]
         return inside or found
     return found
 
@@ -287,11 +287,11 @@ def nodes(layer: object, model: object = None) -> list[Any]:
 def outputs(node: object) -> list[Any]:
     """The symbolic tensors that a call gave."""
     tensors = listed(fields(node).get("output_tensors"))
-    return [one for one in tensors if describe.is_tensor(one)]
+    return [tensor for tensor in tensors if describe.is_tensor(tensor)]
 
 
 def sources(layer: object, model: object) -> list[Any]:
     """The layers whose outputs a layer takes in its first call."""
     calls = nodes(layer, model)
     found = listed(fields(calls[0]).get("inbound_layers")) if calls else []
-    return [one for one in found if is_layer(one)]
+    return [layer for layer in found if is_layer(layer)]

@@ -88,10 +88,10 @@ def _refusal(root: Any) -> str | None:
         total += size or 0
         if size is None and reason is None:
             reason = "its size is known only when it runs; K.eval(x) computes it"
-        for one in node.inputs:
-            if id(one) not in seen:
-                seen.add(id(one))
-                stack.append(one)
+        for source in node.inputs:
+            if id(source) not in seen:
+                seen.add(id(source))
+                stack.append(source)
         if len(seen) > MAX_NODES:
             return f"it is made of more than {MAX_NODES} operations; K.eval(x) computes it"
     if reason is None and total > MAX_BYTES:
@@ -105,7 +105,7 @@ def unasked(node: Any) -> str | None:
         return "it waits for what is stored before it; K.eval(x) runs it"
     body = node.attrs.get("body")
     if body is not None:
-        roots = [*body.after, *(one.tensor for one in node.attrs.get("emits", ()))]
+        roots = [*body.after, *(emit.tensor for emit in node.attrs.get("emits", ()))]
         return next(filter(None, map(unasked, _inside(roots, body.feeds))), None)
     if node.op.pure:
         return None
@@ -120,8 +120,8 @@ def unasked(node: Any) -> str | None:
 def _inside(roots: list[Any], feeds: tuple[Any, ...]) -> list[Any]:
     from kbench.engine.graph.traverse import walk
 
-    given = {id(one) for one in feeds}
-    return [one for one in walk(roots, given) if id(one) not in given]
+    given = {id(feed) for feed in feeds}
+    return [node for node in walk(roots, given) if id(node) not in given]
 
 
 def _size(node: Any) -> int | None:
@@ -129,6 +129,6 @@ def _size(node: Any) -> int | None:
     if not node.inputs or node.spec.sparse:
         return 0
     specs = getattr(node.spec, "parts", ()) or (node.spec,)
-    if any(None in one.shape for one in specs):
+    if any(None in spec.shape for spec in specs):
         return None
-    return int(sum(math.prod(one.shape) * np.dtype(one.dtype).itemsize for one in specs))
+    return int(sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in specs))

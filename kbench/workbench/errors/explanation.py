@@ -48,7 +48,7 @@ def detail(error: BaseException) -> JsonObject:
     spot = path[-1] if path and path[-1].node is not None else None
     nodes = _nodes(error, spot) if spot is not None else {}
     spans = {at: positions.span(node, spot) for at, node in nodes.items() if spot is not None}
-    operands = [_operand_row(one, spans.get(at)) for at, one in enumerate(error.operands)]
+    operands = [_operand_row(operand, spans.get(at)) for at, operand in enumerate(error.operands)]
     suggestion = _suggestion(error, nodes, spot)
     chain, skipped = _chain(error, path[:-1])
     row: JsonObject = {
@@ -60,7 +60,7 @@ def detail(error: BaseException) -> JsonObject:
         "operands": operands,
         "source": []
         if spot is None
-        else [printable(one, _MAX_LINE_CHARACTERS) for one in spot.lines],
+        else [printable(line, _MAX_LINE_CHARACTERS) for line in spot.lines],
         "line": None if spot is None else spot.first,
         "span": None if spot is None else spot.span,
         "chain": chain,
@@ -86,7 +86,7 @@ def parts(error: BaseException) -> tuple[str, list[str]]:
         row = detail(error)
     except Exception:  # the report of an error must not replace it
         row = {}
-    if any(one["line"] is not None for one in row.get("operands", ())):
+    if any(operand["line"] is not None for operand in row.get("operands", ())):
         head = f"{row['function']}: {row['reason']}" if row["function"] else row["reason"]
         return head, row["drawing"]
     more = [f"in {row['layer']}"] if row.get("layer") else []
@@ -103,8 +103,8 @@ def user_frames(traceback: TracebackType | None) -> TracebackType | None:
             kept.append(traceback)
         traceback = traceback.tb_next
     result: TracebackType | None = None
-    for one in reversed(kept):
-        result = TracebackType(result, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for step in reversed(kept):
+        result = TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return result
 
 
@@ -136,7 +136,7 @@ def _chain(error: KbenchError, outer: list[Spot]) -> tuple[list[JsonObject], int
     if len(outer) > _OUTERMOST_CALLS + _INNERMOST_CALLS:
         shown = outer[:_OUTERMOST_CALLS] + outer[-_INNERMOST_CALLS:]
         skipped = len(outer) - len(shown)
-    return [_call_row(error, one) for one in shown if one.lines], skipped
+    return [_call_row(error, spot) for spot in shown if spot.lines], skipped
 
 
 def _call_row(error: KbenchError, spot: Spot) -> JsonObject:
@@ -150,7 +150,7 @@ def _call_row(error: KbenchError, spot: Spot) -> JsonObject:
         "place": _place(Place(code.co_filename, spot.line)),
         "function": printable(code.co_name),
         "source": printable(spot.lines[0], _MAX_LINE_CHARACTERS),
-        "marks": [[one[1], one[2]] for one in spans if one[0] == 0],
+        "marks": [[span[1], span[2]] for span in spans if span[0] == 0],
     }
 
 
@@ -195,8 +195,8 @@ def _by_identity(error: KbenchError, spot: Spot) -> dict[int, ast.expr]:
     known = [*positions.arguments(spot.node)]
     if (held := positions.owner(spot.node)) is not None:
         known.append((None, held))
-    given = [one for pair in known for one in _items(pair)]
-    flat = [(one, id(positions.value_of(one, spot.frame))) for one in given]
+    given = [node for pair in known for node in _items(pair)]
+    flat = [(node, id(positions.value_of(node, spot.frame))) for node in given]
     for position, operand in enumerate(error.operands):
         for node, ident in flat:
             if ident == operand.ident and node not in nodes.values():
@@ -223,7 +223,7 @@ def _roles(error: KbenchError, spot: Spot) -> dict[str, ast.expr]:
             roles[keyword] = node
     for role, node in list(roles.items()):
         if isinstance(node, (ast.List, ast.Tuple)):
-            roles.update({f"{role}[{i}]": one for i, one in enumerate(node.elts)})
+            roles.update({f"{role}[{i}]": item for i, item in enumerate(node.elts)})
     return roles
 
 
@@ -233,7 +233,7 @@ def _parameters(error: KbenchError, spot: Spot) -> list[str]:
 
     function = getattr(backend, error.function or "", None)
     if not isinstance(spot.node, ast.Call):
-        return [one.role for one in error.operands]
+        return [operand.role for operand in error.operands]
     called = positions.value_of(spot.node.func, spot.frame)
     if describe.is_function(called):
         return ["inputs"]
@@ -257,21 +257,23 @@ def drawing(row: JsonObject) -> list[str]:
           +---- float32[784, 10]  variable 'w', In [3]
     """
     lines: list[str] = []
-    indent = min((len(one) - len(one.lstrip()) for one in row["source"] if one.strip()), default=0)
-    found = any(one["line"] is not None for one in row["operands"])
+    indent = min(
+        (len(line) - len(line.lstrip()) for line in row["source"] if line.strip()), default=0
+    )
+    found = any(operand["line"] is not None for operand in row["operands"])
     for number, source in enumerate(row["source"]):
         text = source[indent:]
         lines.append(text)
-        here = [one for one in row["operands"] if one["line"] == number]
-        columns = [_cells(text[: one["start"] - indent]) for one in here]
+        here = [operand for operand in row["operands"] if operand["line"] == number]
+        columns = [_cells(text[: operand["start"] - indent]) for operand in here]
         lines += _connectors(sorted(zip(columns, here, strict=True), key=lambda pair: pair[0]))
         span = row.get("span")
         if not found and span is not None and span[0] == number:
-            start, end = (max(one - indent, 0) for one in span[1:])
+            start, end = (max(column - indent, 0) for column in span[1:])
             lines.append(" " * _cells(text[:start]) + "^" * max(_cells(text[start:end]), 1))
     if row["source"]:
-        unseen = [one for one in row["operands"] if one["line"] is None]
-        lines += [f"  {one['role']}  {_describe_operand(one)}" for one in unseen]
+        unseen = [operand for operand in row["operands"] if operand["line"] is None]
+        lines += [f"  {operand['role']}  {_describe_operand(operand)}" for operand in unseen]
     if row.get("layer"):
         lines.append(f"in {row['layer']}")
     if row["suggestion"]:
@@ -283,8 +285,8 @@ def _cells(text: str) -> int:
     """Cells of a terminal that a text takes: characters of East Asia take two."""
     if text.isascii():
         return len(text)
-    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
-    return len(text) + wide - sum(unicodedata.combining(one) > 0 for one in text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 def _connectors(operands: list[tuple[int, JsonObject]]) -> list[str]:

@@ -63,17 +63,17 @@ def path(traceback: TracebackType | None) -> list[Spot]:
     while traceback is not None:
         steps.append(traceback)
         traceback = traceback.tb_next
-    written = [one for one in steps if is_own(one.tb_frame.f_code.co_filename)]
+    written = [step for step in steps if is_own(step.tb_frame.f_code.co_filename)]
     if not written:
-        written = [one for one in steps if is_users(one.tb_frame.f_code.co_filename)][-1:]
+        written = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)][-1:]
     if not written:  # made, but never raised
         return []
     kept = [
-        one
-        for one, inner in zip(written, [*written[1:], None], strict=True)
-        if inner is None or not _within(inner, one)
+        step
+        for step, inner in zip(written, [*written[1:], None], strict=True)
+        if inner is None or not _within(inner, step)
     ]
-    return [_spot(one) for one in kept]
+    return [_spot(step) for step in kept]
 
 
 def is_own(filename: str) -> bool:
@@ -89,7 +89,7 @@ def _installed() -> tuple[str, ...]:
     known = sysconfig.get_paths()
     folders = {known[name] for name in ("stdlib", "platstdlib")}
     launcher = os.path.join(os.path.dirname(_PACKAGE), "kbench_launcher.py")
-    return (*(os.path.join(one, "") for one in folders), os.path.join(_PACKAGE, ""), launcher)
+    return (*(os.path.join(folder, "") for folder in folders), os.path.join(_PACKAGE, ""), launcher)
 
 
 def _within(inner: TracebackType, outer: TracebackType) -> bool:
@@ -112,7 +112,7 @@ def _spot(step: TracebackType) -> Spot:
     if isinstance(node, ast.stmt) and not isinstance(node, (ast.AugAssign, ast.Assign)):
         last = first  # the head of a block, not the block
     lines = source[first - 1 : min(last, first + _MAX_LINES - 1)]
-    return Spot(frame, step.tb_lineno, first, tuple(one.rstrip("\n") for one in lines), node)
+    return Spot(frame, step.tb_lineno, first, tuple(line.rstrip("\n") for line in lines), node)
 
 
 def _where(step: TracebackType) -> SourceRange | None:
@@ -161,14 +161,14 @@ def _is_method_at(node: ast.AST, where: SourceRange) -> bool:
 def arguments(node: ast.AST | None) -> list[Argument]:
     """The operands of an expression, with the keyword they were given by."""
     if isinstance(node, ast.Call):
-        plain: list[Argument] = [(None, one) for one in node.args]
-        return plain + [(one.arg, one.value) for one in node.keywords]
+        plain: list[Argument] = [(None, argument) for argument in node.args]
+        return plain + [(keyword.arg, keyword.value) for keyword in node.keywords]
     if isinstance(node, ast.BinOp):
         return [(None, node.left), (None, node.right)]
     if isinstance(node, ast.AugAssign):
         return [(None, node.target), (None, node.value)]
     if isinstance(node, ast.Compare):
-        return [(None, node.left), *((None, one) for one in node.comparators)]
+        return [(None, node.left), *((None, operand) for operand in node.comparators)]
     if isinstance(node, ast.UnaryOp):
         return [(None, node.operand)]
     if isinstance(node, ast.Subscript):
@@ -242,7 +242,7 @@ def _entry(held: Any, key: Any) -> Any:
     if type(held) in (list, tuple) and type(key) is int:
         return held[key] if -len(held) <= key < len(held) else None
     if type(held) is dict and key is not None:
-        for one, _ in zip(held, range(_MAX_SEARCHED_KEYS), strict=False):
-            if type(one) is type(key) and one == key:
-                return held[one]
+        for known, _ in zip(held, range(_MAX_SEARCHED_KEYS), strict=False):
+            if type(known) is type(key) and known == key:
+                return held[known]
     return None

@@ -45,7 +45,7 @@ def find(error: KbenchError, texts: Mapping[int, str | None]) -> str | None:
 
 def _named(found: str, operands: tuple[Operand, ...], texts: Mapping[int, str | None]) -> str:
     """The suggestion with the operands' own names, unless one of them is not known or long."""
-    names = {one.role: texts.get(at) for at, one in enumerate(operands)}
+    names = {operand.role: texts.get(at) for at, operand in enumerate(operands)}
     needed = set(re.findall(r"(?<![\w.])\w+\b(?!\s*[=(])", found)) & set(names)
     for role in needed:
         text = names[role]
@@ -53,7 +53,7 @@ def _named(found: str, operands: tuple[Operand, ...], texts: Mapping[int, str | 
             return found
     if not needed:
         return found
-    words = "|".join(re.escape(one) for one in sorted(needed))
+    words = "|".join(re.escape(role) for role in sorted(needed))
     pattern = rf"(?<![\w.])(?:{words})\b(?!\s*[=(])"
     return re.sub(pattern, lambda match: names[match.group()] or match.group(), found)
 
@@ -71,8 +71,8 @@ def _form(error: KbenchError) -> str | None:
     function = error.function or ""
     if isinstance(error, FeedError) or function == "set_value":
         return _feed(function, error.reason)
-    shapes = [shape_of(one.spec) for one in error.operands]
-    known = [(one.role, shape) for one, shape in zip(error.operands, shapes, strict=True)]
+    shapes = [shape_of(operand.spec) for operand in error.operands]
+    known = [(operand.role, shape) for operand, shape in zip(error.operands, shapes, strict=True)]
     pairs = [(role, shape) for role, shape in known if shape is not None]
     if function in _OPERATORS or function in _PAIRS:
         return _broadcast(function, *pairs[:2]) if len(pairs) == 2 else None
@@ -85,10 +85,10 @@ def shape_of(spec: str) -> Shape | None:
     match = _SHAPE.search(spec)
     if match is None:
         return None
-    entries = [one.strip() for one in match.group(1).split(",") if one.strip()]
-    if not all(one == "?" or one.isdigit() for one in entries):
+    entries = [entry.strip() for entry in match.group(1).split(",") if entry.strip()]
+    if not all(entry == "?" or entry.isdigit() for entry in entries):
         return None
-    return tuple(None if one == "?" else int(one) for one in entries)
+    return tuple(None if entry == "?" else int(entry) for entry in entries)
 
 
 # ------------------------------------------------------------------ operators
@@ -133,7 +133,7 @@ def _broadcast(function: str, first: tuple[str, Shape], second: tuple[str, Shape
 def _join(error: KbenchError, shapes: dict[str, Shape]) -> str | None:
     """The one axis on which the tensors may differ."""
     given = list(shapes.values())
-    if len(given) < 2 or len({len(one) for one in given}) != 1:
+    if len(given) < 2 or len({len(shape) for shape in given}) != 1:
         return None
     differing = [axis for axis, sizes in enumerate(zip(*given, strict=True)) if len(set(sizes)) > 1]
     return f"axis={differing[0]}" if len(differing) == 1 else None
@@ -183,7 +183,7 @@ def _reshape(error: KbenchError, shapes: dict[str, Shape]) -> str | None:
     x = shapes.get("x")
     if not sizes or x is None or None in x or None in sizes:
         return None
-    rest, held = prod(one or 0 for one in sizes[1:]), prod(one or 0 for one in x)
+    rest, held = prod(size or 0 for size in sizes[1:]), prod(size or 0 for size in x)
     if not rest or held % rest:
         return None
     return f"K.reshape(x, ({', '.join(map(str, (-1, *sizes[1:])))}{',' * (len(sizes) == 1)}))"

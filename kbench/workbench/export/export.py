@@ -89,7 +89,7 @@ def script(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
 
 def notebook(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
     """Write the cells and what they showed as a Jupyter notebook, format 4.5."""
-    rows = [_setup_cell(), *(_notebook_cell(one) for one in _ended(cells))]
+    rows = [_setup_cell(), *(_notebook_cell(cell) for cell in _ended(cells))]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     content = {
         "cells": rows,
@@ -147,7 +147,7 @@ def _csv(stream: _Sink, array: NDArray[Any]) -> None:
     writer = csv.writer(lines)
     if array.ndim <= 2:
         for row in array.reshape(1, -1) if array.ndim < 2 else array:
-            writer.writerow([repr(one) for one in row.tolist()])
+            writer.writerow([repr(number) for number in row.tolist()])
         return
     writer.writerow([*(f"axis {axis}" for axis in range(array.ndim)), "value"])
     for index in np.ndindex(array.shape):
@@ -181,7 +181,7 @@ def _jsonable(array: NDArray[Any]) -> Any:
         return array.tolist()
     named = array.astype(object)
     bad = ~np.isfinite(array)
-    named[bad] = [describe.number(one) for one in array[bad]]
+    named[bad] = [describe.number(number) for number in array[bad]]
     return named.tolist()
 
 
@@ -221,9 +221,9 @@ def _png(
 def _ended(cells: Iterable[Cell]) -> list[Cell]:
     """What ran; of a cell that a restart has repeated, the repetition."""
     listed = list(cells)
-    repeated = {one.replay_of for one in listed}
-    ran = [one for one in listed if one.status not in ("queued", "withdrawn")]
-    return [one for one in ran if one.ident not in repeated]
+    repeated = {cell.replay_of for cell in listed}
+    ran = [cell for cell in listed if cell.status not in ("queued", "withdrawn")]
+    return [cell for cell in ran if cell.ident not in repeated]
 
 
 def _is_python(code: str) -> bool:
@@ -254,7 +254,9 @@ def _code_cell(ident: str, code: str, count: int | None) -> dict[str, Any]:
 
 
 def _notebook_cell(cell: Cell) -> dict[str, Any]:
-    outputs = [one for one in (_output(event) for event in cell.outputs) if one is not None]
+    outputs = [
+        output for output in (_output(event) for event in cell.outputs) if output is not None
+    ]
     return {**_code_cell(f"cell-{cell.ident}", cell.code, cell.count), "outputs": outputs}
 
 

@@ -29,14 +29,14 @@ def part_of(array: NDArray[Any], index: Sequence[int], axes: Sequence[int]) -> N
         ArgumentError: the array has no such axes, or no such index.
     """
     rank = array.ndim
-    if len(set(axes)) != len(axes) or not all(0 <= one < rank for one in axes):
+    if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
         raise ArgumentError(f"axes {list(axes)} are no axes of rank {rank}")
     if len(index) != rank:
         raise ArgumentError(f"index {list(index)} needs {rank} entries, one per axis")
-    for axis, (one, size) in enumerate(zip(index, array.shape, strict=True)):
-        if axis not in axes and not 0 <= one < size:
-            raise ArgumentError(f"index {one} is out of range for axis {axis} of size {size}")
-    key = [slice(None) if axis in axes else one for axis, one in enumerate(index)]
+    for axis, (at, size) in enumerate(zip(index, array.shape, strict=True)):
+        if axis not in axes and not 0 <= at < size:
+            raise ArgumentError(f"index {at} is out of range for axis {axis} of size {size}")
+    key = [slice(None) if axis in axes else at for axis, at in enumerate(index)]
     part: NDArray[Any] = np.asarray(array[tuple(key)])
     return part.transpose([sorted(axes).index(axis) for axis in axes])
 

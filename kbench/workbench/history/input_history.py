@@ -78,7 +78,7 @@ class History:
         parts = words.split()
         where = " AND ".join(["code LIKE ? ESCAPE '\\'"] * len(parts)) or "1"
         query = f"SELECT code FROM entry WHERE {where} GROUP BY code ORDER BY MAX(id) DESC LIMIT ?"
-        return self._read(query, (*(f"%{_escaped(one)}%" for one in parts), limit))
+        return self._read(query, (*(f"%{_escaped(word)}%" for word in parts), limit))
 
     def latest(self, limit: int = 1000) -> list[str]:
         """The newest entries in the order in which they were typed."""

@@ -38,14 +38,16 @@ class OutputStore:
             _add(cell, event)
             self._characters += cell.characters - before
             if self._characters > MAX_TOTAL_CHARACTERS:
-                self._release([one for one in list(cells) if one is not cell and one.characters])
+                self._release(
+                    [other for other in list(cells) if other is not cell and other.characters]
+                )
 
     def adopt(self, cell: Cell) -> None:
         """Count what a cell of an earlier session brings along."""
-        texts = [one for one in cell.outputs if isinstance(one, events.Stream)]
-        cell.text_characters = sum(len(one.text) for one in texts)
+        texts = [event for event in cell.outputs if isinstance(event, events.Stream)]
+        cell.text_characters = sum(len(event.text) for event in texts)
         cell.rich_characters = sum(
-            _size(one) for one in cell.outputs if not isinstance(one, events.Stream)
+            _size(event) for event in cell.outputs if not isinstance(event, events.Stream)
         )
         with self._lock:
             self._characters += cell.characters
@@ -80,7 +82,7 @@ def _add(cell: Cell, event: Any) -> None:
 def _size(event: Any) -> int:
     if isinstance(event, events.Result):
         return len(event.text) + sum(
-            len(one) for one in event.data.values() if isinstance(one, (str, bytes))
+            len(form) for form in event.data.values() if isinstance(form, (str, bytes))
         )
     return len(event.value) + sum(map(len, event.traceback))
 

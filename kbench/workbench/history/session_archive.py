@@ -141,8 +141,8 @@ def _take(cells: dict[int, Cell], row: JsonObject) -> None:
     """Play one row; one that does not fit what stands before it is left out."""
     kind, number = row.get("event"), row.get("cell")
     if kind == "Restarted":  # the namespace of the cells before has gone
-        for one in cells.values():
-            one.status = "past" if one.status in ("ok", "error") else one.status
+        for earlier in cells.values():
+            earlier.status = "past" if earlier.status in ("ok", "error") else earlier.status
     if type(number) is not int:
         return
     if kind in ("Queued", "CellStarted") and type(row.get("code")) is str:
@@ -176,7 +176,9 @@ def _event(row: JsonObject) -> Any:
     kind = _EVENT_TYPES.get(str(row.get("event")))
     if kind is None:
         return None
-    fields = {one.name: row[one.name] for one in dataclasses.fields(kind) if one.name in row}
+    fields = {
+        field.name: row[field.name] for field in dataclasses.fields(kind) if field.name in row
+    }
     texts = ("text", "name", "value")
     if any(type(fields[name]) is not str for name in texts if name in fields):
         return None
@@ -229,11 +231,11 @@ def dismiss(past: EarlierSession) -> None:
 
 def runnable(cells: list[Cell]) -> list[Cell]:
     """Those that a user may want to run again, in order: of a repeated cell the repetition."""
-    repeated = {one.replay_of for one in cells}
-    ours = [one for one in cells if one.origin == ORIGIN and one.status != "past"]
-    return [one for one in ours if one.ident not in repeated]
+    repeated = {cell.replay_of for cell in cells}
+    ours = [cell for cell in cells if cell.origin == ORIGIN and cell.status != "past"]
+    return [cell for cell in ours if cell.ident not in repeated]
 
 
 def finished_cells(cells: list[Cell]) -> list[Cell]:
     """Of these, what runs again without a question: no cell that was stopped or lost its kernel."""
-    return [one for one in cells if one.status in ("ok", "error", "withdrawn")]
+    return [cell for cell in cells if cell.status in ("ok", "error", "withdrawn")]

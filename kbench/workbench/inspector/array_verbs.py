@@ -34,7 +34,8 @@ class ArrayVerbs:
         _check_index("window", options.get("index", []))
         found = slice_view.window(held, **options)
         found["heat"] = [
-            "".join("-" if one is None else str(one) for one in line) for line in found["heat"]
+            "".join("-" if digit is None else str(digit) for digit in line)
+            for line in found["heat"]
         ]
         return {"name": name, **_fitting(found)}
 
@@ -47,7 +48,9 @@ class ArrayVerbs:
 
         The channels are where the setting `image_data_format` says.
         """
-        if len(size) != 2 or not all(type(one) is int and 1 <= one <= 4096 for one in size):
+        if len(size) != 2 or not all(
+            type(pixels) is int and 1 <= pixels <= 4096 for pixels in size
+        ):
             raise ProtocolError("argument", "image: size must be two integers from 1 to 4096")
         if "limits" in options:
             options["limits"] = _pair("image", "limits", options["limits"])
@@ -131,7 +134,7 @@ def _fitting(found: JsonObject) -> JsonObject:
     cols = len(cells[0]) if cells else found["cols"][1] - found["cols"][0]
     cut: JsonObject = {
         "cells": cells[:fitting],
-        "heat": [one[:cols] for one in found["heat"][:fitting]],
+        "heat": [digits[:cols] for digits in found["heat"][:fitting]],
     }
     for key, count in (("rows", fitting), ("cols", cols)):
         start, _, total = found[key]
@@ -145,11 +148,11 @@ def _length(line: list[str]) -> int:
 
 
 def _check_index(verb: str, index: list[Any]) -> None:
-    if not all(type(one) is int for one in index):
+    if not all(type(entry) is int for entry in index):
         raise ProtocolError("argument", f"{verb}: index must hold integers")
 
 
 def _pair(verb: str, key: str, value: list[Any]) -> tuple[Any, Any]:
-    if len(value) != 2 or not all(type(one) in (int, float) for one in value):
+    if len(value) != 2 or not all(type(number) in (int, float) for number in value):
         raise ProtocolError("argument", f"{verb}: {key} must be two numbers")
     return value[0], value[1]

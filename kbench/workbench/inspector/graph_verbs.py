@@ -65,11 +65,11 @@ class GraphVerbs:
 def _roots(value: Any) -> list[Any]:
     """What a function, or a list of tensors and functions, computes."""
     if describe.is_function(value):
-        return list(value.outputs) or [one.inputs[1] for one in value.updates]
+        return list(value.outputs) or [update.inputs[1] for update in value.updates]
     if type(value) not in (list, tuple):
         return []
-    found = [_roots(one) or [one] for one in value]
-    roots = [one for several in found for one in several]
+    found = [_roots(item) or [item] for item in value]
+    roots = [root for several in found for root in several]
     return roots if all(map(describe.is_tensor, roots)) else []
 
 
@@ -102,7 +102,7 @@ def _row(node: Any, number: int, ids: dict[int, int], seen: _Seen) -> JsonObject
         "kind": str(node.kind),
         "op": describe.printable(node.op.name),
         "spec": str(node.spec),
-        "inputs": [ids[id(one)] for one in node.inputs[:64]],
+        "inputs": [ids[id(source)] for source in node.inputs[:64]],
         "place": describe.place(node),
         **seen.of(node),
     }
@@ -131,13 +131,13 @@ class _Seen:
         if array is not None:
             found["bad"] = self._bad(array)
             if array.size <= MAX_SHOWN_ELEMENTS and found["last"] is None:
-                texts = [describe.cell(one) for one in array.reshape(-1)]
+                texts = [describe.cell(element) for element in array.reshape(-1)]
                 found["last"] = {"shape": list(array.shape), "text": ", ".join(texts)}
         step, part = self._steps.get(node.name, (None, None))
         if step is not None and step.form != "not taken":
             shape: Any = step.shape if part is None else getattr(part.spec, "shape", (None,))
             if found["last"] is None and None not in shape:
-                found["last"] = {"shape": [int(one) for one in shape]}
+                found["last"] = {"shape": [int(size) for size in shape]}
             seconds, within = float(step.seconds), part is not None
             found["ran"] = {"form": step.form, "seconds": seconds, "within": within}
         return found

@@ -170,8 +170,8 @@ class Inspector:
         own: Callable[..., JsonObject] | None = getattr(self, f"_serve_{verb}", None)
         if own is not None:
             return own
-        found = (getattr(one, f"serve_{verb}", None) for one in self._groups)
-        serve: Callable[..., JsonObject] = next(one for one in found if one is not None)
+        found = (getattr(group, f"serve_{verb}", None) for group in self._groups)
+        serve: Callable[..., JsonObject] = next(serve for serve in found if serve is not None)
         return serve
 
     # ------------------------------------------------------------------ verbs
@@ -236,7 +236,7 @@ class Inspector:
 
     def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> JsonObject:
         """Rows of the layers of Keras models and of the weights of layers, paged."""
-        wanted = [one for one in names if type(one) is str]
+        wanted = [name for name in names if type(name) is str]
         rows, following = self._view.parts(wanted, statistics, start)
         return {"rows": rows, "next": following}
 

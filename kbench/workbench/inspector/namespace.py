@@ -155,7 +155,7 @@ class View:
                 else:
                     continue
                 changed = True
-            for name in [one for one in self._known if one not in values]:
+            for name in [known_name for known_name in self._known if known_name not in values]:
                 del self._known[name]
                 self._asked.discard(name)
                 self._gone[name] = epoch
@@ -256,7 +256,7 @@ class View:
                 places = [(known.serial, name) for name, known in self._known.items()]
             places.sort()
         else:
-            places = list(enumerate(one for one in names if type(one) is str))
+            places = list(enumerate(name for name in names if type(name) is str))
         return [
             (place, name)
             for place, name in places
@@ -308,7 +308,7 @@ class View:
             with contextlib.suppress(ProtocolError):
                 value = self.get(name)
                 if keras_models.is_layer(value):
-                    wanted += [(name, one) for one in keras_models.parts(value, name)]
+                    wanted += [(name, part) for part in keras_models.parts(value, name)]
         found: list[JsonObject] = []
         room = protocol.MAX_PAGE_BYTES
         for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):

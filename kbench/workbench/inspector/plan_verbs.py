@@ -51,11 +51,11 @@ class PlanVerbs:
             "functions": self._recorder.functions(),
             "runs": [
                 {
-                    "run": one.number,
-                    "function": describe.printable(one.record.function),
-                    "seconds": float(one.record.seconds),
+                    "run": kept.number,
+                    "function": describe.printable(kept.record.function),
+                    "seconds": float(kept.record.seconds),
                 }
-                for one in self._recorder.runs()
+                for kept in self._recorder.runs()
             ],
             "run": None if found is None else {**_run_data(found), "called": self._called(found)},
             "limits": self._limits(measure),
@@ -76,7 +76,7 @@ class PlanVerbs:
 
 def _run_data(run: recorder.Run) -> JsonObject:
     """A run in one message, with the kernels that were made ready for it."""
-    seconds = sum(one["seconds"] for one in run.kernels)
+    seconds = sum(kernel["seconds"] for kernel in run.kernels)
     slowest = sorted(run.kernels, key=lambda kernel: -float(kernel["seconds"]))
     return {
         **recorder.shortened(describe.run(run.record)),

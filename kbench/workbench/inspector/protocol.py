@@ -142,7 +142,7 @@ def parse(raw: object) -> Request:
         if key not in known:
             raise ProtocolError("argument", f"{verb} has no argument {str(key)[:40]!r}")
         if not _fits(value, known[key]):
-            names = " or ".join(one.__name__ for one in known[key])
+            names = " or ".join(kind.__name__ for kind in known[key])
             raise ProtocolError("argument", f"{verb}: {key} must be {names}")
     for key in _NEEDED.get(verb, ()):
         if key not in arguments:
@@ -213,7 +213,7 @@ def capped(message: JsonObject) -> JsonObject:
         lists = {key: value for key, value in data.items() if isinstance(value, list) and value}
         if not lists:
             raise ProtocolError("size", f"the answer exceeds {MAX_MESSAGE_BYTES} bytes")
-        key = max(lists, key=lambda one: len(json.dumps(lists[one])))
+        key = max(lists, key=lambda name: len(json.dumps(lists[name])))
         truncated = data.setdefault("truncated", {})
         truncated.setdefault(key, {"of": len(data[key])})
         data[key] = data[key][: len(data[key]) // 2]
@@ -227,8 +227,8 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
-    return [_encodable(one) for one in value] if isinstance(value, list) else value
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def plain(value: Any) -> Any:
@@ -240,9 +240,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if hasattr(value, "item"):
         return plain(value.item())
     raise ProtocolError("json", f"{type(value).__name__} is no JSON value")

@@ -29,7 +29,7 @@ def shortened(run: JsonObject) -> JsonObject:
     """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
     room = protocol.MAX_PAGE_BYTES - REPLY_HEAD_BYTES
     kept = []
-    for row in sorted(run["rows"], key=lambda one: -float(one["seconds"])):
+    for row in sorted(run["rows"], key=lambda row: -float(row["seconds"])):
         source = row["source"]
         if source is not None and len(source) > MAX_SOURCE_CHARACTERS:
             row = {**row, "source": f"{source[:MAX_SOURCE_CHARACTERS]}\n# … cut"}
@@ -38,7 +38,7 @@ def shortened(run: JsonObject) -> JsonObject:
             break
         kept.append(row)
     cut = len(run["rows"]) - len(kept)
-    return {**run, "rows": sorted(kept, key=lambda one: int(one["step"])), "cut": cut}
+    return {**run, "rows": sorted(kept, key=lambda row: int(row["step"])), "cut": cut}
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Recorder:
 
     def feeds(self, nodes: list[Any], needed: set[int]) -> tuple[dict[Any, Any], bool]:
         """Values fed last to some of the nodes, and whether one call fed all that are needed."""
-        wanted = {id(one) for one in nodes}
+        wanted = {id(node) for node in nodes}
         with self._lock:
             calls = list(reversed(self._fed.values()))
         for pairs in calls:
@@ -177,7 +177,7 @@ class Recorder:
         """The number of the newest run that has one of these records, -1 where none is kept."""
         with self._lock:
             kept = (*self._history, *self._runs.values())
-            found = [one.number for one in kept if any(one.record is known for known in records)]
+            found = [run.number for run in kept if any(run.record is known for known in records)]
         return max(found, default=-1)
 
     def find(self, function: str | None, number: int | None = None) -> Run | None:
@@ -185,7 +185,7 @@ class Recorder:
         with self._lock:
             if number is not None:
                 kept = (*self._history, *self._runs.values())
-                return next((one for one in kept if one.number == number), None)
+                return next((run for run in kept if run.number == number), None)
             if function is not None:
                 return self._runs.get(function)
             return self._history[-1] if self._history else None

@@ -60,36 +60,36 @@ def of(value: object) -> tuple[int, str]:
     waiting: list[tuple[Any, float]] = [(value, 1.0)]
     total, mark = 0.0, EXACT
     while waiting:
-        one, weight = waiting.pop()
-        if id(one) in seen or issubclass(type(one), _SHARED):
+        value, weight = waiting.pop()
+        if id(value) in seen or issubclass(type(value), _SHARED):
             continue
         if len(seen) == MAX_OBJECTS:
             return round(total), LEAST
-        seen.add(id(one))
-        part = _part(one)
+        seen.add(id(value))
+        part = _part(value)
         total += weight * part.own
         mark = part.mark or mark
         waiting += [(child, weight * part.each) for child in part.held]
     return round(total), mark
 
 
-def _part(one: Any) -> _Part:
-    kind = type(one)
+def _part(value: Any) -> _Part:
+    kind = type(value)
     if issubclass(kind, _PLAIN):
-        return _Part(_own(one))
+        return _Part(_own(value))
     for base in _CONTAINERS:
         if issubclass(kind, base):
-            return _container(one, base)
-    if describe.is_tensor(one) or issubclass(kind, (np.ndarray, np.generic)):
-        return _array(one)
-    if is_frame(one):
-        return _frame(one)
-    declared = _declared_bytes(one)
+            return _container(value, base)
+    if describe.is_tensor(value) or issubclass(kind, (np.ndarray, np.generic)):
+        return _array(value)
+    if is_frame(value):
+        return _frame(value)
+    declared = _declared_bytes(value)
     if declared is not None:
-        return _Part(_own(one) + declared)
-    matrix = sparse_summary.held_matrix(one)
+        return _Part(_own(value) + declared)
+    matrix = sparse_summary.held_matrix(value)
     listed = None if matrix is None else sparse_summary.facts(matrix)["bytes"]
-    return _Part(_own(one), gc.get_referents(one)) if listed is None else _Part(listed)
+    return _Part(_own(value), gc.get_referents(value)) if listed is None else _Part(listed)
 
 
 def is_frame(value: object) -> bool:
@@ -111,50 +111,52 @@ def _static(kind: type, name: str) -> Any:
     return None
 
 
-def _declared_bytes(one: Any) -> int | None:
+def _declared_bytes(value: Any) -> int | None:
     """The `nbytes` of an object, where no code of the user's is needed to ask."""
-    found = _static(type(one), "nbytes")
+    found = _static(type(value), "nbytes")
     if isinstance(found, _C_DESCRIPTORS):
-        found = found.__get__(one)
-    elif found is not None and _package(one) in _NBYTES_PACKAGES:
-        found = one.nbytes
+        found = found.__get__(value)
+    elif found is not None and _package(value) in _NBYTES_PACKAGES:
+        found = value.nbytes
     return int(found) if isinstance(found, (int, np.integer)) else None
 
 
-def _own(one: Any) -> int:
+def _own(value: Any) -> int:
     """The bytes of an object without what it holds, by the first rule of its class that is in C."""
-    for base in type.__getattribute__(type(one), "__mro__"):
+    for base in type.__getattribute__(type(value), "__mro__"):
         rule = type.__getattribute__(base, "__dict__").get("__sizeof__")
         if type(rule) is types.MethodDescriptorType:
-            collected = type.__getattribute__(type(one), "__flags__") & _GC_TYPE_FLAG
-            return int(rule(one)) + (_GC_HEADER_BYTES if collected else 0)
+            collected = type.__getattribute__(type(value), "__flags__") & _GC_TYPE_FLAG
+            return int(rule(value)) + (_GC_HEADER_BYTES if collected else 0)
     return 0
 
 
-def _container(one: Any, base: Any) -> _Part:
+def _container(value: Any, base: Any) -> _Part:
     """A container with what it holds, or a sample of that, read in one go: it may be changing."""
-    length = base.__len__(one)
+    length = base.__len__(value)
     step = 1 if length <= MAX_WHOLE_ITEMS else length // SAMPLE_ITEMS
     if base is list or base is tuple:
-        held = list(base.__getitem__(one, slice(None, None, step)))
+        held = list(base.__getitem__(value, slice(None, None, step)))
     elif base is dict:
-        pairs = list(islice(dict.items(one), length if step == 1 else SAMPLE_ITEMS))
+        pairs = list(islice(dict.items(value), length if step == 1 else SAMPLE_ITEMS))
         held = [part for pair in pairs for part in pair]
         length *= 2
     else:
-        held = list(islice(base.__iter__(one), length if step == 1 else SAMPLE_ITEMS))
+        held = list(islice(base.__iter__(value), length if step == 1 else SAMPLE_ITEMS))
     if step == 1:
-        own = [] if type(one) is base else gc.get_referents(one)  # attributes of a class made of it
-        return _Part(_own(one), [*held, *own])
+        own = (
+            [] if type(value) is base else gc.get_referents(value)
+        )  # attributes of a class made of it
+        return _Part(_own(value), [*held, *own])
     few = 2 * len(set(map(id, held))) < len(held)  # the same objects again and again
-    return _Part(_own(one), held, 1.0 if few else length / len(held), ABOUT)
+    return _Part(_own(value), held, 1.0 if few else length / len(held), ABOUT)
 
 
-def _array(one: Any) -> _Part:
+def _array(value: Any) -> _Part:
     """A tensor's value, a number of NumPy's, an array with its entries where they are objects."""
-    held = describe.held_array(one)
+    held = describe.held_array(value)
     if held is None:
-        matrix = sparse_summary.held_matrix(one)
+        matrix = sparse_summary.held_matrix(value)
         return _Part(0 if matrix is None else int(sparse_summary.facts(matrix)["bytes"] or 0))
     if held.dtype != object or not held.size:
         return _Part(int(held.nbytes))
@@ -163,12 +165,12 @@ def _array(one: Any) -> _Part:
     return _Part(int(held.nbytes), found, held.size / len(found), EXACT if step == 1 else ABOUT)
 
 
-def _frame(one: Any) -> _Part:
+def _frame(value: Any) -> _Part:
     """A table, a column or an index of pandas, as it says itself; of many texts a part is read."""
-    length = len(one)
+    length = len(value)
     if length <= MAX_FRAME_ROWS:
-        return _Part(int(np.sum(one.memory_usage(deep=True))))
-    part = one[:MAX_FRAME_ROWS]
+        return _Part(int(np.sum(value.memory_usage(deep=True))))
+    part = value[:MAX_FRAME_ROWS]
     texts = int(np.sum(part.memory_usage(deep=True))) - int(np.sum(part.memory_usage(deep=False)))
-    whole = int(np.sum(one.memory_usage(deep=False)))
+    whole = int(np.sum(value.memory_usage(deep=False)))
     return _Part(whole + round(texts * length / MAX_FRAME_ROWS), mark=ABOUT if texts else EXACT)

@@ -92,7 +92,7 @@ def _line(value: Any, ascii: bool) -> str:
     if keras_models.is_layer(value):
         row = keras_models.facts(value)
         shape = "" if row["shape"] is None else describe.spec_text(row["shape"], row["dtype"])
-        return "  ".join(one for one in (row["label"], shape, row["text"]) if one)
+        return "  ".join(part for part in (row["label"], shape, row["text"]) if part)
     length = safe_length(value)
     return type_name(value) if length is None else f"{type_name(value)} of {length}"
 
@@ -113,7 +113,7 @@ def array_line(row: JsonObject, ascii: bool = False, values: str | None = None) 
     if row["size"] == 0:
         return f"{head}  empty"
     body = values if values is not None else range_text(row, ascii)
-    return "  ".join(one for one in (head, body, flags_text(row)) if one)
+    return "  ".join(part for part in (head, body, flags_text(row)) if part)
 
 
 def matrix_line(matrix: Any, ascii: bool = False) -> str:
@@ -121,7 +121,7 @@ def matrix_line(matrix: Any, ascii: bool = False) -> str:
     row = sparse_summary.facts(matrix)
     size = "" if row["bytes"] is None else f" {describe.size(row['bytes'])}"
     parts = (f"{row['spec']}{size}", sparse_summary.count_text(row), entries_text(matrix, ascii))
-    return "  ".join(one for one in parts if one)
+    return "  ".join(part for part in parts if part)
 
 
 def entries_text(matrix: Any, ascii: bool = False) -> str:
@@ -129,7 +129,7 @@ def entries_text(matrix: Any, ascii: bool = False) -> str:
     row = sparse_summary.statistics(matrix)
     if row is None or "refused" in row or not row["count"]:
         return ""
-    return "  ".join(one for one in (range_text(row, ascii), flags_text(row)) if one)
+    return "  ".join(part for part in (range_text(row, ascii), flags_text(row)) if part)
 
 
 def range_text(row: JsonObject, ascii: bool = False) -> str:
@@ -160,7 +160,7 @@ def _few(held: np.ndarray[Any, Any]) -> str | None:
     """The values themselves when they are few."""
     if not 0 < held.size <= MAX_LISTED_ELEMENTS or describe.array(held).get("refused"):
         return None
-    flat = ", ".join(describe.number(one) for one in held.reshape(-1).tolist())
+    flat = ", ".join(describe.number(number) for number in held.reshape(-1).tolist())
     return flat if held.ndim == 0 else f"[{flat}]"
 
 
@@ -178,7 +178,7 @@ def _tensor_line(value: Any, ascii: bool, found: KnownValue = NO_VALUE) -> str:
     if found.value is not None:
         parts = [f"{head} {_computed_line(found.value, ascii)}"]
     if row["inputs"]:
-        names = ", ".join(one["name"] for one in row["inputs"][:4])
+        names = ", ".join(source["name"] for source in row["inputs"][:4])
         parts.append(f"{row['op']}({names}{', ...' if row['input_count'] > 4 else ''})")
     parts += [found.reason] if found.reason else []
     if row["last"] is not None and found.value is None:

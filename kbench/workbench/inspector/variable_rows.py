@@ -108,12 +108,12 @@ def _items(value: Any) -> JsonObject:
     """The specs of the arrays and tensors in a list, such as what a K.function returns."""
     if type(value) not in (list, tuple):
         return {}
-    specs = [(place, _spec(one)) for place, one in enumerate(value[:_MAX_ITEMS])]
+    specs = [(place, _spec(item)) for place, item in enumerate(value[:_MAX_ITEMS])]
     known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
     if not known:
         return {}
     more = ", …" if len(value) > _MAX_ITEMS else ""
-    text = ", ".join(str(one["spec"]) for one in known)
+    text = ", ".join(str(item["spec"]) for item in known)
     return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
 
 
@@ -138,7 +138,7 @@ def _frame_facts(value: Any) -> JsonObject:
     if not sizes.is_frame(value):
         return {}
     dtype = "" if value.ndim > 1 else str(value.dtype)
-    shape = [int(one) for one in value.shape]
+    shape = [int(size) for size in value.shape]
     return {"shape": shape, "dtype": dtype, "text": summary.type_name(value)}
 
 

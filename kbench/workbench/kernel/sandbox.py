@@ -208,7 +208,7 @@ class Sandbox:
     def run(self, action: Callable[[], Any], seconds: float) -> Outcome:
         """Run `action` for at most `seconds`; its result, or what stopped it."""
         with self._turn:
-            self._stuck = [one for one in self._stuck if one.is_alive()]
+            self._stuck = [thread for thread in self._stuck if thread.is_alive()]
             if len(self._stuck) >= MAX_STUCK_THREADS:
                 return Outcome(stopped="stuck")
             with self._lock:

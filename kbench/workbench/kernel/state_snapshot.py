@@ -26,7 +26,7 @@ def preserve_state(names: Mapping[str, Any]) -> Iterator[None]:
     nodes = walk(list(_tensors(names.values())))
     lasts = [(node, node.last) for node in nodes]
     with variables.store_lock:
-        held = [(one, one._array, one.version) for one in nodes if isinstance(one, Variable)]
+        held = [(node, node._array, node.version) for node in nodes if isinstance(node, Variable)]
     try:
         for variable, _, version in held:
             variable.version = version + VERSION_OFFSET
@@ -40,7 +40,7 @@ def preserve_state(names: Mapping[str, Any]) -> Iterator[None]:
 def _put_back(held: list[tuple[Variable, Any, int]]) -> None:
     """A value is never changed in place, so the one from before is still what it was."""
     with variables.store_lock:
-        changed = [one for one in held if one[0].version != one[2] + VERSION_OFFSET]
+        changed = [entry for entry in held if entry[0].version != entry[2] + VERSION_OFFSET]
         for variable, array, version in held:
             variable._array, variable.version = array, version
     for variable, _, _ in changed:

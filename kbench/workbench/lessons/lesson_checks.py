@@ -153,9 +153,9 @@ class Expectation:
         self._need(isinstance(found, tuple), f"is {article(kind(found))}; it should be a tuple")
         many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
         self._need(len(found) == count, f"has {many}; it should have {count}")
-        for one in found:
-            self._need(kind(one) == "number", f"holds {article(kind(one))}; numbers are wanted")
-        return [float(one) for one in found]
+        for entry in found:
+            self._need(kind(entry) == "number", f"holds {article(kind(entry))}; numbers are wanted")
+        return [float(entry) for entry in found]
 
     def reads(self, source: Tensor) -> bool:
         """Whether the tensor is computed from another one."""

@@ -135,7 +135,7 @@ def load(number: int) -> Lesson:
     paths = _numbered()
     if number in paths:
         return read(paths[number])
-    known = ", ".join(str(one) for one in paths)
+    known = ", ".join(str(number) for number in paths)
     raise LessonError(f"there is no lesson {number!r}; there are: {known}")
 
 

@@ -136,7 +136,7 @@ def blanks(code: str) -> list[tuple[int, int]]:
                 found.append((token.start[0] - 1, token.start[1]))
     except (tokenize.TokenError, SyntaxError):  # what stands there is no Python, or not yet
         rows = enumerate(code.splitlines())
-        return [(row, one.start()) for row, line in rows for one in _BLANK.finditer(line)]
+        return [(row, blank.start()) for row, line in rows for blank in _BLANK.finditer(line)]
     return found
 
 

@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufUS":
         return plain(value.tolist())
     if isinstance(value, (list, tuple)):
-        return tuple(plain(one) for one in value)
+        return tuple(plain(item) for item in value)
     return value
 
 
@@ -49,8 +49,8 @@ def complaint(found: Any, wanted: Any, place: str = "") -> str:
             many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
             return f"has {many}{place}; it should have {len(wanted)}"
         pairs = enumerate(zip(found, wanted, strict=True))
-        inner = (complaint(one, other, f" at index {index}") for index, (one, other) in pairs)
-        return next((one for one in inner if one), "")
+        inner = (complaint(item, other, f" at index {index}") for index, (item, other) in pairs)
+        return next((words for words in inner if words), "")
     return "" if _same(found, wanted) else "is not what comes out; look again at the cells above"
 
 

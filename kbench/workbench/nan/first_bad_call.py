@@ -73,16 +73,19 @@ class CallHistory:
 
     def others(self) -> list[int]:
         """Which of the variables anybody else has stored to since this was asked last."""
-        versions = [one.version for one in self.variables]
-        known = [one + self.since * step for one, step in zip(self.seen, self.steps, strict=False)]
+        versions = [variable.version for variable in self.variables]
+        known = [
+            version + self.since * step
+            for version, step in zip(self.seen, self.steps, strict=False)
+        ]
         self.seen, self.since = versions, 0
         pairs = zip(versions, known or versions, strict=True)
-        return [place for place, (one, expected) in enumerate(pairs) if one != expected]
+        return [place for place, (version, expected) in enumerate(pairs) if version != expected]
 
     @property
     def nbytes(self) -> int:
         """Of the variables."""
-        return sum(int(one.nbytes) for one in self.copies)
+        return sum(int(copy.nbytes) for copy in self.copies)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class FirstBadCalls:
 
     def __init__(self) -> None:
         self._lock = fork_safety.lock()
-        self._chains: dict[int, CallHistory] = {}
+        self._histories: dict[int, CallHistory] = {}
         self._users = 0
         self._stops: list[Callable[[], None]] = []
 
@@ -124,8 +127,8 @@ class FirstBadCalls:
                 left[0] = True
                 self._users -= 1
                 stops, self._stops = ([], self._stops) if self._users else (self._stops, [])
-            for one in stops:
-                one()
+            for unsubscribe in stops:
+                unsubscribe()
 
         return stop
 
@@ -134,143 +137,159 @@ class FirstBadCalls:
     def _begins(self, call: tuple[Any, Sequence[Array]]) -> None:
         """A call that stores begins; it has the lock of all such calls."""
         function, arrays = call
-        chain = self._chains.get(id(function))
-        if chain is None or chain.function() is not function:
-            chain = self._new(function)
+        history = self._histories.get(id(function))
+        if history is None or history.function() is not function:
+            history = self._new(function)
         now = time.perf_counter()
-        room = now < chain.due and len(chain.calls) < MAX_CALLS and chain.fed <= MAX_FED_BYTES
+        room = now < history.due and len(history.calls) < MAX_CALLS and history.fed <= MAX_FED_BYTES
         changed = NO_CHANGES
-        if stores.count != chain.count or not room or chain.bad:
-            others = chain.others()
-            if chain.bad:
-                if not others or not all(is_finite(one.held()) for one in chain.variables):
-                    chain.called()
+        if stores.count != history.count or not room or history.bad:
+            others = history.others()
+            if history.bad:
+                if not others or not all(
+                    is_finite(variable.held()) for variable in history.variables
+                ):
+                    history.called()
                     return
-                chain = self._new(function)  # it was mended since
-            noticed = self._noticed(chain, others, now)
+                history = self._new(function)  # it was mended since
+            noticed = self._noticed(history, others, now)
             if noticed is None:
-                chain.bad = bool(chain.calls)
-                chain.called()
+                history.bad = bool(history.calls)
+                history.called()
                 return
             changed = noticed
-        chain.calls.append((arrays, changed))
-        for one in arrays:
-            chain.fed += one.nbytes if type(one) is np.ndarray else one.data.nbytes
-        chain.called()
+        history.calls.append((arrays, changed))
+        for array in arrays:
+            history.fed += array.nbytes if type(array) is np.ndarray else array.data.nbytes
+        history.called()
 
     def _noticed(
-        self, chain: CallHistory, others: list[int], now: float
+        self, history: CallHistory, others: list[int], now: float
     ) -> dict[int, Array] | None:
         """Copy what has to be; gives what others have stored, None where a variable is bad."""
-        full = len(chain.calls) >= MAX_CALLS or chain.fed > MAX_FED_BYTES
-        if now >= chain.due or full or (others and now >= chain.urgent):
-            good = self._copy(chain)
+        full = len(history.calls) >= MAX_CALLS or history.fed > MAX_FED_BYTES
+        if now >= history.due or full or (others and now >= history.urgent):
+            good = self._copy(history)
             after = time.perf_counter()
-            if now < chain.due and not full:
-                chain.urgent = after + COPY_TIME_DIVISOR * (after - now)
-            elif chain.due < math.inf:
-                chain.due = after + COPY_TIME_DIVISOR * (after - now)
+            if now < history.due and not full:
+                history.urgent = after + COPY_TIME_DIVISOR * (after - now)
+            elif history.due < math.inf:
+                history.due = after + COPY_TIME_DIVISOR * (after - now)
             return NO_CHANGES if good else None
-        held = [chain.variables[place]._array for place in others]
-        if sum(one.nbytes for one in held) <= MAX_FOREIGN_BYTES:
-            return {place: one.copy() for place, one in zip(others, held, strict=True)}
-        chain.whole = False
-        del chain.calls[:-1]
-        chain.fed = 0
+        held = [history.variables[place]._array for place in others]
+        if sum(array.nbytes for array in held) <= MAX_FOREIGN_BYTES:
+            return {place: array.copy() for place, array in zip(others, held, strict=True)}
+        history.whole = False
+        del history.calls[:-1]
+        history.fed = 0
         return NO_CHANGES
 
     def _ended(self, call: tuple[Any, Sequence[Array], Sequence[Any]]) -> None:
         """A call has ended: look at its small results."""
         function, arrays, results = call
         finite, looked = True, False
-        for one in results:
+        for result in results:
             if (
-                type(one) is np.ndarray
-                and one.size <= MAX_CHECKED_ELEMENTS
-                and one.dtype.kind == "f"
+                type(result) is np.ndarray
+                and result.size <= MAX_CHECKED_ELEMENTS
+                and result.dtype.kind == "f"
             ):
-                good = math.isfinite(one.item()) if one.size == 1 else np.isfinite(one).all()
+                good = (
+                    math.isfinite(result.item()) if result.size == 1 else np.isfinite(result).all()
+                )
                 looked, finite = True, finite and bool(good)
-        chain = self._chains.get(id(function))
+        history = self._histories.get(id(function))
         if finite:
-            if looked and chain is not None and chain.bad and chain.function() is function:
-                if all(is_finite(one.held()) for one in chain.variables):
-                    self._chains.pop(id(function), None)  # it was mended since
+            if looked and history is not None and history.bad and history.function() is function:
+                if all(is_finite(variable.held()) for variable in history.variables):
+                    self._histories.pop(id(function), None)  # it was mended since
             return
-        if chain is None or chain.function() is not function:
-            chain = self._new(function)
-            if not self._copy(chain):
+        if history is None or history.function() is not function:
+            history = self._new(function)
+            if not self._copy(history):
                 return
-            chain.calls.append((arrays, NO_CHANGES))
-        chain.bad = bool(chain.calls)
+            history.calls.append((arrays, NO_CHANGES))
+        history.bad = bool(history.calls)
 
     def _new(self, function: Any) -> CallHistory:
-        targets = {id(one) for one in function.plan.targets}
+        targets = {id(target) for target in function.plan.targets}
         variables = [
-            one for one in function.plan.order if isinstance(one, Variable) and not one.spec.sparse
+            node
+            for node in function.plan.order
+            if isinstance(node, Variable) and not node.spec.sparse
         ]
-        steps = [int(id(one) in targets) for one in variables]
-        chain = CallHistory(weakref.ref(function), variables, steps)
+        steps = [int(id(variable) in targets) for variable in variables]
+        history = CallHistory(weakref.ref(function), variables, steps)
         with self._lock:
-            self._chains.pop(id(function), None)
-            self._chains[id(function)] = chain
-            while len(self._chains) > MAX_FUNCTIONS:
-                self._chains.pop(next(iter(self._chains)))
-        return chain
+            self._histories.pop(id(function), None)
+            self._histories[id(function)] = history
+            while len(self._histories) > MAX_FUNCTIONS:
+                self._histories.pop(next(iter(self._histories)))
+        return history
 
-    def _copy(self, chain: CallHistory) -> bool:
+    def _copy(self, history: CallHistory) -> bool:
         """Copy the variables that have changed; False, and no copy, when one of them is bad."""
-        others = sum(one.nbytes for one in list(self._chains.values()) if one is not chain)
+        others = sum(
+            other.nbytes for other in list(self._histories.values()) if other is not history
+        )
         with store_lock:
-            versions = [one.version for one in chain.variables]
-            held = [one._array for one in chain.variables]
+            versions = [variable.version for variable in history.variables]
+            held = [variable._array for variable in history.variables]
             if not all(map(is_finite, held)):
                 return False
-            if sum(one.nbytes for one in held) + others > MAX_COPIED_BYTES:
-                chain.copies, chain.copied = [], []
-                chain.due = math.inf
+            if sum(array.nbytes for array in held) + others > MAX_COPIED_BYTES:
+                history.copies, history.copied = [], []
+                history.due = math.inf
                 return True
-            if not chain.copies:
-                chain.copies = [one.copy() for one in held]
+            if not history.copies:
+                history.copies = [array.copy() for array in held]
             else:
-                for copy, one, now, then in zip(
-                    chain.copies, held, versions, chain.copied, strict=True
+                for copy, value, now, then in zip(
+                    history.copies, held, versions, history.copied, strict=True
                 ):
                     if now != then:
-                        np.copyto(copy, one)
-        function = chain.function()
-        chain.whole = function is not None and function._before is None
-        chain.copied, chain.fed = versions, 0
-        chain.calls.clear()
+                        np.copyto(copy, value)
+        function = history.function()
+        history.whole = function is not None and function._before is None
+        history.copied, history.fed = versions, 0
+        history.calls.clear()
         return True
 
     # ------------------------------------------------------------------ what is asked
 
     def of(self, function: Any) -> RecordedCalls | None:
         """The calls up to the first bad one of a function, if it had any and they are known."""
-        chain = self._chains.get(id(function))
-        if chain is None or chain.function() is not function or not chain.bad:
+        history = self._histories.get(id(function))
+        if history is None or history.function() is not function or not history.bad:
             return None
-        return _recorded_calls(chain)
+        return _recorded_calls(history)
 
     def behind(self, variable: Any) -> list[RecordedCalls]:
         """The calls that have stored to a variable, then those that were bad and only read it."""
-        chains = reversed(list(self._chains.values()))
-        held = [(one, one.function()) for one in chains]
-        known = [(one, function.plan.targets) for one, function in held if function is not None]
-        stored = [one for one, targets in known if any(v is variable for v in targets)]
-        read = [one for one, _ in known if one.bad and any(v is variable for v in one.variables)]
-        wanted = stored + [one for one in read if one not in stored]
-        return [story for one in wanted if (story := _recorded_calls(one)) is not None]
+        histories = reversed(list(self._histories.values()))
+        held = [(history, history.function()) for history in histories]
+        known = [
+            (history, function.plan.targets) for history, function in held if function is not None
+        ]
+        stored = [history for history, targets in known if any(v is variable for v in targets)]
+        read = [
+            history
+            for history, _ in known
+            if history.bad and any(v is variable for v in history.variables)
+        ]
+        wanted = stored + [history for history in read if history not in stored]
+        return [
+            recorded for history in wanted if (recorded := _recorded_calls(history)) is not None
+        ]
 
 
-def _recorded_calls(chain: CallHistory) -> RecordedCalls | None:
-    function = chain.function()
-    if function is None or not chain.calls or not (chain.copies or not chain.variables):
+def _recorded_calls(history: CallHistory) -> RecordedCalls | None:
+    function = history.function()
+    if function is None or not history.calls or not (history.copies or not history.variables):
         return None
-    values = [one.copy() for one in chain.copies]
+    values = [copy.copy() for copy in history.copies]
     return RecordedCalls(
-        function, list(chain.variables), values, list(chain.calls), chain.whole, chain.bad
+        function, list(history.variables), values, list(history.calls), history.whole, history.bad
     )
 
 
@@ -286,22 +305,22 @@ def is_finite(array: Array) -> bool:
         return math.isfinite(np.add.reduce(array, axis=None)) or bool(np.isfinite(array).all())
 
 
-def first_bad_call(story: RecordedCalls) -> tuple[Sequence[Array], list[Array], int] | None:
+def first_bad_call(recorded: RecordedCalls) -> tuple[Sequence[Array], list[Array], int] | None:
     """Of the calls the first bad one: what was fed, the variables before it, and its number.
 
     Runs the calls again, in a thread that only looks; None where none of them is bad now.
     """
     assert read_only.is_active()
-    plan = story.function.plan
-    fed = {id(one) for one in plan.feeds}
-    held = [place for place, one in enumerate(story.variables) if id(one) not in fed]
-    given = tuple(story.variables[place] for place in held)
+    plan = recorded.function.plan
+    fed = {id(feed) for feed in plan.feeds}
+    held = [place for place, variable in enumerate(recorded.variables) if id(variable) not in fed]
+    given = tuple(recorded.variables[place] for place in held)
     again = replace(plan, feeds=(*plan.feeds, *given), targets=(), choosers=plan.choosers)
-    values = list(story.values)
+    values = list(recorded.values)
     outputs = len(plan.roots) - len(plan.targets)
-    places = {id(one): place for place, one in enumerate(story.variables)}
+    places = {id(variable): place for place, variable in enumerate(recorded.variables)}
     bound: dict[Any, Any] = {}
-    for number, (arrays, changed) in enumerate(story.calls):
+    for number, (arrays, changed) in enumerate(recorded.calls):
         for place, array in changed.items():
             values[place] = array
         full = [*arrays, *(values[place] for place in held)]
@@ -309,7 +328,7 @@ def first_bad_call(story: RecordedCalls) -> tuple[Sequence[Array], list[Array], 
         if key not in bound:
             bound[key] = again.bind(full)
         results = bound[key].run(full)
-        if not all(_all_finite(one) for one in results):
+        if not all(_all_finite(result) for result in results):
             return arrays, values, number
         for target, value in zip(plan.targets, results[outputs:], strict=True):
             at = places.get(id(target))

@@ -66,13 +66,15 @@ def sweep(
         KbenchError: the run fails; OutOfMemory: one value after the other is too much.
     """
     plan, stores = function.plan, len(function.plan.targets)
-    fed = {id(one) for one in plan.feeds}
-    others = {one: array for one, array in (held or {}).items() if id(one) not in fed}
+    fed = {id(node) for node in plan.feeds}
+    others = {
+        variable: array for variable, array in (held or {}).items() if id(variable) not in fed
+    }
     feeds, arrays = [*plan.feeds, *others], [*arrays, *others.values()]
     found = _swept(plan.name, feeds, arrays, plan.roots, plan.order, stores)
     if found.data.get("source") == "constant":  # perhaps one that the plan has computed
-        stop = {id(one) for one in feeds}
-        roots = [*function.outputs, *(one.inputs[1] for one in function._stores)]
+        stop = {id(node) for node in feeds}
+        roots = [*function.outputs, *(store.inputs[1] for store in function._stores)]
         roots = seeing_updates(function.outputs, function._stores, walk(roots, stop), stop)
         found = _swept(plan.name, feeds, arrays, roots, walk(roots, stop), stores)
     if found.data.get("source") == "variable" and held is None:  # what was before is gone
@@ -104,16 +106,16 @@ def _swept(
     for node in order:  # what the shapes alone decide is computed like all else, to be explained
         item = items[slots[id(node)]]
         if item.source == "value" and node.inputs and item.origin is node:
-            item.source, item.inputs = "", tuple(slots[id(one)] for one in node.inputs)
+            item.source, item.inputs = "", tuple(slots[id(source)] for source in node.inputs)
     roots = [slots[id(root)] for root in ends]
     needed = mark_needed(items, roots)
     mark_guards(items, needed, roots)
     values = {slots[ident]: array for ident, array in given.items() if ident in slots}
-    one = _Sweep([item for item in items if needed[item.slot]], items, values, mend)
+    sweep = _Sweep([item for item in items if needed[item.slot]], items, values, mend)
     with np.errstate(all="ignore"), read_only.repeated_draws() as drawn:
-        one.run(name)
+        sweep.run(name)
     random = ("new" if drawn.new else "repeated") if drawn.streams else ""
-    return SweepResult(one.verdict(roots[: len(roots) - stores], roots), random, one.origin)
+    return SweepResult(sweep.verdict(roots[: len(roots) - stores], roots), random, sweep.origin)
 
 
 class _Sweep:
@@ -139,8 +141,8 @@ class _Sweep:
         last: dict[int, int] = {}
         for item in self._needed:
             last[item.slot] = item.slot
-            for one in item.inputs:
-                last[one] = item.slot
+            for source in item.inputs:
+                last[source] = item.slot
             for slot, _ in item.guard:
                 last[slot] = item.slot
         ending: dict[int, list[int]] = {}
@@ -155,10 +157,10 @@ class _Sweep:
             found = bad_elements(value)
             if found is not None:
                 self.bad[item.slot] = found
-                inputs = [self.bad[one] for one in item.inputs if one in self.bad]
+                inputs = [self.bad[slot] for slot in item.inputs if slot in self.bad]
                 if not inputs:
                     self._note(item, found, value)
-                elif found.nan and not any(one.nan for one in inputs):
+                elif found.nan and not any(earlier.nan for earlier in inputs):
                     self._turn(item, value)
             for slot in self._last.get(item.slot, ()):
                 self._values[slot] = None
@@ -217,9 +219,9 @@ class _Sweep:
             row["name_of"] = describe.printable(node.name.partition(":")[0])
             row["operands"] = []
         else:
-            arrays = [self._values[one] for one in item.inputs]
+            arrays = [self._values[slot] for slot in item.inputs]
             row["operands"] = [
-                self._operand(item, place, one, found.index) for place, one in enumerate(arrays)
+                self._operand(item, place, array, found.index) for place, array in enumerate(arrays)
             ][:8]
             row["why"] = nan_words.why(item.op.name, row["operands"], found, item.spec.dtype)
             if item.op is LOOP:
@@ -231,11 +233,11 @@ class _Sweep:
         if len(self.turns) >= MAX_ORIGINS or item.source or not isinstance(value, np.ndarray):
             return
         first = np.unravel_index(int(np.argmax(np.isnan(value))), value.shape)
-        index = tuple(int(one) for one in first) if value.ndim else ()
+        index = tuple(int(entry) for entry in first) if value.ndim else ()
         node: Any = item.origin
         operands = [
-            self._operand(item, place, self._values[one], index)
-            for place, one in enumerate(item.inputs)
+            self._operand(item, place, self._values[slot], index)
+            for place, slot in enumerate(item.inputs)
         ]
         self.turns[item.slot] = {
             **self._step(item),
@@ -284,7 +286,7 @@ class _Sweep:
     def verdict(self, results: list[int], roots: list[int]) -> JsonObject:
         """The first operation whose bad values reach a result, else the first of all."""
         for wanted, reach in ((results, "result"), (roots, "update")):
-            ends = [one for one in wanted if one in self.bad]
+            ends = [slot for slot in wanted if slot in self.bad]
             if ends:
                 return {"state": "found", "reaches": reach, **self._origin(ends)}
         made = [slot for slot in self.facts if not self._items[slot].source]
@@ -300,15 +302,15 @@ class _Sweep:
         while stack:
             slot = stack.pop()
             item = self._items[slot]
-            bad = [one for one in item.inputs if one in self.bad]
+            bad = [slot for slot in item.inputs if slot in self.bad]
             if not bad:
                 origins.add(slot)
-            for one in bad:
-                if one not in toward:
-                    toward[one] = slot
-                    stack.append(one)
-        known = [one for one in origins if one in self.facts]
-        made = [one for one in known if not self._items[one].source]
+            for source in bad:
+                if source not in toward:
+                    toward[source] = slot
+                    stack.append(source)
+        known = [slot for slot in origins if slot in self.facts]
+        made = [slot for slot in known if not self._items[slot].source]
         first = min(made or known)
         self.origin = self._items[first].origin
         path, before, slot = [], first, toward[first]
@@ -353,12 +355,12 @@ def _within(item: Value, arrays: Sequence[Array], called_as: str) -> JsonObject:
     The steps run once more; what they draw at random is new, and may be harmless.
     """
     loop = LoopStep(item, make_plan)
-    body, ends = loop.body, [*loop.body.after, *(one.tensor for one in loop.emits)]
+    body, ends = loop.body, [*loop.body.after, *(emit.tensor for emit in loop.emits)]
     for number, (given, results) in enumerate(loop.steps(arrays), 1):
         cancel.check()
-        if all(bad_elements(one) is None for one in results):
+        if all(bad_elements(result) is None for result in results):
             continue
-        order = walk(ends, {id(one) for one in body.feeds})
+        order = walk(ends, {id(node) for node in body.feeds})
         data = _swept(called_as, body.feeds, given, ends, order, 0).data
         if data["state"] != "found" or data.get("source"):
             return {}

@@ -41,7 +41,7 @@ class BadElements:
 def bad_elements(value: Any) -> BadElements | None:
     """What of a value is NaN or infinite; None when all of it is finite."""
     if isinstance(value, tuple):
-        return next((found for one in value if (found := bad_elements(one)) is not None), None)
+        return next((found for part in value if (found := bad_elements(part)) is not None), None)
     array = value.data if is_csr(value) else value
     if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind != "f":
         return None
@@ -54,7 +54,9 @@ def bad_elements(value: Any) -> BadElements | None:
             first = start + int(np.argmin(finite)) if first < 0 else first
     if first < 0:
         return None
-    index = tuple(int(one) for one in np.unravel_index(first, array.shape)) if array.ndim else ()
+    index = (
+        tuple(int(entry) for entry in np.unravel_index(first, array.shape)) if array.ndim else ()
+    )
     if is_csr(value):
         coo = value.tocoo()
         index = (int(coo.row[first]), int(coo.col[first]))

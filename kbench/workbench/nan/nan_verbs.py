@@ -88,7 +88,7 @@ class NanVerbs:
     def _tell(self, name: str, quiet: bool, outcome: Outcome, number: int) -> None:
         if self._publish is not None:
             found = {**_outcome_data(outcome), "name": name, "job": number, "quiet": quiet}
-            lines = [describe.printable(one, 300) for one in nan_words.lines(found)]
+            lines = [describe.printable(line, 300) for line in nan_words.lines(found)]
             found |= {"verdict": lines[0], "lines": lines}
             self._publish(protocol.push("nan", found))
 
@@ -178,7 +178,7 @@ def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
 
     if keras_models.is_model(value):
         made = engine_functions.functions_of(value)
-        ran = [one for one in made if _fed(one.inputs, recorder)[0] is not None]
+        ran = [function for function in made if _fed(function.inputs, recorder)[0] is not None]
         if not ran:
             raise ProtocolError("feeds", "the model has run no batch since the session began")
         return ran[0], False
@@ -188,18 +188,18 @@ def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
         words = "a tensor, a K.function or a Keras model is needed"
         raise ProtocolError("name", f"{words}, this is {summary.type_name(value)}")
     nodes: list[Any] = walk([value])
-    open_ = [one for one in nodes if one.kind == "placeholder"]
-    known, _ = recorder.feeds(open_, {id(one) for one in open_ if one.default is None})
-    fed = [one for one in open_ if one in known]
+    open_ = [node for node in nodes if node.kind == "placeholder"]
+    known, _ = recorder.feeds(open_, {id(node) for node in open_ if node.default is None})
+    fed = [node for node in open_ if node in known]
     return Function(fed, [value], name="trace"), True
 
 
 def _fed(inputs: list[Any], recorder: Recorder) -> tuple[list[Any] | None, bool]:
     """The arrays fed last to these inputs, None where one is missing; whether by one call."""
-    found, together = recorder.feeds(inputs, {id(one) for one in inputs})
-    if any(one not in found for one in inputs):
+    found, together = recorder.feeds(inputs, {id(node) for node in inputs})
+    if any(node not in found for node in inputs):
         return None, together
-    return [found[one] for one in inputs], together
+    return [found[node] for node in inputs], together
 
 
 def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObject:
@@ -215,12 +215,12 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObje
     if arrays is None:
         what = "it" if own else "the function"
         raise ProtocolError("feeds", f"{what} was not called yet with values of kbench's knowing")
-    found, story = _found(function, arrays, recorder)
+    found, recorded = _found(function, arrays, recorder)
     inputs = function.inputs
-    if story is not None:
-        function, (inputs, arrays), together = story.function, story.fed, True
+    if recorded is not None:
+        function, (inputs, arrays), together = recorded.function, recorded.fed, True
     data = dict(found.data)
-    called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
+    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
     if data.get("source") and id(found.origin) in called:
         data["name_of"] = called[id(found.origin)]
     data["fed"] = [
@@ -228,8 +228,8 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObje
         f"{describe.spec_text(array.shape, array.dtype.name)}"
         for node, array in zip(inputs, arrays, strict=True)
     ][:6]
-    notes = [] if story is None else [story.words(names)]
-    data["notes"] = notes + _notes(function, data, found.random, together, story is not None)
+    notes = [] if recorded is None else [recorded.words(names)]
+    data["notes"] = notes + _notes(function, data, found.random, together, recorded is not None)
     return data
 
 
@@ -246,8 +246,8 @@ def _found(
         return call.found, call
     found = nan_trace.sweep(function, arrays)
     if found.data.get("source") == "variable":
-        for story in first.behind(found.origin):
-            call = _explain_bad_call(story)
+        for recorded in first.behind(found.origin):
+            call = _explain_bad_call(recorded)
             if call is not None:
                 call = _nearer(function, call)
                 return call.found, call
@@ -257,9 +257,9 @@ def _found(
 def _nearer(function: Any, call: _BadCall) -> _BadCall:
     """What is asked about, on that call's values, where it is bad there and needs no others."""
     fed = dict(zip(call.function.inputs, call.arrays, strict=True))
-    if any(one not in fed for one in function.inputs):
+    if any(node not in fed for node in function.inputs):
         return call
-    arrays = [fed[one] for one in function.inputs]
+    arrays = [fed[node] for node in function.inputs]
     found = nan_trace.sweep(function, arrays, call.held)
     if found.data["state"] != "found" or found.data.get("source"):
         return call
@@ -279,7 +279,7 @@ class _BadCall:
 
     def words(self, names: Mapping[str, Any]) -> str:
         """Which call that was."""
-        name = next((key for key, one in names.items() if one is self.function), "")
+        name = next((key for key, value in names.items() if value is self.function), "")
         of = describe.printable(name or self.function.name)
         call = f"this is the first call of {of} that made some"
         if self.whole:
@@ -287,23 +287,23 @@ class _BadCall:
         return f"{call}, with the variables as they were some calls before"
 
 
-def _explain_bad_call(story: RecordedCalls | None) -> _BadCall | None:
+def _explain_bad_call(recorded: RecordedCalls | None) -> _BadCall | None:
     """The first bad one of the calls that are known, explained; None where none is bad now."""
-    if story is None:
+    if recorded is None:
         return None
-    ran = first_bad_call(story)
-    whole = story.whole and ran is not None
+    ran = first_bad_call(recorded)
+    whole = recorded.whole and ran is not None
     if ran is None:  # other random numbers, or values that are not known
-        if not story.ended:
+        if not recorded.ended:
             return None
-        ran = (story.calls[-1][0], story.values, len(story.calls) - 1)
+        ran = (recorded.calls[-1][0], recorded.values, len(recorded.calls) - 1)
     arrays, values, _ = ran
-    held = dict(zip(story.variables, values, strict=True))
-    found = nan_trace.sweep(story.function, arrays, held)
+    held = dict(zip(recorded.variables, values, strict=True))
+    found = nan_trace.sweep(recorded.function, arrays, held)
     if found.data["state"] != "found" or found.data.get("source") == "variable":
         return None
-    fed = (story.function.inputs, list(arrays))
-    return _BadCall(story.function, fed[1], held, found, whole, fed)
+    fed = (recorded.function.inputs, list(arrays))
+    return _BadCall(recorded.function, fed[1], held, found, whole, fed)
 
 
 def _notes(

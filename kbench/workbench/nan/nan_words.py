@@ -33,7 +33,7 @@ def what(row: JsonObject) -> str:
 
 def why(op: str, operands: list[JsonObject], found: BadElements, dtype: str) -> str:
     """What about the operands made it, in one line; '' where nothing is certain."""
-    values = [_number(one.get("value")) for one in operands]
+    values = [_number(operand.get("value")) for operand in operands]
     first = values[0] if values else None
     second = values[1] if len(values) > 1 else None
     if op == "loop":
@@ -91,7 +91,7 @@ def turned(data: JsonObject, turn: JsonObject) -> str:
 
     `data` is what made the infinities, `turn` what read them.
     """
-    values = [str(one.get("value", "")) for one in turn["operands"]]
+    values = [str(operand.get("value", "")) for operand in turn["operands"]]
     inner, sign = formula(data), _SIGNS.get(turn["op"], "")
     held = values[turn["of"]] if turn.get("of") is not None and turn["of"] < len(values) else ""
     source = f", the {held or 'infinity'} from {inner}{at(data)}" if inner else ""
@@ -115,7 +115,7 @@ def formula(row: JsonObject) -> str:
     >>> formula({"op": "divide", "operands": [{"value": "1"}, {"value": "0"}]})
     '1 / 0'
     """
-    values = [str(one.get("value", "")) for one in row.get("operands") or ()]
+    values = [str(operand.get("value", "")) for operand in row.get("operands") or ()]
     if not values or not all(values) or row.get("source"):
         return ""
     sign = _SIGNS.get(row["op"])
@@ -146,7 +146,7 @@ def lines(data: JsonObject) -> list[str]:
     notes = list(data.get("notes") or ())
     if data.get("fed"):
         said += ["", f"run again on {', '.join(data['fed'])}; nothing was stored"]
-    return said + [f"note: {one}" for one in notes]
+    return said + [f"note: {note}" for note in notes]
 
 
 def _origin(data: JsonObject) -> list[str]:
@@ -160,12 +160,12 @@ def _origin(data: JsonObject) -> list[str]:
         said.append(f"  {data['line']}")
     if data.get("why"):
         said.append(f"  {data['why']}")
-    place = ", ".join(str(one) for one in data["index"])
+    place = ", ".join(str(entry) for entry in data["index"])
     first = f"first at [{place}]: {data['value']}" if data["index"] else f"it is {data['value']}"
     counts = holds(data["nan"], data["inf"])
     said += ["", f"result   {data['spec']}  {counts}  {first}"]
-    for number, one in enumerate(data.get("operands") or (), 1):
-        said += _operand(f"input {number}", one)
+    for number, operand in enumerate(data.get("operands") or (), 1):
+        said += _operand(f"input {number}", operand)
     return said
 
 
@@ -179,7 +179,7 @@ def _operand(label: str, row: JsonObject) -> list[str]:
         mark = "~" if row.get("sampled") else ""
         values.append(f"{mark}[{describe.number(row['min'])} .. {describe.number(row['max'])}]")
     if "value" in row:
-        index = ", ".join(str(one) for one in row["index"])
+        index = ", ".join(str(entry) for entry in row["index"])
         values.append(f"at [{index}]: {row['value']}" if index else f"is {row['value']}")
     return [words, f"         {'  '.join(values)}"] if values else [words]
 
@@ -189,7 +189,7 @@ def _mended(data: JsonObject | None) -> list[str]:
     if data is None:
         return []
     said = ["", "with 0 in place of what is not finite in the variables:", f"  {verdict(data)}"]
-    said += [f"  {one}" for one in (data.get("line"), data.get("why")) if one]
+    said += [f"  {line}" for line in (data.get("line"), data.get("why")) if line]
     return said
 
 

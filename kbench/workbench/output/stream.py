@@ -172,7 +172,7 @@ def _head(text: str, shown: _Shown) -> str:
     lines = MAX_LINES - shown.lines
     if kept.count("\n") <= lines:
         return kept
-    return "".join(f"{one}\n" for one in kept.split("\n", lines)[:lines])
+    return "".join(f"{line}\n" for line in kept.split("\n", lines)[:lines])
 
 
 def rich(

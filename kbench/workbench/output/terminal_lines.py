@@ -103,7 +103,7 @@ def _draw(line: str) -> tuple[list[ColouredCharacter], int, str]:
         kind, text = match.lastgroup, match.group()
         if kind == "plain":
             cells += [(" ", "")] * (at - len(cells))
-            cells[at : at + len(text)] = [(one, colour) for one in text]
+            cells[at : at + len(text)] = [(character, colour) for character in text]
             at += len(text)
         elif kind == "return":
             at = 0
@@ -120,7 +120,7 @@ def _draw(line: str) -> tuple[list[ColouredCharacter], int, str]:
 
 def _overlaid(parts: list[str]) -> tuple[list[ColouredCharacter], int, str]:
     """Plain texts printed over one another: of each what is longer than all that follow it."""
-    return [(one, "") for one in _shown(parts)], len(parts[-1]), ""
+    return [(character, "") for character in _shown(parts)], len(parts[-1]), ""
 
 
 def _shown(parts: list[str]) -> str:

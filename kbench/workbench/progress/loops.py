@@ -72,14 +72,14 @@ def running(thread: int) -> list[Loop]:
 def fraction(loops: list[Loop]) -> float:
     """How much of the outermost loop is over, with the part that the inner ones have done."""
     done, share = 0.0, 1.0
-    for one in loops:
-        done += share * one.done / one.total
-        share /= one.total
+    for loop in loops:
+        done += share * loop.done / loop.total
+        share /= loop.total
     return done
 
 
 def _declared_loops() -> list[Loop]:
-    rows = [(one.name, one.done, one.total) for one in list(progress.running)]
+    rows = [(loop.name, loop.done, loop.total) for loop in list(progress.running)]
     return [Loop(name, done, total) for name, done, total in rows if total]
 
 
@@ -87,8 +87,8 @@ def _bars() -> list[Loop]:
     """The bars of tqdm, if the program uses it."""
     bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     found = []
-    for one in list(getattr(bar, "_instances", None) or ()):
-        fields = keras_models.fields(one)
+    for tqdm_bar in list(getattr(bar, "_instances", None) or ()):
+        fields = keras_models.fields(tqdm_bar)
         name, done, total = fields.get("desc"), fields.get("n"), fields.get("total")
         place = fields.get("pos")
         if type(done) is int and type(total) is int and 0 <= done <= total and total:
@@ -106,14 +106,14 @@ def _loops_of_frames(frame: FrameType | None) -> list[Loop]:
         frames.append(frame)
         frame = frame.f_back
     found: list[Loop] = []
-    for one in reversed(frames):
-        code = one.f_code
+    for seen in reversed(frames):
+        code = seen.f_code
         file = code.co_filename
         keras = _KERAS_COUNTERS.get((code.co_name, file.replace("\\", "/").rsplit("/", 1)[-1]))
         if keras is not None and "keras" in file:
-            found += _counted(keras, one.f_locals)
+            found += _counted(keras, seen.f_locals)
         elif positions.is_own(file):
-            found += _written(one)
+            found += _written(seen)
     return found
 
 
@@ -139,8 +139,8 @@ def _written(frame: FrameType) -> list[Loop]:
         return []
     top = code.co_name.startswith(_CELL_CODE_NAMES)
     names = frame.f_globals if top else {**frame.f_globals, **frame.f_locals}
-    found = (_count(one, names) for one in loops)
-    return [one for one in found if one is not None]
+    found = (_count(loop, names) for loop in loops)
+    return [loop for loop in found if loop is not None]
 
 
 @lru_cache(maxsize=64)
@@ -154,7 +154,11 @@ def _loops_at(source: str, name: str, first: int, line: int) -> tuple[ast.For, .
         if isinstance(node, ast.For) and node.body[0].lineno <= line:
             if line <= (node.body[-1].end_lineno or 0):
                 found.append(node)
-        inner = [one for one in _statements(node) if one.lineno <= line <= (one.end_lineno or 0)]
+        inner = [
+            statement
+            for statement in _statements(node)
+            if statement.lineno <= line <= (statement.end_lineno or 0)
+        ]
         node = inner[0] if inner else None
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break
@@ -166,7 +170,10 @@ def _function(tree: ast.AST | None, name: str, first: int) -> ast.AST | None:
         return None
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            if min([node.lineno, *(one.lineno for one in node.decorator_list)]) == first:
+            if (
+                min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                == first
+            ):
                 return node
     return None
 
@@ -174,7 +181,11 @@ def _function(tree: ast.AST | None, name: str, first: int) -> ast.AST | None:
 def _statements(node: ast.AST) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for field in ("body", "orelse", "finalbody"):
-        found += [one for one in getattr(node, field, None) or [] if isinstance(one, ast.stmt)]
+        found += [
+            statement
+            for statement in getattr(node, field, None) or []
+            if isinstance(statement, ast.stmt)
+        ]
     for handler in getattr(node, "handlers", ()):
         found += handler.body
     return found
@@ -193,12 +204,12 @@ def _count(loop: ast.For, names: Mapping[str, Any]) -> Loop | None:
         target = target.elts[0]
     if not isinstance(target, ast.Name) or names.get(call.func.id) is not None:
         return None
-    read = {one.id for one in ast.walk(call) if isinstance(one, ast.Name)} | {target.id}
+    read = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} | {target.id}
     bound = {
-        one.id
+        node.id
         for part in loop.body
-        for one in ast.walk(part)
-        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)
+        for node in ast.walk(part)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }
     now = names.get(target.id)
     if read & bound or type(now) is not int:
@@ -213,10 +224,10 @@ def _passes(call: ast.Call, names: Mapping[str, Any]) -> range | None:
     """The numbers that `range(...)` or `enumerate(...)` counts."""
     assert isinstance(call.func, ast.Name)
     if call.func.id == "range":
-        bounds = [_number(one, names) for one in call.args]
+        bounds = [_number(argument, names) for argument in call.args]
         if not 1 <= len(bounds) <= 3 or None in bounds or 0 in bounds[2:]:
             return None
-        return range(*(one for one in bounds if one is not None))
+        return range(*(bound for bound in bounds if bound is not None))
     if call.func.id == "enumerate" and len(call.args) == 1:
         size = _size(call.args[0], names)
         return None if size is None else range(size)
@@ -234,8 +245,8 @@ def _size(node: ast.expr, names: Mapping[str, Any]) -> int | None:
         if names.get(node.func.id) is not None:
             return None
         if node.func.id == "zip" and node.args:
-            sizes = [_size(one, names) for one in node.args]
-            return None if None in sizes else min(one for one in sizes if one is not None)
+            sizes = [_size(argument, names) for argument in node.args]
+            return None if None in sizes else min(size for size in sizes if size is not None)
         if node.func.id == "range":
             passes = _passes(node, names)
             return None if passes is None else len(passes)

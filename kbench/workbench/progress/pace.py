@@ -48,7 +48,7 @@ class Estimate:
             "calls": calls,
             "name": name,
             "rate": _slope(self._calls),
-            "loops": [[one.name, one.done, one.total] for one in found],
+            "loops": [[loop.name, loop.done, loop.total] for loop in found],
             "left": self._left(part),
         }
 

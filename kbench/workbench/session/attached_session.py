@@ -67,7 +67,7 @@ class AttachedSession(KernelSession):
         self._began = time.monotonic()
         process = ExistingKernel(self._kernel, lambda: self._commands.post(self._returned_now))
         self._process = process
-        process.start(lambda one, code: self._commands.post(lambda: self._ended(one, code)))
+        process.start(lambda ended, code: self._commands.post(lambda: self._ended(ended, code)))
 
     def _connect(self) -> None:
         from kbench.workbench.session.connection import KernelClient

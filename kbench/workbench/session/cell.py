@@ -49,13 +49,13 @@ class Cell:
 
 def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
     """Copies of cells under other numbers; what they say of one another stays true."""
-    new = {one.ident: next(numbers) for one in cells}
+    new = {cell.ident: next(numbers) for cell in cells}
     copies = []
-    for one in cells:
-        outputs = [dataclasses.replace(event, cell=new[one.ident]) for event in one.outputs]
-        of = new.get(one.replay_of) if one.replay_of is not None else None
-        copy = dataclasses.replace(one, ident=new[one.ident], outputs=outputs, replay_of=of)
-        copies.append(copy)
+    for cell in cells:
+        ident = new[cell.ident]
+        outputs = [dataclasses.replace(event, cell=ident) for event in cell.outputs]
+        of = new.get(cell.replay_of) if cell.replay_of is not None else None
+        copies.append(dataclasses.replace(cell, ident=ident, outputs=outputs, replay_of=of))
     return copies
 
 
@@ -97,13 +97,13 @@ class CellExecution:
     @property
     def pages(self) -> list[str]:
         """Texts that it asked to page through."""
-        asked = [one for one in self._asked if one.get("source") == "page"]
-        return [str(one.get("data", {}).get("text/plain", "")) for one in asked]
+        asked = [request for request in self._asked if request.get("source") == "page"]
+        return [str(request.get("data", {}).get("text/plain", "")) for request in asked]
 
     @property
     def exits(self) -> bool:
         """Whether it asked to end the session."""
-        return any(one.get("source") == "ask_exit" for one in self._asked)
+        return any(request.get("source") == "ask_exit" for request in self._asked)
 
     @property
     def _asked(self) -> list[JsonObject]:

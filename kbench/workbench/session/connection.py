@@ -209,7 +209,9 @@ class KernelClient:
         self._heard_broadcast = self._heard_broadcast or bool(broadcasts)
         for message in broadcasts:
             self._on_broadcast(message)
-        replies = [one for name in ("shell", "control", "stdin") for one in self.wire.receive(name)]
+        replies = [
+            message for name in ("shell", "control", "stdin") for message in self.wire.receive(name)
+        ]
         for message in replies:
             self._on_reply(message)
         return len(broadcasts) + len(replies)

@@ -141,7 +141,7 @@ class KernelSession(Session):
         self._began = time.monotonic()
         process = KernelProcess()
         self._process = process
-        process.start(lambda one, code: self._commands.post(lambda: self._ended(one, code)))
+        process.start(lambda ended, code: self._commands.post(lambda: self._ended(ended, code)))
 
     def _run(self) -> None:
         self._guarded(self._connect)
@@ -159,8 +159,8 @@ class KernelSession(Session):
             _log.exception("the session met an unexpected error")
 
     def _turn(self) -> None:
-        link = self._client
-        self._commands.wait(None if link is None else link.wire, self._patience())
+        client = self._client
+        self._commands.wait(None if client is None else client.wire, self._patience())
         while (command := self._commands.next()) is not None:
             self._guarded(command)
         if self._client is not None:
@@ -178,7 +178,7 @@ class KernelSession(Session):
         due = [self._output.due(), None if self._client is None else self._client.patience()]
         if self._stuck_at is not None:
             due.append(max(0.0, self._stuck_at - time.monotonic()))
-        return min((one for one in due if one is not None), default=None)
+        return min((seconds for seconds in due if seconds is not None), default=None)
 
     def _connect(self) -> None:
         from kbench.workbench.session.connection import KernelClient
@@ -197,8 +197,8 @@ class KernelSession(Session):
 
     def _pump(self) -> None:
         """Send the next cell if the kernel is free."""
-        link = self._client
-        if link is None or not link.ready or self._current is not None or not self._queue:
+        client = self._client
+        if client is None or not client.ready or self._current is not None or not self._queue:
             return
         cell = self._queue.popleft()
         current = self._current = CellExecution(cell)
@@ -207,7 +207,7 @@ class KernelSession(Session):
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
         try:
-            current.message = link.execute(cell.code, not cell.unseen)
+            current.message = client.execute(cell.code, not cell.unseen)
         except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
             self._emit(stream.error(cell.ident, type(error).__name__, str(error), [], {}))
             self._finish("error", None)
@@ -237,9 +237,9 @@ class KernelSession(Session):
         self._pump()
 
     def _withdraw_now(self) -> list[str]:
-        codes = [one.code for one in self._queue]
-        for one in self._queue:
-            one.status = "withdrawn"
+        codes = [cell.code for cell in self._queue]
+        for cell in self._queue:
+            cell.status = "withdrawn"
         self._queue.clear()
         return codes
 
@@ -361,9 +361,9 @@ class KernelSession(Session):
         process.remove()
 
     def _disconnect(self) -> None:
-        link, self._client = self._client, None
-        if link is not None:
-            link.close()
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
         self._ready.clear()
         self._finish("lost", None)
         self._output.flush()
@@ -375,11 +375,11 @@ class KernelSession(Session):
         if old is not None:
             old.end(_SHUTDOWN_SECONDS)
         again = self.replayable()
-        for one in again:
-            one.status = "past"
+        for cell in again:
+            cell.status = "past"
         self._launch()
         self._connect()
-        copies = [self._new_cell(*one.rerun_arguments) for one in again] if replay else []
+        copies = [self._new_cell(*cell.rerun_arguments) for cell in again] if replay else []
         self._queue.extendleft(reversed(copies))
         self._emit(events.Restarted(len(copies)))
 

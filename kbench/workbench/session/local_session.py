@@ -90,7 +90,7 @@ class LocalSession(Session):
             found = list(self._shell.Completer.completions(code, position))
         if not found:
             return Completion([], position, position, [])
-        pairs = [(str(one.text), str(one.type or "")) for one in found]
+        pairs = [(str(match.text), str(match.type or "")) for match in found]
         return completion(code, pairs, found[0].start, found[0].end)
 
     def answer(self, text: str) -> None:
@@ -107,11 +107,11 @@ class LocalSession(Session):
     def restart(self, replay: bool = True) -> None:
         with self._lock:
             again = self.replayable()
-            for one in again:
-                one.status = "past"
+            for cell in again:
+                cell.status = "past"
             self._given = None
             self.start()
-            copies = [self._new_cell(*one.rerun_arguments) for one in again] if replay else []
+            copies = [self._new_cell(*cell.rerun_arguments) for cell in again] if replay else []
             self._emit(events.Restarted(len(copies)))
             for copy in copies:
                 self._run(copy.ident)

@@ -105,9 +105,9 @@ def find(wanted: str = "") -> list[Kernel]:
         raise AttachError(f"there is no connection file {wanted}")
     files = _files(wanted)
     with ThreadPoolExecutor(8) as pool:
-        found = [one for one in pool.map(_living_or_none, files) if one is not None]
+        found = [kernel for kernel in pool.map(_living_or_none, files) if kernel is not None]
     if found:
-        exact = [one for one in found if wanted in (one.name, one.path.name)]
+        exact = [kernel for kernel in found if wanted in (kernel.name, kernel.path.name)]
         return exact or found
     ended = f"; the kernels of {len(files)} files there have ended" if files else ""
     if wanted:
@@ -119,8 +119,8 @@ def find(wanted: str = "") -> list[Kernel]:
 def _files(wanted: str) -> list[Path]:
     """Connection files whose names hold `wanted`, newest first."""
     try:
-        found = [one for one in runtime_folder().glob("kernel-*.json") if wanted in one.name]
-        return sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)
+        found = [path for path in runtime_folder().glob("kernel-*.json") if wanted in path.name]
+        return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
     except OSError:
         return []
 

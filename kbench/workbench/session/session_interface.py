@@ -110,16 +110,16 @@ class Session(abc.ABC):
 
     def queued(self) -> list[Cell]:
         """Cells that wait for their turn."""
-        return [one for one in self._all() if one.status == "queued"]
+        return [cell for cell in self._all() if cell.status == "queued"]
 
     def running(self) -> Cell | None:
         """The cell that runs now."""
-        return next((one for one in self._all() if one.status == "running"), None)
+        return next((cell for cell in self._all() if cell.status == "running"), None)
 
     def replayable(self) -> list[Cell]:
         """Cells that a restart runs again: those that ended by themselves, in order."""
-        ended = (one for one in self._all() if one.status in ("ok", "error"))
-        return [one for one in ended if one.unseen != FORGOTTEN]
+        ended = (cell for cell in self._all() if cell.status in ("ok", "error"))
+        return [cell for cell in ended if cell.unseen != FORGOTTEN]
 
     def adopt(self, cells: list[Cell]) -> list[Cell]:
         """Take over what an earlier session typed and showed, under numbers of this session.
@@ -166,15 +166,15 @@ def completion(code: str, found: list[tuple[str, str]], start: int, end: int) ->
         found = [(text[1:], kind) for text, kind in found]
         start += 1
     if not typed.startswith("%"):
-        found = [one for one in found if not one[0].startswith("%")]
+        found = [pair for pair in found if not pair[0].startswith("%")]
     return Completion([text for text, _ in found], start, end, [kind for _, kind in found])
 
 
 def jupyter_completion(code: str, position: int, found: JsonObject) -> Completion:
     """A completion from the content of Jupyter's complete_reply."""
-    matches = [str(one) for one in found.get("matches", [])]
+    matches = [str(match) for match in found.get("matches", [])]
     typed = found.get("metadata", {}).get("_jupyter_types_experimental", [])
-    kinds = [str(one.get("type", "")) for one in typed if isinstance(one, dict)]
+    kinds = [str(entry.get("type", "")) for entry in typed if isinstance(entry, dict)]
     kinds = kinds if len(kinds) == len(matches) else [""] * len(matches)
     start, end = found.get("cursor_start", position), found.get("cursor_end", position)
     return completion(code, list(zip(matches, kinds, strict=True)), int(start), int(end))

@@ -75,7 +75,7 @@ class Wire:
         _, parts = session.feed_identities(frames, copy=whole)
         if self._rate_limit is not None and len(parts) > 4 and len(parts[4]) > MAX_WHOLE_BYTES:
             *first, content = parts[:5]
-            head = [bytes(one.bytes) for one in first]
+            head = [bytes(frame.bytes) for frame in first]
             if session.unpack(head[1]).get("msg_type") == "stream":
                 kept = self._rate_limit.cut(content.buffer)
                 if kept is not None:

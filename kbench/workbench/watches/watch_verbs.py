@@ -28,7 +28,7 @@ class WatchVerbs:
                 publish(protocol.push("watch", {"rows": rows}))
 
         def fed(nodes: list[Any]) -> dict[Any, Any]:
-            return recorder.feeds(nodes, {id(one) for one in nodes})[0]
+            return recorder.feeds(nodes, {id(node) for node in nodes})[0]
 
         self.watches = Watches(view.snapshot, tell, sandbox, fed)
 
@@ -46,7 +46,7 @@ class WatchVerbs:
 
 def _texts(argument: str, given: list[Any]) -> list[str]:
     longest = expressions.MAX_CHARACTERS
-    if not all(type(one) is str and len(one) <= longest for one in given):
+    if not all(type(text) is str and len(text) <= longest for text in given):
         words = f"watch: {argument} must hold texts of at most {longest} characters"
         raise ProtocolError("argument", words)
     return given

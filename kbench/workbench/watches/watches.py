@@ -135,9 +135,9 @@ class Watches:
         """What is known of these; those that are old are evaluated soon, and pushed then."""
         with self._lock:
             self._wanted = list(dict.fromkeys(wanted))[:MAX_WATCHES]
-            self._forced += [one for one in force or () if one in self._wanted]
-            watches = [self._watch(one) for one in self._wanted]
-            rows = [one.row(self.stamp) for one in watches]
+            self._forced += [expression for expression in force or () if expression in self._wanted]
+            watches = [self._watch(expression) for expression in self._wanted]
+            rows = [watch.row(self.stamp) for watch in watches]
         if self._tell is not None and watches:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -150,10 +150,12 @@ class Watches:
     def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[JsonObject]:
         """As `ask`, but waits until all are evaluated: for prompts, which show them as lines."""
         with self._lock:
-            watches = [self._watch(one) for one in list(dict.fromkeys(wanted))[:MAX_WATCHES]]
-        for one in watches:
-            self._update(one, one.expression in (force or ()))
-        return [one.row(self.stamp) for one in watches]
+            watches = [
+                self._watch(expression) for expression in list(dict.fromkeys(wanted))[:MAX_WATCHES]
+            ]
+        for watch in watches:
+            self._update(watch, watch.expression in (force or ()))
+        return [watch.row(self.stamp) for watch in watches]
 
     def _watch(self, expression: str) -> Watch:
         found = self._known.setdefault(expression, Watch(expression))
@@ -175,23 +177,23 @@ class Watches:
         """Evaluate what is due, the slow ones last, and tell what was found now and then."""
         with self._lock:
             forced, self._forced = set(self._forced), []
-            watches = [self._watch(one) for one in self._wanted]
-        watches.sort(key=lambda one: (one.expression in forced, one.misses))
+            watches = [self._watch(expression) for expression in self._wanted]
+        watches.sort(key=lambda watch: (watch.expression in forced, watch.misses))
         pushed = time.monotonic()
         found: list[Watch] = []
-        for one in watches:
+        for watch in watches:
             if self._closed or self.sandbox.blocked:
                 break
-            if self._update(one, one.expression in forced):
-                found.append(one)
-            if found and (one.misses or time.monotonic() - pushed >= PUSH_SECONDS):
+            if self._update(watch, watch.expression in forced):
+                found.append(watch)
+            if found and (watch.misses or time.monotonic() - pushed >= PUSH_SECONDS):
                 self._say(found)
                 found, pushed = [], time.monotonic()
         self._say(found)
 
     def _say(self, found: list[Watch]) -> None:
         if found and self._tell is not None and not self._closed:
-            self._tell([one.row(self.stamp) for one in found])
+            self._tell([watch.row(self.stamp) for watch in found])
 
     def _update(self, watch: Watch, forced: bool) -> bool:
         """Evaluate one if it is due; whether its row is another than before."""
@@ -280,7 +282,7 @@ def _worded(code: CodeType, names: dict[str, Any], fed: Fed) -> tuple[str, str, 
     except FeedError as error:
         open_ = _open(value)
         known = fed(open_)
-        if open_ and all(one in known for one in open_):
+        if open_ and all(node in known for node in open_):
             return "value", value_text(value.eval(feed_dict=known)), "as fed last"
         needs = _needs(open_, names)
         reason = describe.printable(error.reason, MAX_TEXT_CHARACTERS)
@@ -292,14 +294,14 @@ def _open(value: Any) -> list[Any]:
     """The placeholders that a symbol waits for."""
     from kbench.engine.graph.traverse import walk
 
-    nodes: list[Any] = [one for one in walk([value]) if one.kind == "placeholder"]
-    return [one for one in nodes if one.default is None]
+    nodes: list[Any] = [node for node in walk([value]) if node.kind == "placeholder"]
+    return [node for node in nodes if node.default is None]
 
 
 def _needs(nodes: list[Any], names: dict[str, Any]) -> str:
     """The placeholders by their names in the program where they have one."""
-    called = {id(one): name for name, one in names.items() if describe.is_tensor(one)}
-    open_ = [called.get(id(one), one.name.partition(":")[0]) for one in nodes]
+    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
+    open_ = [called.get(id(node), node.name.partition(":")[0]) for node in nodes]
     more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
     words = f"needs {', '.join(open_[:3])}{more}" if open_ else ""
     return describe.printable(words, MAX_TEXT_CHARACTERS)
@@ -334,7 +336,7 @@ def _array_text(held: Any) -> str:
     if held.size == 0:
         return f"{spec} empty"
     if held.size <= _MAX_ITEMS and held.ndim == 1:
-        return f"[{', '.join(describe.number(one) for one in held.tolist())}]"
+        return f"[{', '.join(describe.number(number) for number in held.tolist())}]"
     flags = summary.flags_text(row)
     if not row["finite"]:
         words = "no finite value"
@@ -344,14 +346,14 @@ def _array_text(held: Any) -> str:
         mark = "~" if row["sampled"] else ""
         low, high = describe.number(row["min"]), describe.number(row["max"])
         words = f"{mark}mean {describe.number(row['mean'])} [{low} .. {high}]"
-    return "  ".join(one for one in (spec, words, flags) if one)
+    return "  ".join(part for part in (spec, words, flags) if part)
 
 
 def _collection_text(value: Any, depth: int) -> str:
     name, count = type(value).__name__, len(value)
     if depth or type(value) not in (list, tuple) or count > _MAX_ITEMS:
         return f"{name} of {count}"
-    inner = ", ".join(value_text(one, depth + 1) for one in value)
+    inner = ", ".join(value_text(item, depth + 1) for item in value)
     open_, close = "[]" if type(value) is list else "()"
     text = f"{open_}{inner}{close}"
     return text if len(text) <= MAX_TEXT_CHARACTERS else f"{name} of {count}"

@@ -173,7 +173,7 @@ def test_what_is_too_large_to_be_copied_is_told_as_before(
     names["step"](saturated(names, batch))
     names["step"](batch)
     assert "W1 holds NaN already" in told("step", names, recorder)
-    assert not any(one.copies for one in recorder.first_bad._chains.values())
+    assert not any(one.copies for one in recorder.first_bad._histories.values())
 
 
 def test_copies_take_a_small_share_of_the_time_and_of_memory(
@@ -183,10 +183,10 @@ def test_copies_take_a_small_share_of_the_time_and_of_memory(
     monkeypatch.setattr(first_bad_call.time, "perf_counter", lambda: now[0])
     copy: Callable[..., bool] = first_bad_call.FirstBadCalls._copy
 
-    def copied(self: Any, chain: Any) -> bool:
+    def copied(self: Any, history: Any) -> bool:
         copies[0] += 1
         now[0] += 1.0  # a copy takes as long as a call
-        return copy(self, chain)
+        return copy(self, history)
 
     monkeypatch.setattr(first_bad_call.FirstBadCalls, "_copy", copied)
     names, batch = two_layers()
@@ -194,9 +194,9 @@ def test_copies_take_a_small_share_of_the_time_and_of_memory(
         names["step"](batch)
         now[0] += 1.0
     assert 8 <= copies[0] <= 20
-    chain = recorder.first_bad._chains[id(names["step"])]
-    assert len(chain.calls) <= first_bad_call.MAX_CALLS
-    del names, chain
+    history = recorder.first_bad._histories[id(names["step"])]
+    assert len(history.calls) <= first_bad_call.MAX_CALLS
+    del names, history
     gc.collect()
     assert recorder.first_bad.behind(None) == []
 
@@ -206,15 +206,15 @@ def test_finite_calls_cost_nothing_that_can_be_felt(recorder: Recorder) -> None:
     for _ in range(20):
         names["step"](batch)
     memory = recorder.first_bad
-    chain = memory._chains[id(names["step"])]
+    history = memory._histories[id(names["step"])]
     results = names["step"](batch)
     best = 1.0
     for _ in range(50):
-        chain.due = np.inf
-        chain.calls.clear()
+        history.due = np.inf
+        history.calls.clear()
         begun = time.perf_counter()
         for _ in range(20):
-            chain.count = first_bad_call.stores.count
+            history.count = first_bad_call.stores.count
             memory._begins((names["step"], batch))
             memory._ended((names["step"], batch, results))
         best = min(best, (time.perf_counter() - begun) / 20)
@@ -228,6 +228,6 @@ def test_listeners_share_one_memory(recorder: Recorder) -> None:
     assert other.first_bad is recorder.first_bad
     names, batch = two_layers()
     names["step"](batch)
-    assert len(recorder.first_bad._chains[id(names["step"])].calls) == 1
+    assert len(recorder.first_bad._histories[id(names["step"])].calls) == 1
     other.stop()
     assert profile.update_started
