@@ -18,7 +18,6 @@ from kbench.engine.graph.traverse import walk
 
 TOLERANCE = 1e-6
 """Relative and absolute; what float32 makes of 0.001 is 0.001."""
-_ARRAYS = ("variable", "constant", "tensor")
 
 
 def plain(value: Any) -> Any:

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core import fork_safety
 from kbench.engine.graph.variables import Variable, store_lock, stores
 from kbench.engine.runtime import profile, read_only
+from kbench.workbench.nan.nan_values import Array
 
-Array = NDArray[Any]
 COPY_TIME_DIVISOR = 100
 """The copies take one part in so many of the time."""
 MAX_COPIED_BYTES = 1 << 28

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.compiler.values import Value, called, mark_guards, mark_needed, trace_items
 from kbench.engine.control_flow.loop_op import LOOP
@@ -36,10 +35,9 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import read_only
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.nan import nan_words
-from kbench.workbench.nan.nan_values import BadElements, bad_elements
+from kbench.workbench.nan.nan_values import Array, BadElements, bad_elements
 from kbench.workbench.watches import expressions
 
-Array = NDArray[Any]
 MAX_ORIGINS = 64
 """Operations of which facts are kept."""
 MAX_PATH_OPERATIONS = 12
