@@ -29,7 +29,7 @@ from nbclient import NotebookClient
 import kbench
 from kbench import backend as K
 from kbench.notebook import GraphView, TensorView, VariableTable, WatchList, explorer
-from kbench.notebook.base.redraw import INTERVAL
+from kbench.notebook.base.redraw import REDRAW_SECONDS
 from kbench.notebook.html import html
 from kbench.workbench.lessons.lesson_files import Lesson, catalogue
 
@@ -146,7 +146,7 @@ def moves() -> Lines:
 def _moved(view: TensorView) -> list[str]:
     sizes, counts, seconds = [], [], []
     for place in range(1, 8):
-        time.sleep(INTERVAL)
+        time.sleep(REDRAW_SECONDS)
         with heard() as found:
             began = time.process_time()
             view.steppers[0].value = place
@@ -175,7 +175,7 @@ def updates() -> Lines:
         part = make()
         hidden = _told(w)
         part._repr_mimebundle_()
-        time.sleep(5 * INTERVAL)
+        time.sleep(5 * REDRAW_SECONDS)
         shown = _told(w)
         part.close()
         rows.append([name, str(len(hidden)), f"{len(shown)}", kilobytes(sum(shown))])
@@ -185,7 +185,7 @@ def updates() -> Lines:
 def _told(w: Any) -> list[int]:
     with heard() as found:
         K.set_value(w, DRAW.normal(size=(64, 64)))
-        time.sleep(5 * INTERVAL)
+        time.sleep(5 * REDRAW_SECONDS)
     return found
 
 

@@ -67,9 +67,9 @@ def check_theme(name: str | None) -> None:
     """Raise ValueError for a theme that there is not."""
     from textual.theme import BUILTIN_THEMES
 
-    from kbench.tui.themes import SHORT, THEMES
+    from kbench.tui.themes import SHORT_NAMES, THEMES
 
-    known = [*SHORT, *sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})]
+    known = [*SHORT_NAMES, *sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})]
     if name is not None and name not in known:
         raise ValueError(f"there is no theme {name!r}; there are {', '.join(known)}")
 

@@ -19,9 +19,9 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
 
-from kbench.tui.dialogs.pick import Pick
+from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keymap, keys, terminal_keys
-from kbench.tui.keys.key_queue import Gate, Passed
+from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
 from kbench.tui.main_screen import MainScreen
 from kbench.tui.session import ui_state, unsent_input
 from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
@@ -89,17 +89,17 @@ class WorkbenchApp(App[int]):
         motion: bool = True,
         lesson: int | None = None,
     ) -> None:
-        draw_cache.forget_with_widgets()
+        draw_cache.key_by_colours()
         super().__init__()
-        self.gate = Gate(self, super().on_event)
+        self.key_queue = KeyQueue(self, super().on_event)
         self.kernels = list(kernels)  # to choose from: (`existing.Kernel`, words)
         self.resume = resume
         self.lesson = lesson  # to be taken at once; 0: one that is chosen first
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         if not motion:
             self.animation_level = "none"
-        self.moves = self.animation_level != "none"
-        if not self.moves:
+        self.motion = self.animation_level != "none"
+        if not self.motion:
             self.glyphs = replace(self.glyphs, spinner="*")
         self.link = Link(self._from_thread, opener)
         self.clock = clock
@@ -107,7 +107,7 @@ class WorkbenchApp(App[int]):
         self.key_seen: Callable[[str], None] | None = None  # told of each key while it is set
         self.kitty_seen = False
         self.frame_seconds = 0.0  # until the first frame was out
-        self._born = time.monotonic()
+        self._created = time.monotonic()
         self.problems: list[str] = []
         self.folder: Path | None = None
         self.progress_file: Path | None = None  # of lessons, where it is not the user's
@@ -143,7 +143,7 @@ class WorkbenchApp(App[int]):
 
     def begin(self) -> None:
         """Start the session; where there is a choice of kernels, once the user has chosen."""
-        self.frame_seconds = time.monotonic() - self._born
+        self.frame_seconds = time.monotonic() - self._created
         if not self.kernels:
             self.link.start()
             return
@@ -156,7 +156,7 @@ class WorkbenchApp(App[int]):
                 self.link.start(lambda: open_existing(kernel))
 
         rows = [words for _, words in self.kernels]
-        self.push_screen(Pick("Kernels that run", rows), take)
+        self.push_screen(ListDialog("Kernels that run", rows), take)
 
     def _take_theme(self, name: str) -> None:
         name = full_name(name)
@@ -166,13 +166,13 @@ class WorkbenchApp(App[int]):
             self.problems.append(f"there is no theme {name!r}")
             self.theme = DEFAULT
 
-    def settle(self, folder: Path | None) -> None:
+    def apply_user_files(self, folder: Path | None) -> None:
         """Take over the user's theme, pane sizes and keys, and report what is wrong with them."""
         self.folder = folder
         if folder is not None:
             state, problem = ui_state.load(folder)
             self._main.choices.shares.update(state.shares)
-            self._main.watching.restore(state.watches)
+            self._main.watch_controller.restore(state.watches)
             if state.theme and not self._wanted_theme:
                 self._take_theme(state.theme)
             self.problems += [problem] * bool(problem)
@@ -199,13 +199,13 @@ class WorkbenchApp(App[int]):
         severity: Any = "warning" if problem else "information"
         self.notify(problem or f"keys as in {preset}", severity=severity, markup=False)
 
-    def remember(self) -> None:
+    def save_state(self) -> None:
         """Write down what was typed and has not run, the theme, the pane sizes and the watches."""
         if self.folder is not None:
-            unsent_input.keep(self.folder, self._main.drafts.text)
+            unsent_input.keep(self.folder, self._main.unsent_input.text)
             theme = "" if self.theme in (DEFAULT, full_name(self._wanted_theme)) else self.theme
-            shares, watches = self._main.choices.shares, self._main.watching.expressions
-            ui_state.save(self.folder, ui_state.Remembered(theme, shares, watches))
+            shares, watches = self._main.choices.shares, self._main.watch_controller.expressions
+            ui_state.save(self.folder, ui_state.UiState(theme, shares, watches))
 
     @property
     def keys_file(self) -> Path:
@@ -215,7 +215,7 @@ class WorkbenchApp(App[int]):
     @property
     def kernel_failed(self) -> bool:
         """True when there never was a kernel."""
-        return self._main.conductor.state == "failed"
+        return self._main.session_controller.state == "failed"
 
     def _from_thread(self, message: Any) -> None:
         if self.is_running:
@@ -256,13 +256,13 @@ class WorkbenchApp(App[int]):
         if isinstance(event, events.Key) and not event.is_forwarded:
             self._note_key(event.key, event.character)
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
-            await self.gate.take(event)
+            await self.key_queue.take(event)
         else:
             await super().on_event(event)
 
-    async def on_passed(self, message: Passed) -> None:
+    async def on_key_probe(self, message: KeyProbe) -> None:
         """What was sent behind a key has come back."""
-        await self.gate.passed(message)
+        await self.key_queue.take_probe(message)
 
     @property
     def clipboard(self) -> str:
@@ -272,7 +272,7 @@ class WorkbenchApp(App[int]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Where nothing shall move, no cursor blinks."""
-        if not self.moves and hasattr(event.widget, "cursor_blink"):
+        if not self.motion and hasattr(event.widget, "cursor_blink"):
             event.widget.cursor_blink = False
 
     def _note_key(self, key: str, character: str | None) -> None:
@@ -334,11 +334,11 @@ def run(options: Any) -> int:
     failed = True
     try:
         code = app.run()
-        app.remember()
+        app.save_state()
         failed = bool(app.return_code)
     finally:
         app.link.close(failed)
-    words = _kept(app.link.session)
+    words = _resume_words(app.link.session)
     if words and sys.stderr is not None and sys.stderr.isatty():
         print(words, file=sys.stderr)
     if app.return_code == HANGUP:
@@ -357,7 +357,7 @@ def _drop_output() -> None:
             os.dup2(nothing, stream.fileno())
 
 
-def _kept(session: Any) -> str:
+def _resume_words(session: Any) -> str:
     """How the cells of a session that has been left come back, '' when there are none."""
     if session is None or session.journal.path is None:
         return ""

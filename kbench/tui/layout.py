@@ -21,7 +21,8 @@ TITLES = {
     "settings": "Config",
     LESSON: "Lesson",
 }
-LABEL = 9  # ` In [8]: ` before a prompt without a frame
+LABEL_CELLS = 9
+"""Cells of ` In [8]: ` before a prompt without a frame."""
 # Percent: the session's part of each layout, then where panes meet that share a column.
 SHARES = {
     "compact": 60,
@@ -115,7 +116,7 @@ def _tiny(width: int, height: int, lines: int, choices: Choices) -> Layout:
     lesson = _tiny_lesson(height - notice - hint, choices)
     prompt = max(1, min(lines, (height - notice - hint - lesson) // 2))
     rest = max(height - notice - hint - prompt, 0)
-    label = LABEL if width >= 2 * LABEL else 0
+    label = LABEL_CELLS if width >= 2 * LABEL_CELLS else 0
     regions = {"prompt": Region(label, notice + rest, width - label, prompt)}
     if label:
         regions["label"] = Region(0, notice + rest, label, 1)
@@ -142,7 +143,7 @@ def _session(area: Region, lines: int, bordered: bool) -> dict[str, Region]:
     edge = 2 if bordered else 0
     prompt = min(max(lines, 1), max(area.height // 2 - edge, 1)) + edge
     top = max(area.height - prompt - 1, 0)
-    label = 0 if bordered else LABEL
+    label = 0 if bordered else LABEL_CELLS
     regions = {
         "transcript": Region(area.x, area.y, area.width, top),
         "prompt": Region(area.x + label, area.y + top, area.width - label, prompt),

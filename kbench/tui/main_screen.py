@@ -29,25 +29,25 @@ from kbench.tui.messages import (
     ValueCommand,
 )
 from kbench.tui.panes.gradient import GradientTable
-from kbench.tui.panes.gradient_controller import Deriving
+from kbench.tui.panes.gradient_controller import GradientController
 from kbench.tui.panes.graph import GraphView
-from kbench.tui.panes.graph_controller import Graphs
+from kbench.tui.panes.graph_controller import GraphController
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.plan import PlanTable
-from kbench.tui.panes.plan_controller import Plans, show_place
+from kbench.tui.panes.plan_controller import PlanController, show_place
 from kbench.tui.panes.settings import SettingsPane
 from kbench.tui.panes.variables import SNIPPETS, VariablesTable
 from kbench.tui.panes.watch import WatchTable
-from kbench.tui.panes.watch_controller import Watching
+from kbench.tui.panes.watch_controller import WatchController
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
-from kbench.tui.session.compare_controller import Versus
-from kbench.tui.session.nan_controller import Tracing
-from kbench.tui.session.resume import Again
-from kbench.tui.session.session_controller import Conductor
-from kbench.tui.session.unsent_input import Drafts
+from kbench.tui.session.compare_controller import CompareController
+from kbench.tui.session.nan_controller import NanController
+from kbench.tui.session.resume import ResumeController
+from kbench.tui.session.session_controller import SessionController
+from kbench.tui.session.unsent_input import UnsentInput
 from kbench.tui.text.table import Table
 from kbench.tui.transcript.transcript import Transcript
 from kbench.tui.value import commands
@@ -65,17 +65,17 @@ class MainScreen(LessonScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conductor = Conductor(self)
+        self.session_controller = SessionController(self)
         self.panes = Panes(self)
         self.assist = Assist(self)
-        self.again = Again(self)
-        self.drafts = Drafts(self)
-        self.watching = Watching(self)
-        self.tracing = Tracing(self)
-        self.versus = Versus(self)
-        self.deriving = Deriving(self)
-        self.plans = Plans(self)
-        self.graphs = Graphs(self)
+        self.resume_controller = ResumeController(self)
+        self.unsent_input = UnsentInput(self)
+        self.watch_controller = WatchController(self)
+        self.nan_controller = NanController(self)
+        self.compare_controller = CompareController(self)
+        self.gradient_controller = GradientController(self)
+        self.plan_controller = PlanController(self)
+        self.graph_controller = GraphController(self)
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
@@ -89,8 +89,8 @@ class MainScreen(LessonScreen):
     def on_mount(self) -> None:
         """The first frame goes out before anything else is loaded."""
         self.relayout()
-        self.conductor.show_status()
-        self.conductor.show_hint()
+        self.session_controller.show_status()
+        self.session_controller.show_hint()
         self.call_after_refresh(self._complete)
 
     async def _complete(self) -> None:
@@ -102,17 +102,17 @@ class MainScreen(LessonScreen):
         self.on_title_changed(TitleChanged("settings", layout.TITLES["settings"]))
         self.query_one(VariablesTable).update_rows([], [])
         self.query_one(PlanTable).show(None)
-        self.query_one(WatchTable).show(self.watching.expressions)
+        self.query_one(WatchTable).show(self.watch_controller.expressions)
         self.query_one(GradientTable).clear()
         self.relayout()
         prompt = self.query_one(Prompt)
         prompt.colour()
         self.app.theme_changed_signal.subscribe(self, lambda _theme: prompt.recolour())
-        await self.learning.begin(self.bench.lesson)
+        await self.lesson_controller.begin(self.bench.lesson)
 
     def on_descendant_focus(self) -> None:
         """The line below the prompt tells the keys of the pane that has the focus."""
-        self.conductor.show_hint()
+        self.session_controller.show_hint()
 
     def rearranged(self) -> None:
         """Panes that have come to the screen catch up."""
@@ -120,21 +120,21 @@ class MainScreen(LessonScreen):
 
     def redrawn(self) -> None:
         """Lines that are cut to their width are written again at the new one."""
-        self.conductor.show_status()
-        self.conductor.show_hint()
-        self.conductor.show_number()
+        self.session_controller.show_status()
+        self.session_controller.show_hint()
+        self.session_controller.show_number()
 
     # ------------------------------------------------------------------ what widgets ask for
 
     def on_submitted(self, event: Submitted) -> None:
         """Run the prompt's text."""
         self.assist.close()
-        if self.learning.takes(event.code):
+        if self.lesson_controller.consumes(event.code):
             return
         prompt = self.query_one(Prompt)
         prompt.put("")
         prompt.remember(event.code)
-        self.learning.run(event.code, event.now)
+        self.lesson_controller.run(event.code, event.now)
 
     def on_insert_text(self, event: InsertText) -> None:
         """Text from a pane goes to the prompt."""
@@ -172,41 +172,43 @@ class MainScreen(LessonScreen):
 
     def on_hint_changed(self, event: HintChanged) -> None:
         """Words below the prompt."""
-        self.conductor.show_hint(event.text)
+        self.session_controller.show_hint(event.text)
 
     def on_session_event(self, event: SessionEvent) -> None:
         """The kernel reports."""
         with self.while_it_stands():
-            self.conductor.take(event.event)
+            self.session_controller.take(event.event)
 
     def on_link_ready(self, event: LinkReady) -> None:
         """The session can take cells."""
         self.query_one(Prompt).take_history(event.older)
-        self.bench.settle(event.folder)
-        self.learning.link_ready()
-        self.conductor.link_ready()
+        self.bench.apply_user_files(event.folder)
+        self.lesson_controller.link_ready()
+        self.session_controller.link_ready()
         if event.folder is not None:
-            self.background(self.again.offer if self.bench.resume else self.again.remind)
-            self.drafts.restore(event.folder)
+            self.background(
+                self.resume_controller.offer if self.bench.resume else self.resume_controller.remind
+            )
+            self.unsent_input.restore(event.folder)
 
     def on_link_failed(self, event: LinkFailed) -> None:
         """There will be no kernel: say why."""
-        self.conductor.link_failed(event.reason)
+        self.session_controller.link_failed(event.reason)
 
     def on_table_opened(self, event: Table.Opened) -> None:
         """Enter in a table."""
         if event.table.id == "variables":
             self.panes.open_value(event.key)
         elif event.table.id == "gradient":
-            self.deriving.open(event.key)
+            self.gradient_controller.open(event.key)
         elif event.table.id == "plan":
-            self.plans.open(event.key)
+            self.plan_controller.open(event.key)
 
     def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
         """The value pane follows the cursor in the variables while both are on the screen."""
         if self.shows("value"):
             self.panes.show_value(event.name)
-        self.graphs.point(event.name)
+        self.graph_controller.point(event.name)
 
     def on_variables_table_filter_wanted(self) -> None:
         """Slash in the variables."""
@@ -226,23 +228,23 @@ class MainScreen(LessonScreen):
 
     def on_variables_table_watch_wanted(self, event: VariablesTable.WatchWanted) -> None:
         """w in the variables."""
-        self.watching.add(event.expression)
+        self.watch_controller.add(event.expression)
 
     def on_variables_table_derive_wanted(self, event: VariablesTable.DeriveWanted) -> None:
         """g in the variables."""
-        self.deriving.derive(event.name)
+        self.gradient_controller.derive(event.name)
 
     def on_gradient_table_wanted(self, event: GradientTable.Wanted) -> None:
         """Keys of the gradients."""
-        self.deriving.act(event.what)
+        self.gradient_controller.act(event.what)
 
     def on_trace_nan(self, event: TraceNan) -> None:
         """t on a variable, on a cell, in the plan."""
-        self.tracing.trace(**event.wanted)
+        self.nan_controller.trace(**event.wanted)
 
     def on_plan_table_wanted(self, event: PlanTable.Wanted) -> None:
         """Keys of the plan."""
-        self.plans.act(event)
+        self.plan_controller.act(event)
 
     def on_graph_view_place_wanted(self, event: GraphView.PlaceWanted) -> None:
         """Enter on a node of a graph."""
@@ -250,23 +252,23 @@ class MainScreen(LessonScreen):
 
     def on_graph_view_search_wanted(self, event: GraphView.SearchWanted) -> None:
         """Slash in a graph."""
-        self.graphs.search(event.view)
+        self.graph_controller.search(event.view)
 
     def on_compare_wanted(self, event: CompareWanted) -> None:
         """c on a variable."""
-        self.versus.compare(event.expression)
+        self.compare_controller.compare(event.expression)
 
     def on_watch_table_wanted(self, event: WatchTable.Wanted) -> None:
         """Keys of the watches."""
-        self.watching.act(event.what, event.expression)
+        self.watch_controller.act(event.what, event.expression)
 
     def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
         """The value pane needs another part."""
-        self.panes.fetch_window(event.view)
+        self.panes.fetch_window(event.request)
 
     def on_value_pane_fetch_picture(self, event: ValuePane.FetchPicture) -> None:
         """The value pane needs a picture."""
-        self.panes.fetch_picture(event.look)
+        self.panes.fetch_picture(event.request)
 
     def on_fetch_pixel(self, event: FetchPixel) -> None:
         """The cursor in a picture is elsewhere."""
@@ -279,7 +281,7 @@ class MainScreen(LessonScreen):
     def on_value_command(self, event: ValueCommand) -> None:
         """A key of the value pane that needs the kernel or a dialog."""
         if event.what == "watch":
-            self.watching.add_cell(self.query_one(ValuePane))
+            self.watch_controller.add_cell(self.query_one(ValuePane))
             return
         commands.act(self, event.what)
 
@@ -289,8 +291,8 @@ class MainScreen(LessonScreen):
 
     def on_prompt_typed(self) -> None:
         """Completion and signatures follow the cursor; what is typed is not lost."""
-        self.drafts.typed()
-        self.learning.typed()
+        self.unsent_input.typed()
+        self.lesson_controller.typed()
         self.assist.typed()
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
@@ -306,7 +308,7 @@ class MainScreen(LessonScreen):
         elif event.what == "quit":
             self.action_quit()
         elif event.what == "go_on":
-            self.learning.go_on()
+            self.lesson_controller.go_on()
         else:
             self.turn(event.what)
 
@@ -318,7 +320,7 @@ class MainScreen(LessonScreen):
 
     def action_interrupt(self) -> None:
         """Copy, interrupt or clear, in this order; never quits."""
-        self.conductor.interrupt()
+        self.session_controller.interrupt()
 
     def action_help(self) -> None:
         """What can be done here."""
@@ -359,9 +361,9 @@ class MainScreen(LessonScreen):
         """What made the NaN or infinity that the marked cell shows, or the newest of all."""
         block = self._marked()
         if block is not None and block.code:
-            self.tracing.trace(code=block.code)
+            self.nan_controller.trace(code=block.code)
         else:
-            self.tracing.trace_newest()
+            self.nan_controller.trace_newest()
 
     def _marked(self) -> Block | None:
         """The cell that the mark in the transcript stands at, while the focus is there."""
@@ -370,7 +372,7 @@ class MainScreen(LessonScreen):
 
     def action_compare(self) -> None:
         """Compare what stands in the prompt."""
-        self.versus.compare(self.query_one(Prompt).text)
+        self.compare_controller.compare(self.query_one(Prompt).text)
 
     def action_save(self) -> None:
         """Write the session to a file."""
@@ -378,7 +380,7 @@ class MainScreen(LessonScreen):
 
     def action_resume(self) -> None:
         """Bring back the cells of an earlier session."""
-        self.background(self.again.offer, opens=True)
+        self.background(self.resume_controller.offer, opens=True)
 
     def action_restart(self) -> None:
         """Ask how to restart."""

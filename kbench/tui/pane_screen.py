@@ -36,7 +36,7 @@ PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *pane_layout.FO
 
 
 class PaneScreen(Screen[None]):
-    """Panes are absolute regions computed by `geometry.arrange`; nothing is ever re-parented."""
+    """Panes are absolute regions computed by `layout.arrange`; nothing is ever re-parented."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class PaneScreen(Screen[None]):
         """
 
         async def begin() -> None:
-            waiting = self.bench.gate.opening() if opens else contextlib.nullcontext()
+            waiting = self.bench.key_queue.opening() if opens else contextlib.nullcontext()
             with self.while_it_stands(), waiting:
                 await work()
 
@@ -132,7 +132,7 @@ class PaneScreen(Screen[None]):
             for key in keys.of("main")
             if key.bar
         }
-        for ident in keys.BAR_LEAST:  # so that a narrow screen still says how to leave
+        for ident in keys.BAR_DROP_ORDER:  # so that a narrow screen still says how to leave
             if sum(len(key) + len(word) + 2 for key, word, _ in shown.values()) > self.size.width:
                 del shown[ident]
         bar.set_keys(shown.values())

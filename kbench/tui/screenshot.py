@@ -40,19 +40,26 @@ if TYPE_CHECKING:
     from kbench.workbench.core_types import Reply
     from kbench.workbench.session.session_interface import Session
 
-THREADS = 2
-SECONDS = 0.0012  # what every cell and every step of a plan is said to have taken
+NUM_THREADS = 2
+"""Threads that every picture says the kernels use."""
+FIXED_SECONDS = 0.0012
+"""What every cell and every step of a plan is said to have taken."""
 LIMITS = {  # of the machine on which the steps of docs/plan.kbs were recorded
     "copy_gb_per_s": 30.8,
     "gemm_float32": 405.0,
     "gemm_float64": 200.0,
-    "threads": THREADS,
+    "threads": NUM_THREADS,
 }
-PAUSE = 0.05
-SHORT = 0.3  # seconds: longer than the inspector gathers changes
-LONG = 1.6  # longer than a changed row stays marked
-MOST_PAUSES = 600
-UNHURRIED = 600.0
+POLL_SECONDS = 0.05
+"""Seconds between two looks at whether anything is under way."""
+SETTLE_SECONDS = 0.3
+"""Seconds of rest after a command: longer than the inspector gathers changes."""
+LAST_SETTLE_SECONDS = 1.6
+"""Seconds of rest before the picture: longer than a changed row stays marked."""
+MAX_POLLS = 600
+"""Looks after which the picture is drawn whatever is under way: half a minute."""
+GENEROUS_BUDGET_SECONDS = 600.0
+"""What the inspector may take for an answer, on however busy a machine."""
 _SIZE = re.compile(r"(\d{2,4})x(\d{1,3})")
 _NUMBERS = re.compile(r"[\d.]+( [\d.]+)*")
 
@@ -131,7 +138,7 @@ async def _draw(
                 else:
                     _type(app, argument)
                 await _settle(pilot)
-            await _settle(pilot, LONG)
+            await _settle(pilot, LAST_SETTLE_SECONDS)
             svg = app.export_screenshot(title="kbench", simplify=True)
     finally:
         timing.stop()
@@ -148,13 +155,13 @@ def _type(app: WorkbenchApp, text: str) -> None:
         app.screen.query_one(Prompt).insert(text)
 
 
-async def _settle(pilot: Pilot[Any], seconds: float = SHORT) -> None:
+async def _settle(pilot: Pilot[Any], seconds: float = SETTLE_SECONDS) -> None:
     """Wait until nothing has been under way for so long."""
     quiet = 0.0
-    for _ in range(MOST_PAUSES):
-        await pilot.pause(PAUSE)
+    for _ in range(MAX_POLLS):
+        await pilot.pause(POLL_SECONDS)
         busy = any(not worker.is_finished for worker in pilot.app.workers)
-        quiet = 0.0 if busy else quiet + PAUSE
+        quiet = 0.0 if busy else quiet + POLL_SECONDS
         if quiet >= seconds:
             return
 
@@ -175,7 +182,7 @@ class _Timing:
     def fix(self, record: RunRecord) -> None:
         """Replace what was measured, before anybody else sees the record."""
         taken = [*self.steps[: len(record.steps)]]
-        taken += [SECONDS] * (len(record.steps) - len(taken))
+        taken += [FIXED_SECONDS] * (len(record.steps) - len(taken))
         record.steps[:] = [
             dataclasses.replace(step, seconds=seconds)
             for step, seconds in zip(record.steps, taken, strict=True)
@@ -193,14 +200,14 @@ def _fixed_session(timing: _Timing) -> Session:
         """Whatever tells seconds tells `SECONDS`, but for the steps of runs."""
 
         def start(self) -> None:
-            config.assign("num_threads", THREADS)
+            config.assign("num_threads", NUM_THREADS)
             timing.start()
             super().start()
             self.request("trace", on=True)
 
         def _emit(self, event: Any) -> None:
             if any(field.name == "seconds" for field in dataclasses.fields(event)):
-                event = dataclasses.replace(event, seconds=SECONDS)
+                event = dataclasses.replace(event, seconds=FIXED_SECONDS)
             if any(field.name == "data" for field in dataclasses.fields(event)):
                 event = dataclasses.replace(event, data=_timeless(event.data))
             super()._emit(event)
@@ -219,7 +226,7 @@ def _fixed_session(timing: _Timing) -> Session:
 
 def _timeless(data: Mapping[str, Any]) -> dict[str, Any]:
     """What the kernel tells, as if it had taken `SECONDS`."""
-    return {name: SECONDS if name == "seconds" else value for name, value in data.items()}
+    return {name: FIXED_SECONDS if name == "seconds" else value for name, value in data.items()}
 
 
 @contextmanager
@@ -232,7 +239,7 @@ def _without_hurry() -> Iterator[None]:
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
     before = [module.BUDGET for module in modules]
     for module in modules:
-        module.BUDGET = UNHURRIED
+        module.BUDGET = GENEROUS_BUDGET_SECONDS
     try:
         yield
     finally:

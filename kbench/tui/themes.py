@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.theme import Theme
 
 DEFAULT = "kbench-dark"
-SHORT = {
+SHORT_NAMES = {
     "dark": "kbench-dark",
     "light": "kbench-light",
     "contrast": "kbench-contrast",
@@ -15,7 +15,7 @@ SHORT = {
 
 def full_name(name: str) -> str:
     """A theme by its short name, or the name itself."""
-    return SHORT.get(name, name)
+    return SHORT_NAMES.get(name, name)
 
 
 THEMES = (

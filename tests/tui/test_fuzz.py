@@ -201,7 +201,7 @@ async def test_a_journal_does_not_grow_beyond_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MAX_JOURNAL_BYTES", 40_000)
-    monkeypatch.setattr(unsent_input, "PAUSE", 0.005)
+    monkeypatch.setattr(unsent_input, "JOURNAL_PAUSE_SECONDS", 0.005)
     actions: list[Action] = []
     for number in range(12):
         actions += [["paste", f"{number} " * 1500], ["wait", 0.02], ["key", "ctrl+u"]]

@@ -14,7 +14,8 @@ from kbench.engine.runtime import read_only
 from kbench.notebook.base import inspector_hub
 from kbench.workbench.analysis.known_value import unasked
 
-SECONDS = 1.0  # that it may take to follow a change
+MAX_FOLLOW_SECONDS = 1.0
+"""Seconds that following a change may take; a slower tensor is not followed."""
 
 
 class Computed:
@@ -43,7 +44,7 @@ class Computed:
         """
         if self._slow:
             return None
-        outcome = self._hub.inspector.sandbox.run(self._compute, SECONDS)
+        outcome = self._hub.inspector.sandbox.run(self._compute, MAX_FOLLOW_SECONDS)
         self._slow = outcome.stopped == "time"
         if outcome.error is not None and not outcome.stopped:
             raise outcome.error

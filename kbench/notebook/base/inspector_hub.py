@@ -11,12 +11,12 @@ from typing import Any
 from kbench.engine.core import fork_safety
 from kbench.engine.core.signal import Signal
 from kbench.notebook.base import given, recording, redraw
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
 from kbench.workbench.inspector.protocol import ProtocolError
 
 PUSHES = ("watch", "gradient")
-Data = dict[str, Any]
 
 
 class Hub:
@@ -42,7 +42,7 @@ class Hub:
         """The names."""
         return self.inspector.view
 
-    def ask(self, verb: str, **arguments: Any) -> Data:
+    def ask(self, verb: str, **arguments: Any) -> JsonObject:
         """What the inspector answers.
 
         Raises:
@@ -51,10 +51,10 @@ class Hub:
         reply = self.inspector.handle({"id": 0, "verb": verb, **arguments})
         if not reply["ok"]:
             raise ProtocolError(reply["error"]["kind"], reply["error"]["reason"])
-        data: Data = reply["data"]
+        data: JsonObject = reply["data"]
         return data
 
-    def graph(self, name: str, most: int) -> Data:
+    def graph(self, name: str, most: int) -> JsonObject:
         """All pages of a graph, up to `most` nodes."""
         whole = self.ask("graph", name=name, start=0)
         start = whole.get("next")
@@ -77,7 +77,7 @@ class Hub:
         """Have every call recorded until the returned function is called."""
         return self._recording.view()
 
-    def _publish(self, message: Data) -> None:
+    def _publish(self, message: JsonObject) -> None:
         signal = self.told.get(str(message.get("push")))
         if signal is not None:
             signal.emit(message["data"])

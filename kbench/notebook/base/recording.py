@@ -16,7 +16,8 @@ from kbench.engine.runtime import profile
 from kbench.notebook.base import redraw
 from kbench.workbench.inspector.recorder import MAX_RUNS, Recorder
 
-REST = 1.0  # seconds between some calls that are recorded and the next ones
+REST_SECONDS = 1.0
+"""Seconds between some calls that are recorded and the next ones, so that loops do not feel it."""
 
 
 class Recording:
@@ -91,7 +92,7 @@ class Recording:
             if self._left > 0:
                 return
             self._stop()
-            self._rest = threading.Timer(REST, self.refill)
+            self._rest = threading.Timer(REST_SECONDS, self.refill)
             self._rest.daemon = True
             self._rest.start()
 

@@ -19,8 +19,10 @@ from kbench.engine.core.signal import Signal
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
 
-INTERVAL = 0.1
-ROW_LIMIT = 500
+REDRAW_SECONDS = 0.1
+"""Seconds between two redraws: often enough to follow a loop, and not felt by it."""
+MAX_ROWS = 500
+"""Names whose statistics are read for a table."""
 _ROUTE = "_reply_subshell_for"  # of a comm of ipykernel 7.4 and later
 _log = logging.getLogger("kbench")
 Undo = Callable[[], None]
@@ -32,7 +34,7 @@ class Throttle:
     Whoever asks (often a training loop) goes on at once. Two runs of `action` never overlap.
     """
 
-    def __init__(self, action: Callable[[], None], interval: float = INTERVAL) -> None:
+    def __init__(self, action: Callable[[], None], interval: float = REDRAW_SECONDS) -> None:
         self._action = action
         self._interval = interval
         self._lock = fork_safety.lock()
@@ -201,7 +203,7 @@ def rows(
     found = _pages(view, None, False, pattern)
     if order is not None:
         found.sort(key=order)
-    chosen = [row["key"] for row in found[:ROW_LIMIT]]
+    chosen = [row["key"] for row in found[:MAX_ROWS]]
     shown = Rows(row for row in _pages(view, chosen, True) if row["kind"] != "gone")
     shown.total = len(found) - len(chosen) + len(shown)
     return shown

@@ -17,7 +17,8 @@ from kbench.engine.inspect import describe
 from kbench.notebook.base.redraw import Throttle, hear_beside, shell
 from kbench.notebook.html.markup import element, escape, page
 
-_INTERVAL = 1.0
+_UPDATE_SECONDS = 1.0
+"""Seconds between two updates of a static twin, which goes into the saved notebook."""
 _LIVE = ".jupyter-widgets .jupyter-widgets"  # a widget inside its output; alone it is an error
 _OUTPUT = ".jp-OutputArea-child"
 _HIDE = (
@@ -92,7 +93,7 @@ class WithTwin:
         live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
         display({**live, "text/plain": type(self).__name__}, raw=True)
         self._handle = display(self._twin(), raw=True, display_id=True)
-        self._throttle = Throttle(self._update, _INTERVAL)
+        self._throttle = Throttle(self._update, _UPDATE_SECONDS)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
         hear_beside(self)

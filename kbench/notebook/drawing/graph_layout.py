@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from kbench.workbench.analysis.graph_text import inputs_first
 
 SWEEPS = 6
-ACROSS = 1.0  # widths of a node between the middles of two of them
-_PASS = 0.35  # of that, what an edge needs that only passes a layer
+"""Sweeps over all layers, down and up by turns; later ones hardly move a node."""
+NODE_PITCH_WIDTHS = 1.0
+"""Widths of a node between the middles of two of them."""
+_PASS_WIDTHS = 0.35
+"""Widths that an edge needs which only passes a layer."""
 
 
 @dataclass
@@ -110,7 +113,7 @@ def _place(
     found: Layout,
 ) -> None:
     """Middles of all: as near to what they are tied to as the order in the row allows."""
-    room = {key: ACROSS if key >= 0 else _PASS for row in rows for key in row}
+    room = {key: NODE_PITCH_WIDTHS if key >= 0 else _PASS_WIDTHS for row in rows for key in row}
     at: dict[int, float] = {}
     for row in rows:
         edge = 0.0

@@ -7,8 +7,10 @@ from typing import Any
 from kbench.engine.inspect import describe
 from kbench.notebook.html.markup import Html, details, element, table
 
-ROWS = 12
-WALKED = 10_000  # nodes; a graph that has more is not walked to its end for one output
+MAX_ROWS = 12
+"""Operations listed of one graph: what fits an output beside its values."""
+MAX_WALKED_NODES = 10_000
+"""A graph that has more nodes is not walked to its end for one output."""
 _HEADS = ("node", "op", "name", "spec", "inputs", "made at")
 
 
@@ -16,11 +18,11 @@ def graph(value: Any) -> Html:
     """What a tensor is made from, folded."""
     near, whole = _nearest(value)
     if whole:
-        found = describe.graph(value, ROWS)
+        found = describe.graph(value, MAX_ROWS)
         rows, total = found["rows"], f"{found['total']} nodes"
         cut = bool(found["cut"])
     else:
-        rows, total, cut = _rows(near[:ROWS]), f"more than {WALKED} nodes", True
+        rows, total, cut = _rows(near[:MAX_ROWS]), f"more than {MAX_WALKED_NODES} nodes", True
     lines = [
         (
             f"{row['id']}",
@@ -42,7 +44,7 @@ def _nearest(value: Any) -> tuple[list[Any], bool]:
     layer = {id(value): value}
     while layer:
         found.update(layer)
-        if len(found) > WALKED:
+        if len(found) > MAX_WALKED_NODES:
             return list(found.values()), False
         layer = {
             id(one): one for node in layer.values() for one in node.inputs if id(one) not in found

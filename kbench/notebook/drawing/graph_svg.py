@@ -7,18 +7,24 @@ in light.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kbench.notebook.drawing.graph_layout import Layout, laid_out
 from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.workbench.core_types import Row
 
-WIDE, HIGH, GAP = 190, 44, 40  # of a node, in pixels, and from one layer to the next
-_ROOM = 1.16  # widths of a node from middle to middle
-_LETTERS = 27  # of a line within a node
-_EDGE_LETTERS = 24
-_FOOT = 24  # below the last layer, where its dtypes and shapes stand
+NODE_WIDTH, NODE_HEIGHT = 190, 44
+"""Pixels of a node."""
+LAYER_GAP = 40
+"""Pixels from one layer to the next."""
+_PITCH_WIDTHS = 1.16
+"""Widths of a node from middle to middle."""
+_NODE_CHARACTERS = 27
+"""Characters of a line within a node."""
+_EDGE_CHARACTERS = 24
+"""Characters on an edge, beside the line."""
+_FOOT_PIXELS = 24
+"""Pixels below the last layer, where its dtypes and shapes stand."""
 _FONT = "ui-monospace, Menlo, Consolas, monospace"
-Row = Mapping[str, Any]
 
 
 def drawing(
@@ -34,8 +40,8 @@ def drawing(
         for key, row in known.items()
     }
     layout = laid_out(inputs)
-    wide = round(layout.width * WIDE * _ROOM) + 8
-    high = layout.layers * (HIGH + GAP) - GAP + _FOOT
+    wide = round(layout.width * NODE_WIDTH * _PITCH_WIDTHS) + 8
+    high = layout.layers * (NODE_HEIGHT + LAYER_GAP) - LAYER_GAP + _FOOT_PIXELS
     lines = [_edge(layout, one, key) for key, sources in inputs.items() for one in sources]
     nodes = [
         _node(layout, row, beside.get(key, ""), hidden.get(key, 0)) for key, row in known.items()
@@ -70,17 +76,17 @@ def description(rows: Sequence[Row]) -> str:
 
 
 def _middle(layout: Layout, place: float) -> float:
-    return place * WIDE * _ROOM + 4
+    return place * NODE_WIDTH * _PITCH_WIDTHS + 4
 
 
 def _top(layer: int) -> float:
-    return layer * (HIGH + GAP) + 4
+    return layer * (NODE_HEIGHT + LAYER_GAP) + 4
 
 
 def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
     """A box with the operation, the name, and what is told beside it."""
     key = row["id"]
-    left, top = _middle(layout, layout.place[key]) - WIDE / 2, _top(layout.layer[key])
+    left, top = _middle(layout, layout.place[key]) - NODE_WIDTH / 2, _top(layout.layer[key])
     kind = row.get("kind", "layer")
     dashes = {"stroke_dasharray": "4 3"} if hidden else {}
     rounded = "18" if kind in ("placeholder", "variable", "constant") else "3"
@@ -88,8 +94,8 @@ def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
         "rect",
         x=f"{left:.0f}",
         y=f"{top:.0f}",
-        width=str(WIDE),
-        height=str(HIGH),
+        width=str(NODE_WIDTH),
+        height=str(NODE_HEIGHT),
         rx=rounded,
         fill="none",
         stroke="currentColor",
@@ -103,17 +109,17 @@ def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
     second = str(row["name"]).removesuffix(":0")
     if beside:
         second = beside
-    middle = left + WIDE / 2
+    middle = left + NODE_WIDTH / 2
     texts = [
-        _text(middle, top + down, words, _LETTERS, font_weight=weight)
+        _text(middle, top + down, words, _NODE_CHARACTERS, font_weight=weight)
         for words, down, weight in ((head, 18, "700"), (_seen(row) or second, 34, "400"))
         if words
     ]
     spec = element(
         "text",
-        escape(row["spec"], _EDGE_LETTERS),
+        escape(row["spec"], _EDGE_CHARACTERS),
         x=f"{middle + 5:.0f}",
-        y=f"{top + HIGH + 14:.0f}",
+        y=f"{top + NODE_HEIGHT + 14:.0f}",
         font_size="10",
     )
     whole = "  ".join(str(one) for one in (row["name"], row["op"], row["spec"], beside) if one)
@@ -127,11 +133,11 @@ def _seen(row: Row) -> str:
 
 def _edge(layout: Layout, source: int, key: int) -> Html:
     """The line from a node to one that takes it, past the layers in between."""
-    x, y = _middle(layout, layout.place[source]), _top(layout.layer[source]) + HIGH
+    x, y = _middle(layout, layout.place[source]), _top(layout.layer[source]) + NODE_HEIGHT
     path = f"M{x:.0f} {y:.0f}"
     for place, layer in layout.bends.get((source, key), []):
         path += _curve(x, y, _middle(layout, place), _top(layer))
-        x, y = _middle(layout, place), _top(layer) + HIGH
+        x, y = _middle(layout, place), _top(layer) + NODE_HEIGHT
         path += f"L{x:.0f} {y:.0f}"
     to_x, to_y = _middle(layout, layout.place[key]), _top(layout.layer[key])
     path += _curve(x, y, to_x, to_y)

@@ -17,22 +17,31 @@ from PIL import Image
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import block_view
-from kbench.notebook.drawing.palette import BLUE, HEAT, RED, SOLID, Pixels, inked, png
+from kbench.notebook.drawing.palette import BLUE, HEAT_COLOURS, RED, SOLID, Pixels, inked, png
 
-PIXELS = 512
-_SIDE = 384  # pixels of an image's longer side, which small ones are enlarged to
+MAX_SIDE_PIXELS = 512
+"""Pixels of an image's side; of a larger one each pixel is the mean of a block."""
+_ENLARGED_PIXELS = 384
+"""Pixels of an image's longer side, which small ones are enlarged to."""
 _BINS = 40
-_MOST = 4e307  # so that the range of a scale can be told
+"""Bars of a histogram."""
+_MAX_SCALE_VALUE = 4e307
+"""The largest number of a scale: the difference of two such is finite still."""
 _INCHES, _DPI = (5.0, 3.6), 100
 # Of the axes in the figure: left, bottom, width, height; whole pixels, which leaves no gaps.
 _PLACE = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
 _SCALE = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
-_POWER = 5.3  # where the power of ten of the scale ends, in widths of the scale
+_POWER_WIDTHS = 5.3
+"""Where the power of ten of the scale ends, in widths of the scale."""
 _SMALL, _PLAIN = 8.5, (-3, 4)  # type and powers of ten of numbers that there is room for
-_LEGIBLE = 8  # pixels of a cell from which on crosses are seen
-_FEW = 200  # of so many cells one at most may be marked larger than it is
-_COUNTED = 1 << 20  # elements of a histogram
-_CROSSED = 255  # stands for what is no finite number, among numbers of colours
+_MIN_CROSS_PIXELS = 8
+"""Pixels of a cell from which on crosses are seen."""
+_CELLS_PER_MARK = 200
+"""Of so many cells one at most may be marked larger than it is."""
+_MAX_COUNTED_ELEMENTS = 1 << 20
+"""Elements of a histogram; of a larger slice as many are drawn at random."""
+_CROSSED = 255
+"""Stands for what is no finite number, among numbers of colours."""
 
 
 class Picture:
@@ -53,10 +62,10 @@ class Picture:
             room = self._frame.room
             raw, bad, each = block_view.paired(part, room)
             known = np.isfinite(raw)
-            kept = raw[known].clip(-_MOST, _MOST)
+            kept = raw[known].clip(-_MAX_SCALE_VALUE, _MAX_SCALE_VALUE)
             low, high = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
             levels = np.full(raw.shape, _CROSSED, np.uint8)
-            levels[known] = np.round((kept - low) * ((HEAT - 1) / ((high - low) or 1.0)))
+            levels[known] = np.round((kept - low) * ((HEAT_COLOURS - 1) / ((high - low) or 1.0)))
             levels[bad] = _CROSSED
             texts = (labels[0], labels[1], block_view.words(each))
             return self._frame.drawn(levels, (low, high), part.shape, texts)
@@ -71,12 +80,12 @@ class Picture:
         finite = np.isfinite(thin).all(axis=-1)
         if not finite.all():
             pixels = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels[..., :3]
-            few = np.count_nonzero(~finite) * _FEW <= finite.size
-            pixels[grown(~finite, few and max(finite.shape) > _SIDE // 3)] = RED
+            few = np.count_nonzero(~finite) * _CELLS_PER_MARK <= finite.size
+            pixels[grown(~finite, few and max(finite.shape) > _ENLARGED_PIXELS // 3)] = RED
         shown = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
         if shown.mode == "RGBA":
             shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
-        larger = max(_SIDE // max(shown.size), 1)
+        larger = max(_ENLARGED_PIXELS // max(shown.size), 1)
         size = (shown.width * larger, shown.height * larger)
         if shown.mode != "L":
             shown = shown.convert("RGB")
@@ -126,7 +135,7 @@ class Frame:
         self._scale.yaxis.tick_right()
         self._scale.tick_params(labelsize=_SMALL)
         self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN)
-        self._scale.yaxis.offsetText.set(ha="right", x=_POWER)
+        self._scale.yaxis.offsetText.set(ha="right", x=_POWER_WIDTHS)
         self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
         for one in (self._axes.xaxis, self._axes.yaxis):
             one.get_major_locator().set_params(integer=True, min_n_ticks=1)
@@ -175,8 +184,8 @@ class Frame:
         crossed = heat == _CROSSED
         small = min(size / count for size, count in zip(self.room, levels.shape, strict=True))
         numbers[self._at] = np.where(crossed, self._crosses, heat)
-        if small < _LEGIBLE:  # crosses would be lost between the lines
-            few = int(np.count_nonzero(levels == _CROSSED)) * _FEW <= levels.size
+        if small < _MIN_CROSS_PIXELS:  # crosses would be lost between the lines
+            few = int(np.count_nonzero(levels == _CROSSED)) * _CELLS_PER_MARK <= levels.size
             numbers[self._at][grown(crossed, few)] = SOLID
         return png(numbers)
 
@@ -190,7 +199,7 @@ class Frame:
         self._clean = self._figure.canvas.copy_from_bbox(self._figure.bbox)
         self._kept = inked(_seen(self._figure))
         rows = self._bar[0].stop - self._bar[0].start
-        steps = HEAT - 1 - _spread(HEAT, rows)
+        steps = HEAT_COLOURS - 1 - _spread(HEAT_COLOURS, rows)
         self._kept[self._bar] = steps[:, None].astype(np.uint8)
         self._key = (shape, texts)
 
@@ -261,22 +270,26 @@ def grown(marks: NDArray[np.bool_], wanted: bool = True) -> NDArray[np.bool_]:
 
 def sampled(part: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
     """The elements of a slice, of a large one some at random; and words for that."""
-    if part.size <= _COUNTED:
+    if part.size <= _MAX_COUNTED_ELEMENTS:
         return np.asarray(part, np.float64).reshape(-1), ""
-    places = np.random.RandomState(0).randint(0, part.size, _COUNTED)
+    places = np.random.RandomState(0).randint(0, part.size, _MAX_COUNTED_ELEMENTS)
     rows, columns = np.unravel_index(places, part.shape)
-    return part[rows, columns].astype(np.float64), f"{_COUNTED:,} of {part.size:,} elements"
+    return part[rows, columns].astype(
+        np.float64
+    ), f"{_MAX_COUNTED_ELEMENTS:,} of {part.size:,} elements"
 
 
 def thinning(part: NDArray[Any]) -> str:
     """What a picture makes of a large image, '' when it is as it is."""
-    steps = [-(-size // PIXELS) for size in part.shape[:2]]
+    steps = [-(-size // MAX_SIDE_PIXELS) for size in part.shape[:2]]
     if max(steps) <= 1:
         return ""
     return f"mean of each {steps[0]} x {steps[1]} pixels"
 
 
-def thinned(part: NDArray[Any], room: tuple[int, int] = (PIXELS, PIXELS)) -> NDArray[Any]:
+def thinned(
+    part: NDArray[Any], room: tuple[int, int] = (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS)
+) -> NDArray[Any]:
     """An image of at most so many pixels; a large one's are the means of blocks."""
     rows, cols = min(part.shape[0], room[0]), min(part.shape[1], room[1])
     if (rows, cols) == part.shape[:2] or not part.size:

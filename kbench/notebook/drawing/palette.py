@@ -13,10 +13,11 @@ from matplotlib import colormaps
 from numpy.typing import NDArray
 from PIL import Image
 
-HEAT = 200  # colours of the map from low to high; they come first
+HEAT_COLOURS = 200
+"""Colours of the map from low to high; they come first."""
 RED, BLUE = (168, 7, 26), (44, 114, 142)  # of what is no number, and of bars
 _GREYS, _SHADES = 32, 8
-SOLID = HEAT + _GREYS  # the number of `RED` itself
+SOLID = HEAT_COLOURS + _GREYS  # the number of `RED` itself
 Pixels = NDArray[np.uint8]
 
 
@@ -28,7 +29,7 @@ def _ramp(ink: tuple[int, int, int], count: int) -> NDArray[np.float64]:
 _COLOURS = np.round(
     np.concatenate(
         [
-            colormaps["viridis"](np.linspace(0.0, 1.0, HEAT))[:, :3] * 255.0,
+            colormaps["viridis"](np.linspace(0.0, 1.0, HEAT_COLOURS))[:, :3] * 255.0,
             _ramp((0, 0, 0), _GREYS),
             _ramp(RED, _SHADES),
             _ramp(BLUE, _SHADES),
@@ -43,9 +44,9 @@ def _numbers(first: int, dark: int, count: int) -> Pixels:
     return np.asarray(first + np.round(part * (count - 1)), np.uint8)
 
 
-_GREY = _numbers(HEAT, 0, _GREYS)
-_RED = _numbers(HEAT + _GREYS, RED[1], _SHADES)
-_BLUE = _numbers(HEAT + _GREYS + _SHADES, BLUE[0], _SHADES)
+_GREY = _numbers(HEAT_COLOURS, 0, _GREYS)
+_RED = _numbers(HEAT_COLOURS + _GREYS, RED[1], _SHADES)
+_BLUE = _numbers(HEAT_COLOURS + _GREYS + _SHADES, BLUE[0], _SHADES)
 
 
 def inked(drawn: Pixels) -> Pixels:

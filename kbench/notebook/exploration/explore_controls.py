@@ -16,8 +16,10 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
 from kbench.notebook.exploration.explore_samples import Code
 
-MOST = 40  # choices of one control
-_TEXT = 60
+MAX_CHOICES = 40
+"""Choices of one control: as many as a list on the page holds."""
+_CHOICE_CHARACTERS = 60
+"""Characters of a choice."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ def written(value: Any) -> str:
 
 def choice(values: Sequence[Any], start: Any) -> Control:
     """A choice among values, among which the first one is put if it is missing."""
-    found = list(values)[:MOST]
+    found = list(values)[:MAX_CHOICES]
     if not any(_same(one, start) for one in found):
         found.insert(0, start)
     at = next(i for i, one in enumerate(found) if _same(one, start))
-    options = tuple((describe.printable(written(one), _TEXT), one) for one in found)
+    options = tuple((describe.printable(written(one), _CHOICE_CHARACTERS), one) for one in found)
     return Choice(options, at)
 
 
@@ -134,7 +136,7 @@ def asked(name: str, wanted: Any, derived: Control | None, function: str) -> Con
 def _labelled(pairs: Sequence[tuple[str, Any]], name: str, function: str) -> Control:
     if not pairs:
         raise ArgumentError(f"{name} needs at least one choice, got none", function=function)
-    options = tuple((describe.printable(label, _TEXT), one) for label, one in pairs)
+    options = tuple((describe.printable(label, _CHOICE_CHARACTERS), one) for label, one in pairs)
     return Choice(options)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.notebook.exploration.explore_controls import (
-    MOST,
+    MAX_CHOICES,
     Control,
     Fixed,
     Number,
@@ -124,7 +124,7 @@ def _made_shapes(about: About) -> Control:
 def _reshapes(about: About) -> Control:
     """Every shape of rank 1 and 2 that the elements fill, and one with -1."""
     total = math.prod(about.shape)
-    pairs = [(n, total // n) for n in range(1, total + 1) if not total % n][: MOST - 4]
+    pairs = [(n, total // n) for n in range(1, total + 1) if not total % n][: MAX_CHOICES - 4]
     return choice([(total,), *pairs, (-1, 1), (2, -1)], about.default)
 
 
@@ -137,12 +137,12 @@ def _noise(about: About) -> Control:
 
 
 def _orders(about: About) -> Control:
-    orders = itertools.islice(itertools.permutations(range(about.rank)), MOST)
+    orders = itertools.islice(itertools.permutations(range(about.rank)), MAX_CHOICES)
     return choice(list(orders), tuple(about.default))
 
 
 def _flags(about: About) -> Control:
-    values = itertools.islice(itertools.product((False, True), repeat=about.rank), MOST)
+    values = itertools.islice(itertools.product((False, True), repeat=about.rank), MAX_CHOICES)
     return choice(list(values), tuple(about.default))
 
 

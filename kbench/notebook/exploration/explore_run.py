@@ -23,10 +23,14 @@ from kbench.workbench.errors import explanation, positions
 from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Sandbox
 
-SECONDS = 20.0  # after which an evaluation is stopped
-MOST_ELEMENTS = 1 << 22  # of one result
-MOST_RESULTS = 8
-_LINES = 30
+TIMEOUT_SECONDS = 20.0
+"""Seconds after which an evaluation is stopped."""
+MAX_ELEMENTS = 1 << 22
+"""Elements of one result: 16 MB of float32."""
+MAX_RESULTS = 8
+"""Results that are shown of one call."""
+_MAX_ERROR_LINES = 30
+"""Lines of an error: what a page shows at once."""
 STORED = "would be stored"  # what an update gives
 _numbers = itertools.count(1)
 _SCOPES = re.compile(r"\b(?:watch/|explore/)+")
@@ -70,7 +74,7 @@ class Runner:
         """Errors find the line by the name of its file, in which no other one is meanwhile."""
         linecache.cache[self._file] = (len(line), None, [f"{line}\n"], self._file)
         try:
-            done = self._sandbox.run(lambda: self._evaluate(subject, line), SECONDS)
+            done = self._sandbox.run(lambda: self._evaluate(subject, line), TIMEOUT_SECONDS)
             if done.stopped:
                 return Outcome(line, words=(_stopped(done.stopped),))
             if done.error is not None:
@@ -83,8 +87,8 @@ class Runner:
     def _evaluate(self, subject: Subject, line: str) -> tuple[tuple[Result, ...], int]:
         space = dict(subject.space())
         value = eval(compile(line, self._file, "eval"), space)
-        leaves = list(itertools.islice(_leaves(value), MOST_RESULTS + 1))
-        kept = leaves[:MOST_RESULTS]
+        leaves = list(itertools.islice(_leaves(value), MAX_RESULTS + 1))
+        kept = leaves[:MAX_RESULTS]
         arrays = _evaluated([one for _, one in kept if _has_value(one)])
         found = []
         for label, one in kept:
@@ -130,9 +134,9 @@ def _evaluated(tensors: list[Any]) -> dict[int, Any]:
     for one in nodes:
         shape = one.spec.shape or ()
         count = math.prod(1 if size is None else size for size in shape)
-        if count > MOST_ELEMENTS:
+        if count > MAX_ELEMENTS:
             raise ArgumentError(
-                f"the result {one.spec} has {count} elements; at most {MOST_ELEMENTS} are explored",
+                f"the result {one.spec} has {count} elements; at most {MAX_ELEMENTS} are explored",
                 function="explore",
             )
     nodes = [_unprinted(one) for one in nodes]
@@ -170,14 +174,14 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
 
 def _stopped(how: str) -> str:
     if how == "time":
-        return f"stopped after {SECONDS:g} s; try smaller inputs"
+        return f"stopped after {TIMEOUT_SECONDS:g} s; try smaller inputs"
     return "an earlier call still runs, and cannot be stopped; try again when it has ended"
 
 
 def words(error: BaseException) -> list[str]:
     """Reason, operands in the line and what would fit; never a traceback."""
     if not isinstance(error, KbenchError):
-        text = explanation.safe_text(error).splitlines()[:_LINES]
+        text = explanation.safe_text(error).splitlines()[:_MAX_ERROR_LINES]
         name = describe.printable(type(error).__name__)
         return [f"{name}: {text[0]}" if text else name, *text[1:]]
     try:
@@ -196,7 +200,7 @@ def words(error: BaseException) -> list[str]:
     for one in row["operands"]:  # they were made here, under names that nobody knows
         one["place"], one["name"] = None, ""
     row["layer"] = None
-    return [_plain(one) for one in (head, *explanation.drawing(row)[:_LINES])]
+    return [_plain(one) for one in (head, *explanation.drawing(row)[:_MAX_ERROR_LINES])]
 
 
 def _plain(text: str) -> str:

@@ -29,9 +29,12 @@ from kbench.notebook.exploration.explore_functions import find, own_name
 from kbench.notebook.exploration.explore_rules import About, derive
 from kbench.notebook.exploration.explore_samples import Code
 
-_ROWS, _COLUMNS = 4, 3  # of an input of which nothing is known
-_UNKNOWN = 3  # entries along an axis of unknown size
-_FEW = 200  # numbers that a line says
+_DEFAULT_SHAPE = (4, 3)
+"""Rows and columns of an input of which nothing is known."""
+_UNKNOWN_AXIS_SIZE = 3
+"""Entries along an axis of unknown size."""
+_MAX_WRITTEN_NUMBERS = 200
+"""Numbers that a line of Python says; more are kept as a value."""
 _EMPTY = inspect.Parameter.empty
 _STAR = inspect.Parameter.VAR_POSITIONAL
 _KEYWORDS = (inspect.Parameter.VAR_KEYWORD,)
@@ -112,7 +115,7 @@ class Subject:
         """Make the samples for a function of the user's arrays of NumPy, or tensors again."""
         for number, name in enumerate(self.inputs):
             make = explore_samples.fed if wanted else explore_samples.normal
-            self.inputs[name] = make((_ROWS, _COLUMNS), number)
+            self.inputs[name] = make(_DEFAULT_SHAPE, number)
         self._made = None
 
 
@@ -215,8 +218,7 @@ def _take(made: Subject, parameter: str, value: Any) -> Code:
             return Code(name)
         name = parameter
     if describe.is_tensor(value) and value.kind == "placeholder":
-        shape = value.spec.shape or ()
-        known = tuple(_UNKNOWN if one is None else one for one in shape)
+        known = _known_shape(value.spec.shape or ())
         made.inputs[name] = explore_samples.normal(known, len(made.inputs))
     else:
         made.given[name] = value
@@ -229,7 +231,11 @@ def _is_small(value: Any) -> bool:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
         return False
-    return array.dtype.kind in "bif" and array.size <= _FEW and all(map(_is_plain, value))
+    return (
+        array.dtype.kind in "bif"
+        and array.size <= _MAX_WRITTEN_NUMBERS
+        and all(map(_is_plain, value))
+    )
 
 
 def _is_plain(value: Any) -> bool:
@@ -252,7 +258,7 @@ def _fed(made: Subject, values: Sequence[Any]) -> None:
         if values:
             parts.append(_take(made, name, values[number]))
             continue
-        shape = tuple(_UNKNOWN if size is None else size for size in one.spec.shape or ())
+        shape = _known_shape(one.spec.shape or ())
         made.inputs[name] = explore_samples.fed(shape, number, one.spec.dtype)
         parts.append(Code(name))
     made.parameters = dict(inspect.signature(made.function.__call__).parameters)
@@ -300,7 +306,7 @@ def _make_input(
     made: Subject, sample: explore_samples.Sample, name: str, default: Any, shape: Shape | None
 ) -> None:
     if default is _EMPTY:
-        made.inputs[name] = explore_samples.normal((_ROWS, _COLUMNS), len(made.inputs))
+        made.inputs[name] = explore_samples.normal(_DEFAULT_SHAPE, len(made.inputs))
         made.operands[name] = Code(name)
         return
     fitted = None
@@ -341,6 +347,11 @@ def _first_shape(made: Subject) -> Shape | None:
     return None
 
 
+def _known_shape(shape: Sequence[int | None]) -> Shape:
+    """A shape with a number in place of each unknown size."""
+    return tuple(_UNKNOWN_AXIS_SIZE if size is None else size for size in shape)
+
+
 def _shape_of(value: Any) -> Shape | None:
     if isinstance(value, (list, tuple)) and value:
         first = value[0]
@@ -348,7 +359,11 @@ def _shape_of(value: Any) -> Shape | None:
             return _shape_of(first)
     if describe.is_tensor(value):
         shape = value.spec.shape
-        return None if shape is None else tuple(_UNKNOWN if one is None else one for one in shape)
+        return (
+            None
+            if shape is None
+            else tuple(_UNKNOWN_AXIS_SIZE if one is None else one for one in shape)
+        )
     try:
         return tuple(np.shape(value))
     except Exception:

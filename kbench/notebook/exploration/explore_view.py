@@ -12,7 +12,7 @@ from kbench.notebook.exploration.explore_run import STORED, Outcome, Result
 from kbench.notebook.exploration.explore_subject import Subject
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import (
-    LIMIT,
+    MAX_OUTPUT_BYTES,
     Html,
     details,
     element,
@@ -24,7 +24,8 @@ from kbench.notebook.html.markup import (
 from kbench.notebook.html.style import STYLE
 from kbench.workbench.inspector import summary
 
-_CODE = 4_000
+_LINE_CHARACTERS = 4_000
+"""Characters of a line of code."""
 _SELECT = "user-select:all;white-space:pre-wrap;margin:.2em 0"  # one click takes all of it
 _OLD = "border-left:3px dashed currentColor;padding-left:.6em"
 _GREY = "filter:grayscale(1)"
@@ -37,7 +38,7 @@ def code(text: str) -> Html:
 
 def escape_lines(text: str) -> Html:
     """Text of several lines, each of them escaped."""
-    return Html("\n".join(escape(one, _CODE) for one in text.split("\n")))
+    return Html("\n".join(escape(one, _LINE_CHARACTERS) for one in text.split("\n")))
 
 
 def head(subject: Subject, line: str) -> Html:
@@ -169,7 +170,7 @@ def portrait(
     if good is not None:
         more += result(good, shown, good is not now, name=name)
     text += more.replace(f"<style>{STYLE}</style>", "")  # needed once
-    if len(text.encode()) > LIMIT and good is not None:
+    if len(text.encode()) > MAX_OUTPUT_BYTES and good is not None:
         text = views.styled(join([*parts, outputs(good)]))
     return text
 

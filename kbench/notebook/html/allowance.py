@@ -6,7 +6,8 @@ from typing import Any
 
 from kbench.engine.inspect.statistics import EXACT_LIMIT
 
-_SAMPLED = 262_144  # elements that are read of an array above the limit
+_SAMPLED_ELEMENTS = 262_144
+"""Elements that are read of an array above the limit."""
 
 
 class Allowance:
@@ -17,7 +18,7 @@ class Allowance:
 
     def take(self, array: Any) -> bool:
         """Whether the statistics of `array` may be taken as well."""
-        cost = int(array.size) if array.size <= EXACT_LIMIT else _SAMPLED
+        cost = int(array.size) if array.size <= EXACT_LIMIT else _SAMPLED_ELEMENTS
         if cost > self._left:
             return False
         self._left -= cost

@@ -7,14 +7,17 @@ from typing import Any
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import Allowance
-from kbench.notebook.html.markup import LIMIT, Html, element, escape, table
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
 from kbench.notebook.html.style import STYLE
 from kbench.workbench.inspector import summary
 
 KINDS = (list, tuple, dict)
-MOST = 60
-_LINE = 160
-_ROOM = LIMIT - len(STYLE.encode()) - 800
+MAX_ENTRIES = 60
+"""Entries that are looked at; as many lines of a table fit an output."""
+_SUMMARY_CHARACTERS = 160
+"""Characters of an entry's summary."""
+_TABLE_BYTES = MAX_OUTPUT_BYTES - len(STYLE.encode()) - 800
+"""Bytes for the table, beside the style sheet and the frame of an output."""
 
 
 def is_collection(value: object) -> bool:
@@ -31,10 +34,10 @@ def text(value: Any) -> str:
 
 def entries(value: Any) -> Html:
     """The entries as a table: where, what kind, and the summary line."""
-    rows = [(key, kind, escape(what, _LINE)) for key, kind, what in _rows(value)]
+    rows = [(key, kind, escape(what, _SUMMARY_CHARACTERS)) for key, kind, what in _rows(value)]
     while True:
         content = _drawn(rows, len(value))
-        if len(content.encode()) <= _ROOM or len(rows) <= 1:
+        if len(content.encode()) <= _TABLE_BYTES or len(rows) <= 1:
             return content
         rows = rows[: max(len(rows) * 3 // 4, 1)]
 
@@ -49,7 +52,7 @@ def _rows(value: Any) -> list[tuple[str, str, str]]:
     """Place, kind and summary of the first entries, all printable."""
     allowance = Allowance()
     pairs = value.items() if type(value) is dict else enumerate(value)
-    return [_row(key, one, allowance) for key, one in islice(pairs, MOST)]
+    return [_row(key, one, allowance) for key, one in islice(pairs, MAX_ENTRIES)]
 
 
 def _row(key: object, value: Any, allowance: Allowance) -> tuple[str, str, str]:
@@ -60,4 +63,4 @@ def _row(key: object, value: Any, allowance: Allowance) -> tuple[str, str, str]:
         what = summary.line(value)
     else:
         what = f"{describe.spec_text(array.shape, str(array.dtype))} {describe.size(array.nbytes)}"
-    return describe.printable(f"[{name}]"), kind, describe.printable(what, _LINE)
+    return describe.printable(f"[{name}]"), kind, describe.printable(what, _SUMMARY_CHARACTERS)

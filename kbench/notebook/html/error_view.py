@@ -8,8 +8,12 @@ from kbench.engine.core.errors import KbenchError
 from kbench.notebook.html.markup import Html, element, escape, facts, join, table
 from kbench.workbench.errors import explanation
 
-_LONG = 400
-_LINES, _COLUMNS = 30, 160
+_TEXT_CHARACTERS = 400
+"""Characters of a reason, of a suggestion, of a spec."""
+_MAX_DRAWING_LINES = 30
+"""Lines of a drawn expression."""
+_DRAWING_CHARACTERS = 160
+"""Characters of each."""
 
 
 def is_error(value: object) -> bool:
@@ -28,24 +32,24 @@ def parts(error: Any) -> list[Html]:
     row = explanation.detail(error) if error.__traceback__ is not None else {}  # never raised
     fitting = row.get("suggestion") or error.suggestion
     found = [
-        element("p", escape(error.reason, _LONG), class_="kb-bad"),
+        element("p", escape(error.reason, _TEXT_CHARACTERS), class_="kb-bad"),
         facts([("at", str(error.place or "")), ("try", _code(fitting))]),
     ]
     if error.operands:
         found.append(element("div", _operands(error.operands), class_="kb-text"))
     if any(one["start"] is not None for one in row.get("operands", ())):
-        lines = [escape(one, _COLUMNS) for one in row["drawing"][:_LINES]]
+        lines = [escape(one, _DRAWING_CHARACTERS) for one in row["drawing"][:_MAX_DRAWING_LINES]]
         found.append(element("pre", Html("\n".join(lines))))
     return found
 
 
 def _code(text: str | None) -> Html | None:
-    return None if not text else element("code", escape(text, _LONG))
+    return None if not text else element("code", escape(text, _TEXT_CHARACTERS))
 
 
 def _operands(operands: Any) -> Html:
     rows = [
-        (one.role, one.kind, one.name, escape(one.spec, _LONG), str(one.place or ""))
+        (one.role, one.kind, one.name, escape(one.spec, _TEXT_CHARACTERS), str(one.place or ""))
         for one in operands[:8]
     ]
     cut = "" if len(rows) == len(operands) else f"the first {len(rows)} of "

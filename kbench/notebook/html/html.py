@@ -31,8 +31,10 @@ from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
 
-EDGE = 5
-OPEN_CELLS = 40
+EDGE_CELLS = 5
+"""Rows and columns shown from each edge of a slice."""
+MAX_OPEN_ELEMENTS = 40
+"""An array of no more elements is shown unfolded."""
 
 
 def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
@@ -263,9 +265,9 @@ def _values(array: Any, name: str, row: Mapping[str, Any], shown: Shown | None) 
             classes.append(levels)
     caption = _slice(name, corner)
     if len(rows) > 1 or len(cols) > 1:
-        caption += f", {EDGE} from each edge"
+        caption += f", {EDGE_CELLS} from each edge"
     content = table(caption, heads, lines, classes)
-    return details("values", content, shown is not None or array.size <= OPEN_CELLS)
+    return details("values", content, shown is not None or array.size <= MAX_OPEN_ELEMENTS)
 
 
 def _line(bands: Sequence[Mapping[str, Any]], line: int) -> tuple[list[object], list[str]]:
@@ -290,9 +292,9 @@ def _class(level: int | None) -> str:
 
 def _edges(total: int) -> list[tuple[int, int]]:
     """(start, count) of what is shown along an axis."""
-    if total <= 2 * EDGE:
+    if total <= 2 * EDGE_CELLS:
         return [(0, total)]
-    return [(0, EDGE), (total - EDGE, EDGE)]
+    return [(0, EDGE_CELLS), (total - EDGE_CELLS, EDGE_CELLS)]
 
 
 def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from kbench.engine.inspect import describe
 from kbench.notebook.html.style import STYLE
 
-LIMIT = 12_000
+MAX_OUTPUT_BYTES = 12_000
+"""Bytes of one output: a notebook of a hundred cells stays about a megabyte."""
 _CUT_NOTE = "more is not shown, to keep the notebook small"
 
 
@@ -92,7 +93,7 @@ def histogram(counts: Sequence[int], low: float, high: float) -> Html:
 def page(head: Html, parts: Sequence[Html]) -> str:
     """One output: style, heading line and parts, without those that would make it too long."""
     kept: list[Html] = []
-    room = LIMIT - len(STYLE.encode()) - len(head.encode()) - 200
+    room = MAX_OUTPUT_BYTES - len(STYLE.encode()) - len(head.encode()) - 200
     cut = False
     for part in parts:
         size = len(part.encode())

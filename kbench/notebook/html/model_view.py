@@ -8,7 +8,7 @@ from typing import Any
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import Allowance
 from kbench.notebook.html.markup import (
-    LIMIT,
+    MAX_OUTPUT_BYTES,
     Html,
     details,
     element,
@@ -21,9 +21,12 @@ from kbench.notebook.html.style import STYLE
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.keras_models import Part
 
-ROOM = LIMIT - len(STYLE.encode()) - 1_500  # bytes for the tables of one output
+TABLE_BYTES = MAX_OUTPUT_BYTES - len(STYLE.encode()) - 1_500
+"""Bytes for the tables of one output."""
 LAYERS_SHARE = 0.7
-MOST_WEIGHTS = 12  # statistics are taken of at most so many
+"""The part of them that the table of layers may take."""
+MAX_WEIGHTS = 12
+"""Statistics are taken of at most so many weights."""
 
 
 def parts(value: object) -> list[Html]:
@@ -44,12 +47,12 @@ def parts(value: object) -> list[Html]:
         held = keras_models.parts(layer.value, "")
         weights += [one for one in held if one.weight is not None]
     found = [facts(known)]
-    room = ROOM
+    room = TABLE_BYTES
     if layers:
         found.append(_cut(_layers, layers, int(room * LAYERS_SHARE), len(layers)))
         room -= len(found[-1].encode())
     if weights:
-        shown = _cut(_weights, weights[:MOST_WEIGHTS], room, len(weights))
+        shown = _cut(_weights, weights[:MAX_WEIGHTS], room, len(weights))
         found.append(details("weights", shown, not layers))
     return found
 

@@ -12,12 +12,24 @@ from typing import Any
 
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
-from kbench.notebook.html.markup import LIMIT, Html, element, escape, histogram, join, page, table
+from kbench.notebook.html.markup import (
+    MAX_OUTPUT_BYTES,
+    Html,
+    element,
+    escape,
+    histogram,
+    join,
+    page,
+    table,
+)
 from kbench.notebook.html.style import STYLE
 
-ROW_LIMIT = 100
-MESSAGE_LIMIT = 400
-TEXT_LIMIT = 32  # of what takes the place of a range; no wider than one with its histogram
+MAX_ROWS = 100
+"""Rows of a table; fewer where they would not fit an output."""
+MESSAGE_CHARACTERS = 400
+"""Characters of a sentence."""
+RANGE_CHARACTERS = 32
+"""Characters of what takes the place of a range; no wider than one with its histogram."""
 
 
 def styled(content: Html) -> str:
@@ -34,7 +46,7 @@ def picture(png: bytes, alternative: str) -> str:
 
 def long(text: str) -> Html:
     """A sentence, escaped; longer than a name may be."""
-    return escape(text, MESSAGE_LIMIT)
+    return escape(text, MESSAGE_CHARACTERS)
 
 
 def settings() -> str:
@@ -54,7 +66,7 @@ def setting(name: str, value: Any) -> str:
 def lines(text: str, limit: int) -> Html:
     """Lines of code, escaped one by one; what is over the limit is cut, and says so."""
     shown = text if len(text) <= limit else f"{text[:limit]}\n# more is not shown"
-    return Html("\n".join(escape(one, MESSAGE_LIMIT) for one in shown.split("\n")))
+    return Html("\n".join(escape(one, MESSAGE_CHARACTERS) for one in shown.split("\n")))
 
 
 def alerts(row: Mapping[str, Any]) -> Html:
@@ -80,13 +92,13 @@ def listing(
     after: Html | None = None,
 ) -> str:
     """A table under its title; of a long one as many rows as there is room for, and says so."""
-    shown = list(rows[:ROW_LIMIT])
+    shown = list(rows[:MAX_ROWS])
     last = join([element("p", long(note), class_="kb-note"), after or Html("")])
     while True:
         cut = "" if len(shown) == len(rows) else f", the first {len(shown)} of {len(rows)}"
         content = element("div", table(f"{title}{cut}", heads, shown), class_="kb-text")
         text = styled(join([content, last if note or after else Html("")]))
-        if len(text.encode()) <= LIMIT or len(shown) <= 1:
+        if len(text.encode()) <= MAX_OUTPUT_BYTES or len(shown) <= 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
@@ -101,10 +113,10 @@ def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
     """
     if not rows:
         return page(_title(title), [element("p", "no names yet")])
-    shown = rows[:ROW_LIMIT]
+    shown = rows[:MAX_ROWS]
     while True:
         text = _names_page(shown, getattr(rows, "total", len(rows)), title)
-        if len(text.encode()) <= LIMIT or len(shown) == 1:
+        if len(text.encode()) <= MAX_OUTPUT_BYTES or len(shown) == 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
@@ -146,7 +158,7 @@ def _range(row: Mapping[str, Any]) -> Html:
     """NaN and infinities in words, then the range with a histogram; or the value itself."""
     if "histogram" not in row:
         last = row.get("last") or {}
-        return escape(row.get("text") or last.get("text") or "", TEXT_LIMIT)
+        return escape(row.get("text") or last.get("text") or "", RANGE_CHARACTERS)
     flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
     mark = escape("~" if row.get("sampled") else "")
     return join([flags, mark, histogram(row["histogram"], row["min"], row["max"])])

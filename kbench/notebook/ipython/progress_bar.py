@@ -40,7 +40,8 @@ _BARS = "_kbench_bars"
 _LOOPS = frozenset(
     "fit_loop predict_loop test_loop fit_generator evaluate_generator predict_generator".split()
 )
-_DEEPEST = 200
+_MAX_FRAMES = 200
+"""Frames that are looked through for a loop of Keras, from the innermost on."""
 
 
 class Bars(pace.Pace):
@@ -114,7 +115,7 @@ def own_bar(thread: int) -> bool:
     if len(getattr(bar, "_instances", None) or ()):
         return True
     frame = sys._current_frames().get(thread)
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_FRAMES):
         if frame is None:
             return False
         code = frame.f_code

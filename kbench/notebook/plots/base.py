@@ -19,7 +19,8 @@ from kbench.notebook.base.redraw import names
 from kbench.notebook.base.slicing import Slice, first
 from kbench.workbench.inspector.protocol import ProtocolError
 
-SIZE = (6.4, 4.0)  # inches
+SIZE_INCHES = (6.4, 4.0)
+"""Width and height of a figure, as matplotlib's own."""
 LINES = ("-", "--", "-.", ":")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -34,14 +35,14 @@ class Picture(Figure):
         return stream.getvalue()
 
 
-def figure(size: tuple[float, float] = SIZE) -> Figure:
+def figure(size: tuple[float, float] = SIZE_INCHES) -> Figure:
     """A new figure that belongs to nobody: no window, nothing to close."""
     made = Picture(figsize=size, dpi=100, layout="constrained")
     FigureCanvasAgg(made)
     return made
 
 
-def axes_of(ax: Any, function: str, size: tuple[float, float] = SIZE) -> Axes:
+def axes_of(ax: Any, function: str, size: tuple[float, float] = SIZE_INCHES) -> Axes:
     """The axes to draw in: those that were given, or those of a new figure."""
     if ax is None:
         return figure(size).add_subplot()

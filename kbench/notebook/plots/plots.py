@@ -16,7 +16,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import block_view, describe
 from kbench.engine.runtime import config
 from kbench.notebook.base.slicing import Slice, parse
-from kbench.notebook.drawing.heatmap import PIXELS, thinned, unit_range
+from kbench.notebook.drawing.heatmap import MAX_SIDE_PIXELS, thinned, unit_range
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
 from kbench.notebook.plots.time import gradient_norms, history, timeline
@@ -31,9 +31,12 @@ __all__ = [
     "timeline",
 ]
 
-MOST_PICTURES = 16
-_LARGE = 1e100
-_CROSSABLE = 60  # cells of a side that are large enough to be crossed
+MAX_PICTURES = 16
+"""Images drawn beside each other unless the call says otherwise."""
+_MAX_PLAIN_VALUE = 1e100
+"""Above it a scale is told in units of a power of ten, so that arithmetic does not overflow."""
+_MAX_CROSSED_CELLS = 60
+"""Cells of a side that are large enough to be crossed."""
 
 
 def heatmap(
@@ -62,11 +65,13 @@ def heatmap(
     shown = base.spatial(array.shape) if index is None else parse(index, array.shape)
     axes = base.axes_of(ax, "heatmap")
     part = shown.of(array)
-    numbers, bad, each = block_view.paired(part, (PIXELS, PIXELS))
+    numbers, bad, each = block_view.paired(part, (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
     values = np.ma.masked_array(numbers, bad | ~np.isfinite(numbers))
     low, high = (float(values.min()), float(values.max())) if values.count() else (0.0, 0.0)
     unit = 1.0
-    if max(-low, high) > _LARGE:  # arithmetic with the ends of the scale must not overflow
+    if (
+        max(-low, high) > _MAX_PLAIN_VALUE
+    ):  # arithmetic with the ends of the scale must not overflow
         unit = 10.0 ** np.floor(np.log10(max(-low, high)))
         values, low, high = values / unit, low / unit, high / unit
     both = low < 0 < high
@@ -84,7 +89,7 @@ def heatmap(
     axes.set_ylabel(_axis(shown.row_axis, "rows"))
     axes.set_xlabel(_axis(shown.col_axis, "columns"))
     axes.set_title(_title(x, name, array, shown, each), fontsize="medium")
-    if max(numbers.shape) > _CROSSABLE:  # a crossed cell would be lost
+    if max(numbers.shape) > _MAX_CROSSED_CELLS:  # a crossed cell would be lost
         rows, columns = np.nonzero(bad)
         scale = [size / count for size, count in zip(part.shape, numbers.shape, strict=True)]
         places = [(at + 0.5) * one - 0.5 for at, one in zip((rows, columns), scale, strict=True)]
@@ -114,7 +119,7 @@ def _title(
 def image_grid(
     x: Any,
     columns: int | None = None,
-    most: int = MOST_PICTURES,
+    most: int = MAX_PICTURES,
     figure: Any = None,
     name: str | None = None,
 ) -> Figure:

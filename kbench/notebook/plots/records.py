@@ -19,17 +19,19 @@ from kbench.engine.graph import variables
 from kbench.engine.graph.traverse import walk
 from kbench.engine.inspect import describe
 
-MOST = 200  # entries of one record
-LARGEST = 1 << 16
+MAX_ENTRIES = 200
+"""Entries of one record unless the call says otherwise: more are not told apart in a figure."""
+MAX_WANTED_ENTRIES = 1 << 16
+"""Entries that a call may ask for."""
 
 
 class _Thinning:
     """Entries at their steps: every one at first, later every second, fourth ..."""
 
     def __init__(self, most: int, function: str) -> None:
-        if type(most) is not int or not 2 <= most <= LARGEST:
+        if type(most) is not int or not 2 <= most <= MAX_WANTED_ENTRIES:
             raise ArgumentError(
-                f"most must be a number of entries from 2 to {LARGEST}, got {most!r}",
+                f"most must be a number of entries from 2 to {MAX_WANTED_ENTRIES}, got {most!r}",
                 function=function,
             )
         self._most = most
@@ -74,7 +76,9 @@ class History(_Thinning):
         ArgumentError: no variable, or a number of entries that is none.
     """
 
-    def __init__(self, variable: Any = None, name: str | None = None, most: int = MOST) -> None:
+    def __init__(
+        self, variable: Any = None, name: str | None = None, most: int = MAX_ENTRIES
+    ) -> None:
         super().__init__(most, "History")
         if variable is not None and (not describe.is_variable(variable) or variable.is_sparse):
             raise ArgumentError(
@@ -132,7 +136,9 @@ class GradientNorms(_Thinning):
         ArgumentError: no tensor, or no variables.
     """
 
-    def __init__(self, loss: Any, variables: Sequence[Any] | None = None, most: int = MOST) -> None:
+    def __init__(
+        self, loss: Any, variables: Sequence[Any] | None = None, most: int = MAX_ENTRIES
+    ) -> None:
         super().__init__(most, "GradientNorms")
         if not describe.is_tensor(loss):
             kind = describe.printable(type(loss).__name__)

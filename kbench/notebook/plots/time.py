@@ -21,8 +21,10 @@ from kbench.workbench.analysis import engine_functions
 from kbench.workbench.inspector.protocol import ProtocolError
 
 _SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
-MOST_STEPS = 40
-MOST_LINES = 12
+MAX_STEPS = 40
+"""Steps in a timeline: as many lines as a page has."""
+MAX_LINES = 12
+"""Lines in one figure: as many as styles tell apart."""
 _HATCHES = {"numpy": "", "library": "//", "fused": "xx", "blas": "..", "view": "||", "scan": "++"}
 _COLOURS = ("#4c78a8", "#e4a33d", "#59a14f", "#c9605b", "#8a7ab8", "#7f7f7f")
 
@@ -123,7 +125,7 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
     known = [value for _, norms in series.values() for value in norms]
     good = [one for one in known if np.isfinite(one) and one > 0]
     low, high = (min(good) / 2, max(good) * 2) if good else (0.1, 1.0)
-    shown = list(series.items())[:MOST_LINES]
+    shown = list(series.items())[:MAX_LINES]
     for number, (name, (steps, norms)) in enumerate(shown):
         values = np.array(norms, float)
         style: dict[str, Any] = {
@@ -139,7 +141,7 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
             label = f"{base.plain(name)}: NaN or Inf"
             axes.plot(bad, [high] * len(bad), "x", color=line.get_color(), label=label)
     more = len(series) - len(shown)
-    for text in [*(f"{base.plain(one)}: no gradient" for one in missing[:MOST_LINES])] + (
+    for text in [*(f"{base.plain(one)}: no gradient" for one in missing[:MAX_LINES])] + (
         [f"{more} more are not shown"] if more else []
     ):
         axes.plot([], [], " ", label=text)
@@ -194,7 +196,7 @@ def timeline(source: Any, ax: Any = None) -> Figure:
         for step in run["rows"]:
             rows.append((at, step))
             at += step["seconds"]
-    slowest = sorted(rows, key=lambda row: -row[1]["seconds"])[:MOST_STEPS]
+    slowest = sorted(rows, key=lambda row: -row[1]["seconds"])[:MAX_STEPS]
     shown = sorted(slowest, key=lambda row: row[0])
     axes = base.axes_of(ax, "timeline", (7.2, min(1.4 + 0.26 * len(shown), 11.0)))
     forms: dict[str, str] = {}

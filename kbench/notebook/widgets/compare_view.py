@@ -20,7 +20,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, sentence
 from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
-from kbench.notebook.html.markup import LIMIT, details, element
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, details, element
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import explanation
@@ -29,7 +29,10 @@ EMPTY = "type an expression, choose what differs, and press compare"
 NEEDED = "Python as text, a tensor, an array, a list of these, a K.function or a Keras model"
 QUEUED = "compared when the running cell ends"
 _TYPED = ("what is typed", "")
-_LINES, _WIDTH = 60, 100  # of values side by side
+_MAX_LINES = 60
+"""Lines of values side by side."""
+_LINE_CHARACTERS = 100
+"""Characters of each."""
 
 
 class CompareView(Part):
@@ -169,18 +172,18 @@ class CompareView(Part):
         if found is None or message:
             calm = message in ("", QUEUED, EMPTY)
             return sentence(message or EMPTY, "kb-note" if calm else "kb-bad")
-        text = "\n".join(comparison.lines(found, _WIDTH)[:_LINES])
+        text = "\n".join(comparison.lines(found, _LINE_CHARACTERS)[:_MAX_LINES])
         values = element("pre", views.lines(text, 4_000), aria_label="values side by side")
         whole = f"{comparing.comparison(found)}{views.styled(details('side by side', values))}"
         expression = element("code", views.long(self.expression.value))
         head = views.styled(element("p", expression))
-        fits = len(whole.encode()) + len(head.encode()) <= LIMIT
+        fits = len(whole.encode()) + len(head.encode()) <= MAX_OUTPUT_BYTES
         return head + whole if fits else comparing.comparison(found)
 
     def _label(self) -> str:
         if self.comparison is None:
             return self._message or EMPTY
-        return str(self.comparison.text(_WIDTH))
+        return str(self.comparison.text(_LINE_CHARACTERS))
 
 
 def _is_value(value: object) -> bool:

@@ -19,7 +19,7 @@ from kbench.notebook.base.part import NONE, Part, labelled, sentence
 from kbench.notebook.base.redraw import Undo, names, rows
 from kbench.notebook.base.static_twin import WithTwin
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import LIMIT
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.widgets.compare_view import CompareView
 from kbench.notebook.widgets.config_panel import ConfigPanel
 from kbench.notebook.widgets.grad_panel import GradPanel
@@ -240,7 +240,7 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         if 0 < at < len(self._parts):
             open_ = self._parts[at]._portrait()
         whole = open_ + views.settings()
-        return whole if len(whole.encode()) <= LIMIT else open_
+        return whole if len(whole.encode()) <= MAX_OUTPUT_BYTES else open_
 
 
 def explorer(namespace: Any = None) -> Explorer:

@@ -5,7 +5,6 @@ Computed beside the program on what was fed last, while the panel is shown and n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import ipywidgets as widgets
@@ -21,6 +20,7 @@ from kbench.notebook.html.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
+from kbench.workbench.core_types import Row
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
 
@@ -34,7 +34,6 @@ _STATES = {
     "slow": "slow: press compute",
     "stopped": "stopped: press compute",
 }
-Row = Mapping[str, Any]
 
 
 class GradPanel(Part):

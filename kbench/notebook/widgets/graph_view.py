@@ -14,19 +14,24 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, labelled, sentence
 from kbench.notebook.drawing import graph_svg
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import LIMIT, Html, details, element, join
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
+from kbench.workbench.core_types import Row
 from kbench.workbench.inspector.protocol import ProtocolError
 
-MOST = 2_000  # nodes that are asked for
-DRAWN = 80  # nodes of a drawing at most
-_FIRST = 30  # nodes that are drawn before anything is unfolded
-_BYTES = 60_000  # of a drawing with its list
-_BESIDE = 2  # variables named within a node
+MAX_NODES = 2_000
+"""Nodes that are asked for."""
+MAX_DRAWN_NODES = 80
+"""Nodes of a drawing, when all is unfolded."""
+_FIRST_NODES = 30
+"""Nodes that are drawn before anything is unfolded."""
+_MAX_DRAWING_BYTES = 60_000
+"""Bytes of a live drawing with its list; what is saved is held to `MAX_OUTPUT_BYTES`."""
+_MAX_INLINE_VARIABLES = 2
+"""Variables named within a node: what a line of it holds."""
 NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or a name"
 EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
-Row = Mapping[str, Any]
 
 
 class GraphView(Part):
@@ -108,7 +113,7 @@ class GraphView(Part):
 
     def _read(self, name: str) -> None:
         try:
-            found = self.hub.graph(name, MOST)
+            found = self.hub.graph(name, MAX_NODES)
         except ProtocolError as error:
             self._folds, self._message = None, error.reason
             return
@@ -120,7 +125,7 @@ class GraphView(Part):
         if self._title == name and before is not None and before.inputs == self._folds.inputs:
             self._folds.folded = before.folded
         else:
-            fold_far(self._folds, _FIRST)
+            fold_far(self._folds, _FIRST_NODES)
         self._title, self._message = name, ""
 
     # -------------------------------------------------------------- folding
@@ -134,7 +139,7 @@ class GraphView(Part):
     def _all(self) -> None:
         with self._lock:
             if self._folds is not None:
-                fold_far(self._folds, DRAWN)
+                fold_far(self._folds, MAX_DRAWN_NODES)
         self._show()
 
     def _none(self) -> None:
@@ -163,7 +168,7 @@ class GraphView(Part):
             shown = [] if folds is None else drawn(folds)
             options = [(_option(row, folds), row["id"]) for row in shown if folds is not None]
             kept = self.node.value
-            self._draw(self._page(_BYTES))
+            self._draw(self._page(_MAX_DRAWING_BYTES))
             self._offer(self.node, options, kept)
 
     def _page(self, limit: int) -> str:
@@ -189,7 +194,7 @@ class GraphView(Part):
     def _words(self, folds: Folds) -> Html:
         """What is left where no drawing is small enough."""
         rows, beside, hidden = _told(folds)
-        return join([self._said(folds, len(rows)), _list(rows[:_FIRST], beside, hidden)])
+        return join([self._said(folds, len(rows)), _list(rows[:_FIRST_NODES], beside, hidden)])
 
     def _said(self, folds: Folds, shown: int) -> Html:
         """How much of the graph is on view, and what the last action had to say."""
@@ -200,14 +205,14 @@ class GraphView(Part):
 
     def _portrait(self) -> str:
         with self._lock:
-            return self._page(LIMIT)
+            return self._page(MAX_OUTPUT_BYTES)
 
     def _label(self) -> str:
         with self._lock:
             folds = self._folds
         if folds is None:
             return self._message or EMPTY
-        lines = graph_text.lines(folds.visible()[: 2 * DRAWN])
+        lines = graph_text.lines(folds.visible()[: 2 * MAX_DRAWN_NODES])
         texts = (f"{one.rails}  {_line(one.row, one.beside)}" for one in lines)
         return "\n".join([f"graph of {describe.printable(self._title)}", *texts])
 
@@ -220,7 +225,7 @@ def _line(row: Row | None, beside: str) -> str:
 
 def drawn(folds: Folds) -> list[Row]:
     """The nodes in boxes: those that are not folded away, and not told beside another."""
-    return [row for row in folds.visible() if row["id"] not in folds.inline][: 2 * DRAWN]
+    return [row for row in folds.visible() if row["id"] not in folds.inline][: 2 * MAX_DRAWN_NODES]
 
 
 def _told(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
@@ -256,8 +261,12 @@ def _beside(row: Row, folds: Folds) -> str:
         for one in row["inputs"]
         if one in folds.inline
     ]
-    more = f" and {len(texts) - _BESIDE} more" if len(texts) > _BESIDE else ""
-    return ", ".join(texts[:_BESIDE]) + more
+    more = (
+        f" and {len(texts) - _MAX_INLINE_VARIABLES} more"
+        if len(texts) > _MAX_INLINE_VARIABLES
+        else ""
+    )
+    return ", ".join(texts[:_MAX_INLINE_VARIABLES]) + more
 
 
 def _option(row: Row, folds: Folds | None) -> str:

@@ -5,7 +5,6 @@ Every call is recorded while this is shown; before that some are (`notebook/base
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import ipywidgets as widgets
@@ -18,7 +17,8 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, sentence
 from kbench.notebook.html import html, views
-from kbench.notebook.html.markup import LIMIT, element, join
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
+from kbench.workbench.core_types import Row
 from kbench.workbench.analysis import engine_functions, plan_text
 from kbench.workbench.inspector.protocol import ProtocolError
 
@@ -26,8 +26,8 @@ EMPTY = "no run yet: call a K.function or K.eval"
 NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
 NEWEST = ("the newest", None)
 SORTS = ("step", "time")
-_SOURCE = 4_000  # characters of a source on show
-Row = Mapping[str, Any]
+_SOURCE_CHARACTERS = 4_000
+"""Characters of a source on show."""
 
 
 class PlanTable(Part):
@@ -157,7 +157,7 @@ class PlanTable(Part):
             words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
             notes = [element("p", views.long(one)) for one in words if one]
             text = views.styled(join([head, shown, *notes]))
-            if len(text.encode()) <= LIMIT or len(rows) <= 1:
+            if len(text.encode()) <= MAX_OUTPUT_BYTES or len(rows) <= 1:
                 return text
             rows = rows[: max(len(rows) * 3 // 4, 1)]
 
@@ -182,7 +182,7 @@ class PlanTable(Part):
         if not source:
             self._source.value = ""
             return
-        code = views.lines(source, _SOURCE)
+        code = views.lines(source, _SOURCE_CHARACTERS)
         self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
 
     def _label(self) -> str:

@@ -13,6 +13,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import Part, button, labelled, sentence
 from kbench.notebook.html import views
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watch_lines import line, words
@@ -20,7 +21,6 @@ from kbench.workbench.watches.watch_lines import line, words
 EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
 NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
 HELD = "as of before the running cell"
-Row = dict[str, Any]
 
 
 class WatchList(Part):
@@ -173,7 +173,7 @@ class WatchList(Part):
         return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY
 
 
-def _value(row: Row) -> str:
+def _value(row: JsonObject) -> str:
     """The value in words, or why there is none yet."""
     if "state" not in row:
         return "not evaluated yet"

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import told
+from kbench.tui.dialogs.dialogs import key_hints
 from kbench.tui.dialogs.modal import Modal
 from kbench.tui.keys import keys
 from kbench.tui.text.lines import LineView
@@ -91,7 +91,7 @@ class AxesScreen(Modal[Target | None]):
         """The axes in a frame."""
         with Vertical(classes="dialog axes") as frame:
             frame.border_title = Content(f"axes of {self._name}")
-            frame.border_subtitle = told(
+            frame.border_subtitle = key_hints(
                 self.app,
                 axis_rows="rows",
                 axis_columns="columns",

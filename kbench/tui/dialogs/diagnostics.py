@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import Pager, told
+from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
 from kbench.tui.session.bars import Line
 from kbench.tui.session.status import memory_of
@@ -32,7 +32,7 @@ class Diagnostics(Pager):
         """The text in its frame, the line below it."""
         for frame in super().compose():
             words = "press any key to see it"
-            frame.border_subtitle = told(self.app, words, text_close="close", text_copy="copy")
+            frame.border_subtitle = key_hints(self.app, words, text_close="close", text_copy="copy")
             yield frame
         yield Line("key-seen")
 
@@ -71,7 +71,7 @@ def show(screen: MainScreen) -> None:
 
 def facts(screen: MainScreen) -> list[str]:
     """Versions, terminal, timings, keys, files, problems and the log of a dead kernel."""
-    conductor, bench = screen.conductor, screen.bench
+    session_controller, bench = screen.session_controller, screen.bench
     lines = [
         f"kbench {_version('kbench')}  python {platform.python_version()}  {platform.platform()}",
         "  ".join(f"{name} {_version(name)}" for name in PACKAGES),
@@ -82,8 +82,8 @@ def facts(screen: MainScreen) -> list[str]:
         f"last keys: {'; '.join(bench.last_keys) or 'none yet'}",
     ]
     lines += [f"! {problem}" for problem in bench.problems] or ["no problems"]
-    if conductor.death is not None:
-        lines += ["", "log of the kernel that died:", *conductor.death.log.split("\n")]
+    if session_controller.death is not None:
+        lines += ["", "log of the kernel that died:", *session_controller.death.log.split("\n")]
     return lines
 
 
@@ -93,31 +93,35 @@ def _terminal(screen: MainScreen) -> list[str]:
     bench, size = screen.bench, screen.size
     layout = screen.layout_now.kind if screen.layout_now else "-"
     names = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "STY", "SSH_TTY", "NO_COLOR", "LANG")
-    told = [f"{name}={value}" for name in names if (value := env(name))]
+    shown = [f"{name}={value}" for name in names if (value := env(name))]
     kitty = "in use" if bench.kitty_seen else "asked for, no key of it was seen"
     colours = "off" if bench.no_color else bench.console.color_system or "none"
     return [
-        "terminal " + ("  ".join(told) or "says nothing of itself"),
+        "terminal " + ("  ".join(shown) or "says nothing of itself"),
         f"screen {size.width}x{size.height}, layout {layout}, theme {bench.theme}, "
         f"colours {colours}, characters {'ASCII' if bench.glyphs.rule == '-' else 'Unicode'}, "
         f"encoding {getattr(sys.__stdout__, 'encoding', '-')}, "
-        f"motion {'on' if bench.moves else 'off'}",
+        f"motion {'on' if bench.motion else 'off'}",
         f"keyboard: Kitty protocol {kitty}",
     ]
 
 
 def _kernel(screen: MainScreen) -> list[str]:
-    conductor, bench = screen.conductor, screen.bench
-    ready = conductor.ready_seconds
-    memory = f", memory {human_bytes(conductor.memory)}" if conductor.memory else ""
+    session_controller, bench = screen.session_controller, screen.bench
+    ready = session_controller.ready_seconds
+    memory = (
+        f", memory {human_bytes(session_controller.memory)}" if session_controller.memory else ""
+    )
     lines = [
-        f"kernel {conductor.state}" + (f", ready after {ready:.2f} s" if ready else "") + memory,
+        f"kernel {session_controller.state}"
+        + (f", ready after {ready:.2f} s" if ready else "")
+        + memory,
         f"this process {os.getpid()}, memory {human_bytes(memory_of(os.getpid()))}"
         f", first frame after {human_seconds(bench.frame_seconds)}",
     ]
-    if conductor.hello:
-        told = {name: one for name, one in conductor.hello.items() if name != "verbs"}
-        lines.append(f"inspector {told}")
+    if session_controller.hello:
+        shown = {name: one for name, one in session_controller.hello.items() if name != "verbs"}
+        lines.append(f"inspector {shown}")
     trips = sorted(screen.panes.round_trips)
     if trips:
         lines.append(

@@ -21,17 +21,19 @@ from kbench.tui.text.text import wrap
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
 
-PAUSE = 0.7  # seconds without a key after which a letter is meant for a question
+UNASKED_QUIET_SECONDS = 0.7
+"""Seconds without a key after which a letter answers a question that came unasked: longer than a
+pause within typing."""
 
 
-def told(app: App[Any], before: str = "", **words: str) -> Content:
+def key_hints(app: App[Any], before: str = "", **words: str) -> Content:
     """What a frame says of its keys: each action's first key, and its word."""
     bench = cast("WorkbenchApp", app)
     pieces = [f"{bench.key_word(one)} {word}" for one, word in words.items()]
     return Content("  ".join([before, *pieces] if before else pieces))
 
 
-class Lines(LineView):
+class TextLines(LineView):
     """Lines of content, folded to the width."""
 
     BINDINGS = keys.bindings("lines")
@@ -74,13 +76,13 @@ class Pager(Modal[None]):
     def __init__(self, title: str, lines: Sequence[Content]) -> None:
         super().__init__()
         self._title = title
-        self._lines = Lines(lines)
+        self._lines = TextLines(lines)
 
     def compose(self) -> ComposeResult:
         """A framed text."""
         with Vertical(classes="dialog tall") as frame:
             frame.border_title = Content(self._title)
-            frame.border_subtitle = told(self.app, text_close="close", text_copy="copy")
+            frame.border_subtitle = key_hints(self.app, text_close="close", text_copy="copy")
             yield self._lines
 
     def on_mount(self) -> None:
@@ -93,7 +95,7 @@ class Pager(Modal[None]):
         self.notify("copied", markup=False)
 
 
-class Choice(Modal[str | None]):
+class ChoiceDialog(Modal[str | None]):
     """A question with one letter per answer; Esc is None.
 
     To one that comes `unasked`, maybe while its user types at the prompt, letters are no answer
@@ -127,7 +129,7 @@ class Choice(Modal[str | None]):
         """A letter answers."""
         key = getattr(event, "character", None) or ""
         now = monotonic()
-        if self._quiet_since and now < self._quiet_since + PAUSE:
+        if self._quiet_since and now < self._quiet_since + UNASKED_QUIET_SECONDS:
             self._quiet_since = now
             return
         if any(key.lower() == letter for letter, _ in self._answers):
@@ -138,7 +140,7 @@ class Choice(Modal[str | None]):
         self.dismiss(letter or None)
 
 
-class Ask(Modal[str | None]):
+class InputDialog(Modal[str | None]):
     """A line to type; `check` returns what is wrong with it, or '' when it is right."""
 
     BINDINGS = keys.bindings("line")

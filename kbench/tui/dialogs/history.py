@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from kbench.tui.dialogs.dialogs import told
+from kbench.tui.dialogs.dialogs import key_hints
 from kbench.tui.dialogs.modal import Modal
 from kbench.tui.keys import keys
 from kbench.tui.prompt.field import Field
@@ -18,7 +18,8 @@ from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import one_line
 from kbench.tui.transcript.cells import coloured
 
-MOST = 200
+MAX_MATCHES = 200
+"""Inputs listed at most; who searches further types another word."""
 
 
 class HistoryScreen(Modal[str | None]):
@@ -37,7 +38,7 @@ class HistoryScreen(Modal[str | None]):
         with Vertical(classes="dialog tall") as frame:
             frame.border_title = Content("History of all sessions")
             words = "type to search  Enter to prompt"
-            frame.border_subtitle = told(self.app, words, search_close="close")
+            frame.border_subtitle = key_hints(self.app, words, search_close="close")
             yield Field(self._words, placeholder="words to find")
             options = OptionList(compact=True)
             options.can_focus = False
@@ -54,7 +55,7 @@ class HistoryScreen(Modal[str | None]):
         self._fill(event.value)
 
     def _fill(self, words: str) -> None:
-        self._found = self._search(words)[:MOST]
+        self._found = self._search(words)[:MAX_MATCHES]
         options = self.query_one(OptionList)
         options.clear_options()
         width = max(self.size.width - 12, 20)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from kbench.tui import layout
-from kbench.tui.dialogs.dialogs import Ask, Choice, Pager
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
-from kbench.tui.dialogs.pick import Pick
+from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.variables import VariablesTable
@@ -144,7 +144,7 @@ async def show_documentation(screen: MainScreen) -> None:
 
 def ask_restart(screen: MainScreen) -> None:
     """Restart with or without running the cells again."""
-    if screen.conductor.attached:
+    if screen.session_controller.attached:
         words = "this kernel belongs to another program; restart it there"
         screen.notify(words, severity="warning", markup=False)
         return
@@ -156,13 +156,14 @@ def ask_restart(screen: MainScreen) -> None:
 
     def act(answer: str | None) -> None:
         if answer in ("r", "e"):
-            screen.conductor.restart(replay=answer == "r")
+            screen.session_controller.restart(replay=answer == "r")
 
     question = "Restart the kernel? Its variables are lost; session and history stay."
-    screen.app.push_screen(Choice(question, answers), act)
+    screen.app.push_screen(ChoiceDialog(question, answers), act)
 
 
-ENDING = 0.3  # seconds in which a cell that shows its result usually ends
+QUIT_GRACE_SECONDS = 0.3
+"""Seconds in which a cell that shows its result usually ends, so that nobody is asked about it."""
 
 
 def ask_quit(screen: MainScreen) -> None:
@@ -170,15 +171,15 @@ def ask_quit(screen: MainScreen) -> None:
     if not _under_way(screen):
         screen.app.exit(0)
     else:
-        screen.set_timer(ENDING, partial(_ask_quit_of_busy, screen))
+        screen.set_timer(QUIT_GRACE_SECONDS, partial(_ask_quit_of_busy, screen))
 
 
 def _under_way(screen: MainScreen) -> str:
     """What would be stopped; cells of another client are not."""
-    running = screen.conductor.running()
-    if screen.conductor.state == "busy" and not (running is not None and running.origin):
+    running = screen.session_controller.running()
+    if screen.session_controller.state == "busy" and not (running is not None and running.origin):
         return "cell"
-    return "file" if screen.panes.writer.running else ""
+    return "file" if screen.panes.exporter.running else ""
 
 
 def _ask_quit_of_busy(screen: MainScreen) -> None:
@@ -193,12 +194,12 @@ def _ask_quit_of_busy(screen: MainScreen) -> None:
         if answer == "q":
             screen.app.exit(0)
 
-    stays = screen.conductor.attached
+    stays = screen.session_controller.attached
     ends = "it goes on in the kernel" if stays else "the running cell is stopped"
     question = "A cell is running."
     if what == "file":
         question, ends = "A file is being written.", "there will be no file"
-    screen.app.push_screen(Choice(question, [("q", f"quit, {ends}"), ("s", "stay")]), act)
+    screen.app.push_screen(ChoiceDialog(question, [("q", f"quit, {ends}"), ("s", "stay")]), act)
 
 
 def ask_interrupt_others(screen: MainScreen) -> None:
@@ -210,7 +211,7 @@ def ask_interrupt_others(screen: MainScreen) -> None:
             session.interrupt_others()
 
     answers = [("i", "interrupt it"), ("l", "let it run")]
-    screen.app.push_screen(Choice("The running cell is another client's.", answers), act)
+    screen.app.push_screen(ChoiceDialog("The running cell is another client's.", answers), act)
 
 
 def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
@@ -226,7 +227,7 @@ def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
             session.answer(answer)
 
     title = safe(prompt.replace("\n", " ")).strip() or "input"
-    screen.app.push_screen(Ask(title, password=password), act)
+    screen.app.push_screen(InputDialog(title, password=password), act)
 
 
 def ask_save(screen: MainScreen) -> None:
@@ -263,7 +264,7 @@ def ask_save(screen: MainScreen) -> None:
             go()
 
     title = "write the session to a script (.py) or a notebook (.ipynb)"
-    screen.app.push_screen(Ask(title, "session.py", check=check), act)
+    screen.app.push_screen(InputDialog(title, "session.py", check=check), act)
 
 
 def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) -> None:
@@ -274,13 +275,15 @@ def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) ->
             replace()
 
     question = f"{safe(Path(path).name)} is there already: {safe(path)}"
-    screen.app.push_screen(Choice(question, [("r", "replace it"), ("k", "keep it")]), act)
+    screen.app.push_screen(ChoiceDialog(question, [("r", "replace it"), ("k", "keep it")]), act)
 
 
 def ask_filter(screen: MainScreen) -> None:
     """Filter the variables while typing."""
     table = screen.query_one(VariablesTable)
-    screen.app.push_screen(Ask("show names that contain", table.filter_text, live=table.set_filter))
+    screen.app.push_screen(
+        InputDialog("show names that contain", table.filter_text, live=table.set_filter)
+    )
 
 
 def show_jump(screen: MainScreen) -> None:
@@ -305,4 +308,4 @@ def show_examples(screen: MainScreen) -> None:
             screen.action_pane("prompt")
 
     rows = [words for words, _ in EXAMPLES]
-    screen.app.push_screen(Pick("Examples, put into the prompt", rows), take)
+    screen.app.push_screen(ListDialog("Examples, put into the prompt", rows), take)

@@ -10,14 +10,14 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from kbench.tui.dialogs.dialogs import told
+from kbench.tui.dialogs.dialogs import key_hints
 from kbench.tui.dialogs.modal import Modal
 from kbench.tui.keys import keys
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import one_line
 
 
-class Rows(OptionList):
+class ListRows(OptionList):
     """Textual fails to turn pages of no rows."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -25,7 +25,7 @@ class Rows(OptionList):
         return not action.startswith("page_") or self.size.area > 0
 
 
-class Pick(Modal[int | None]):
+class ListDialog(Modal[int | None]):
     """Up and Down choose, Enter or a click takes, Esc gives None; `drop` takes a row off."""
 
     BINDINGS = keys.bindings("list")
@@ -48,8 +48,8 @@ class Pick(Modal[int | None]):
         with Vertical(classes="dialog") as frame:
             frame.border_title = Content(self._title)
             more = {"list_drop": "offer no more"} if self._drop is not None else {}
-            frame.border_subtitle = told(self.app, "Enter take", **more, list_close="close")
-            yield Rows(compact=True, classes="pick")
+            frame.border_subtitle = key_hints(self.app, "Enter take", **more, list_close="close")
+            yield ListRows(compact=True, classes="pick")
 
     def on_mount(self) -> None:
         """The first row is chosen, or the one that was asked for."""

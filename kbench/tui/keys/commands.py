@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 # Actions that only move a cursor or edit a line: found when searched for, not in the way before.
-SMALL = (
+MINOR_ACTIONS = (
     "move", "step", "page", "edge", "line", "cursor", "slice", "ask('slice'", "ask('channel'",
     "delete", "cut", "paste", "undo", "redo", "select_all", "newline", "leave", "end_input",
 )  # fmt: skip
@@ -81,7 +81,7 @@ class BenchCommands(Provider):
             for key in keys.of(place):
                 shown = screen.bench.key_words(key.id, key.keys)
                 run = partial(_act, screen, pane, key.action)
-                near = first and not key.action.startswith(SMALL)
+                near = first and not key.action.startswith(MINOR_ACTIONS)
                 yield Command(layout.TITLES[pane], key.words, shown, key.id, run, near)
 
     async def discover(self) -> Hits:

@@ -21,10 +21,11 @@ from textual.drivers.linux_driver import LinuxDriver
 if TYPE_CHECKING:
     from textual.app import App
 
-LOOK = 2.0  # seconds between looks at the terminal, where the system does not tell of its end
+TERMINAL_POLL_SECONDS = 2.0
+"""Seconds between looks at the terminal, where the system does not tell of its end."""
 
 
-class Surviving:
+class SurvivingStream:
     """A stream to a terminal; what cannot be written once the terminal is gone is dropped."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -50,16 +51,16 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         drawn_on = sys.__stderr__  # which Textual's thread writes to
-        if drawn_on is not None and not isinstance(drawn_on, Surviving):
-            setattr(sys, "__stderr__", Surviving(drawn_on))  # noqa: B010 - typed as final
+        if drawn_on is not None and not isinstance(drawn_on, SurvivingStream):
+            setattr(sys, "__stderr__", SurvivingStream(drawn_on))  # noqa: B010 - typed as final
         super().__init__(app, **options)
         self._bench = app
-        self._taken = False  # the screen is ours
+        self._in_application_mode = False  # the screen is ours
         self._own_loop: asyncio.AbstractEventLoop | None = None
 
     def start_application_mode(self) -> None:
         """Take the screen; from the first time on, watch whether there is one."""
-        self._taken = True
+        self._in_application_mode = True
         if self._own_loop is None:
             self._own_loop = asyncio.get_running_loop()
             gone: Callable[[], None] = getattr(self._bench, "terminal_gone", self._bench.exit)
@@ -71,20 +72,20 @@ class TerminalDriver(LinuxDriver):
     def stop_application_mode(self) -> None:
         """Give the screen back."""
         super().stop_application_mode()
-        self._taken = False
+        self._in_application_mode = False
 
     def resume_application_mode(self) -> None:
         """Go on. Some signals to go on had none to stop before: the screen is ours already.
 
         A terminal that vanishes sends one, too. Textual would read the keys in one thread more.
         """
-        if not self._taken:
+        if not self._in_application_mode:
             super().resume_application_mode()
         elif self._own_loop is not None and os.isatty(self.fileno):
             # Not within the signal's handler, which may have broken into a write.
-            self._own_loop.call_soon_threadsafe(self._take_again)
+            self._own_loop.call_soon_threadsafe(self._retake)
 
-    def _take_again(self) -> None:
+    def _retake(self) -> None:
         """Whoever had the terminal meanwhile has left it in another state."""
         self.suspend_application_mode()
         self.start_application_mode()
@@ -95,6 +96,8 @@ class TerminalDriver(LinuxDriver):
         poller = select.poll()
         poller.register(self.fileno, 0)  # for nothing but its end, of which poll always tells
         while os.isatty(self.fileno):
-            if poller.poll(LOOK * 1000):
-                time.sleep(LOOK / 20)  # not the end after all: a system that cannot wait for it
+            if poller.poll(TERMINAL_POLL_SECONDS * 1000):
+                time.sleep(
+                    TERMINAL_POLL_SECONDS / 20
+                )  # not the end after all: a system that cannot wait for it
         self._bench.call_later(gone)

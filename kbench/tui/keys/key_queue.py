@@ -22,12 +22,16 @@ from textual.widgets import Input, TextArea
 if TYPE_CHECKING:
     from textual.app import App
 
-QUIET = 3  # times that nothing has changed: no key here leads further than over two widgets
-LOST = 0.02  # seconds after which a message may have gone with a widget that was removed
-LONGEST = 1.0  # seconds for which a key is held at most
+QUIET_ROUNDS = 3
+"""Probes that find nothing changed before keys go on: no key here leads further than over two
+widgets."""
+LOST_PROBE_SECONDS = 0.02
+"""Seconds after which a probe may have gone with a widget that was removed."""
+MAX_HOLD_SECONDS = 1.0
+"""Seconds for which a key is held at most: later it would surprise whoever typed it."""
 
 
-class Passed(Message):
+class KeyProbe(Message):
     """Went the way of a key, behind it."""
 
     def __init__(self, number: int) -> None:
@@ -35,32 +39,32 @@ class Passed(Message):
         super().__init__()
 
 
-class Gate:
+class KeyQueue:
     """Lets keys through to `forward` one after the other. Runs within the app's own messages."""
 
     def __init__(self, app: App[Any], forward: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
         self._forward = forward
-        self._held: deque[events.Event] = deque()
-        self._closed = False
+        self._waiting: deque[events.Event] = deque()
+        self._blocked = False
         self._since = 0.0
         self._number = 0
-        self._quiet = 0
+        self._rounds_left = 0
         self._seen: tuple[object, object] = (None, None)
-        self._later: asyncio.TimerHandle | None = None
+        self._probe_timer: asyncio.TimerHandle | None = None
         self._opening = 0  # dialogs that open once the kernel has answered
 
     @property
     def busy(self) -> bool:
         """Whether a key is still on its way."""
-        return self._closed
+        return self._blocked
 
     async def take(self, event: events.Event) -> None:
         """A key, or pasted text, now or when its turn comes."""
-        if self._closed and self._app.is_running:
-            self._held.append(event)
+        if self._blocked and self._app.is_running:
+            self._waiting.append(event)
         else:
-            await self._pass(event)
+            await self._deliver(event)
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
@@ -71,66 +75,68 @@ class Gate:
         finally:
             self._opening -= 1
 
-    async def passed(self, message: Passed) -> None:
+    async def take_probe(self, message: KeyProbe) -> None:
         """The message is back."""
-        if message.number == self._number and self._closed:
-            await self._go_on()
+        if message.number == self._number and self._blocked:
+            await self._probe_back()
 
-    async def _pass(self, event: events.Event) -> None:
+    async def _deliver(self, event: events.Event) -> None:
         typed = isinstance(event, events.Paste) or (
             isinstance(event, events.Key) and event.is_printable
         )
         into = self._app.focused if self._app.screen_stack else None
         await self._forward(event)
         if not (typed and isinstance(into, (Input, TextArea))):
-            self._closed, self._quiet, self._since = True, QUIET, time.monotonic()
-            self._send()
+            self._blocked, self._rounds_left, self._since = True, QUIET_ROUNDS, time.monotonic()
+            self._send_probe()
 
-    def _send(self) -> None:
+    def _send_probe(self) -> None:
         app = self._app
         self._number += 1
         if not app.screen_stack:
             return
         self._seen = app.screen, app.focused
-        (app.focused or app.screen).post_message(Passed(self._number))
+        (app.focused or app.screen).post_message(KeyProbe(self._number))
         self._wait()
 
     def _wait(self) -> None:
         """Look again although no message may come."""
         number = self._number
         loop = asyncio.get_running_loop()
-        self._later = loop.call_later(LOST, lambda: self._app.call_later(self._look, number))
+        self._probe_timer = loop.call_later(
+            LOST_PROBE_SECONDS, lambda: self._app.call_later(self._check_probe, number)
+        )
 
-    async def _look(self, number: int) -> None:
+    async def _check_probe(self, number: int) -> None:
         """The message is not back: is there still whom it was sent to?"""
-        if number != self._number or not self._closed:
+        if number != self._number or not self._blocked:
             return
         here = self._app.screen_stack and self._seen == (self._app.screen, self._app.focused)
-        if here and time.monotonic() - self._since < LONGEST:
+        if here and time.monotonic() - self._since < MAX_HOLD_SECONDS:
             self._wait()
         else:
-            await self._go_on()
+            await self._probe_back()
 
-    async def _go_on(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
+    async def _probe_back(self) -> None:
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()
         app = self._app
         here = (app.screen, app.focused) if app.screen_stack else (None, None)
-        self._quiet = QUIET if here != self._seen else self._quiet - 1
-        if time.monotonic() - self._since > LONGEST:
+        self._rounds_left = QUIET_ROUNDS if here != self._seen else self._rounds_left - 1
+        if time.monotonic() - self._since > MAX_HOLD_SECONDS:
             if self._opening:  # they were meant for a dialog that has not come
-                self._held.clear()
-            await self._open()
-        elif self._opening and self._quiet <= 0:
-            self._quiet = 1
+                self._waiting.clear()
+            await self._unblock()
+        elif self._opening and self._rounds_left <= 0:
+            self._rounds_left = 1
             self._number += 1
             self._wait()
-        elif self._quiet > 0:
-            self._send()
+        elif self._rounds_left > 0:
+            self._send_probe()
         else:
-            await self._open()
+            await self._unblock()
 
-    async def _open(self) -> None:
-        self._closed = False
-        while self._held and not self._closed:
-            await self._pass(self._held.popleft())
+    async def _unblock(self) -> None:
+        self._blocked = False
+        while self._waiting and not self._blocked:
+            await self._deliver(self._waiting.popleft())

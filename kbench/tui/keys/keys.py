@@ -14,10 +14,10 @@ from textual.binding import Binding, BindingType
 
 from kbench.tui.layout import SIDE_PANES, TITLES
 
-KILL = "delete_to_end_of_line_or_delete_line"
-BAR_LEAST = ("interrupt", "settings", "zoom", "side", "history", "value", "plan", "variables")
+DELETE_LINE_END = "delete_to_end_of_line_or_delete_line"
+BAR_DROP_ORDER = ("interrupt", "settings", "zoom", "side", "history", "value", "plan", "variables")
 UNBOUND = "unbound"  # the key of what has none until the user gives it one
-FAR = 10**12  # more pictures than there are
+BEYOND_LAST_PICTURE = 10**12  # more pictures than there are
 PLACES = {  # of each pane: whose rows of the table its keys are
     "prompt": ("prompt",),
     "transcript": ("transcript",),
@@ -150,7 +150,7 @@ TABLE: tuple[Key, ...] = (
     Key("prompt", "line_finish", "end,ctrl+e", "cursor_line_end", "end of the line"),
     Key("prompt", "cut_word", "ctrl+w", "delete_word_left", "delete the word before"),
     Key("prompt", "cut_word_right", "alt+delete", "delete_word_right", "delete the word after"),
-    Key("prompt", "cut_line_end", "ctrl+k", KILL, "delete to the end of the line"),
+    Key("prompt", "cut_line_end", "ctrl+k", DELETE_LINE_END, "delete to the end of the line"),
     Key("prompt", "cut_line_start", "ctrl+u", "delete_to_start_of_line", "delete up to the cursor"),
     Key("prompt", "cut", "ctrl+x", "cut", "cut what is selected"),
     Key("prompt", "paste", "ctrl+v", "paste", "paste"),
@@ -217,8 +217,14 @@ TABLE: tuple[Key, ...] = (
     Key("picture", "picture_after", "right_square_bracket", "ask('slice',1)", "next one"),
     Key("picture", "picture_back", "pageup", "ask('slice',-10)", "ten pictures back"),
     Key("picture", "picture_on", "pagedown", "ask('slice',10)", "ten pictures on"),
-    Key("picture", "picture_first", "g,home", f"ask('slice',{-FAR})", "first picture"),
-    Key("picture", "picture_last", "G,end", f"ask('slice',{FAR})", "last picture"),
+    Key(
+        "picture",
+        "picture_first",
+        "g,home",
+        f"ask('slice',{-BEYOND_LAST_PICTURE})",
+        "first picture",
+    ),
+    Key("picture", "picture_last", "G,end", f"ask('slice',{BEYOND_LAST_PICTURE})", "last picture"),
     Key("picture", "channel_before", "comma", "ask('channel',-1)", "channel before"),
     Key("picture", "channel_after", "full_stop", "ask('channel',1)", "next channel"),
     Key("picture", "pixel_up", "up,k", "step(-1,0)", "pixel above"),

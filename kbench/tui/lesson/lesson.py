@@ -24,7 +24,7 @@ from kbench.tui.text.text import one_line, safe
 if TYPE_CHECKING:
     from textual.events import Resize
 
-Choice = tuple[str, str]  # words, and the command behind them
+CommandLink = tuple[str, str]  # words, and the command behind them
 
 
 def _parser() -> MarkdownIt:
@@ -60,7 +60,7 @@ class LessonPane(Vertical):
     def __init__(self) -> None:
         super().__init__(id="lesson")
         self._title = ("", "")
-        self._state: tuple[str, str, Sequence[Choice]] = ("", "", ())
+        self._state: tuple[str, str, Sequence[CommandLink]] = ("", "", ())
         self._more = ""
 
     def compose(self) -> ComposeResult:
@@ -86,7 +86,7 @@ class LessonPane(Vertical):
         await self.query_one(Prose).update(safe(prose))
         self.query_one(LessonText).scroll_home(animate=False)
 
-    def say(self, lines: Sequence[Content]) -> None:
+    def set_message(self, lines: Sequence[Content]) -> None:
         """Show words below the prose, and bring them into view."""
         said = self.query_one("#lesson-said", Static)
         said.update(Content("\n").join(lines))
@@ -107,14 +107,16 @@ class LessonPane(Vertical):
         text = self.query_one(LessonText)
         (text.scroll_page_up if way == "up" else text.scroll_page_down)(animate=False)
 
-    def tell(self, title: str, where: str) -> None:
+    def set_title(self, title: str, where: str) -> None:
         """The lesson's title, and where the learner is in it."""
         self._title = (title, where)
         self.border_title = Content(safe(title))
         self.border_subtitle = Content(where)
         self._draw()
 
-    def state(self, words: str, style: str, choices: Sequence[Choice], more: str = "") -> None:
+    def set_state(
+        self, words: str, style: str, choices: Sequence[CommandLink], more: str = ""
+    ) -> None:
         """The line below: how things stand, and commands that can be clicked.
 
         `more` is the key that reads on; it is named while there is something to read on.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import Choice
-from kbench.tui.dialogs.pick import Pick
+from kbench.tui.dialogs.dialogs import ChoiceDialog
+from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_typed, lesson_words
 from kbench.tui.lesson.lesson_state import LessonState
 from kbench.tui.prompt.prompt import completeness
@@ -48,7 +48,7 @@ class LessonCommands(LessonState):
                 self.screen.background(partial(self._begin, numbers[at]))
 
         title = "Lessons" if left else "Lessons: all exercises are done"
-        self.screen.app.push_screen(Pick(title, rows, at=left[0] if left else 0), act)
+        self.screen.app.push_screen(ListDialog(title, rows, at=left[0] if left else 0), act)
 
     async def _begin(self, number: int) -> None:
         try:
@@ -67,7 +67,7 @@ class LessonCommands(LessonState):
         words = [Content.styled(CHANGED, MUTED)] if progress.changed(lesson) else []
         self.coach = Coach(lesson, {}, progress)
         self.pages = lesson_pages.pages(lesson)
-        self.backstage.give_up()
+        self.hidden_cells.give_up()
         self.prompt.taught = True
         self._forget()
         self._ran = set()
@@ -76,7 +76,7 @@ class LessonCommands(LessonState):
         choices.lesson, choices.folded, choices.zoom = True, False, ""
         if not self.screen.query(LessonPane):
             await self.screen.mount(LessonPane())
-        self.backstage.prepare(lesson.number)
+        self.hidden_cells.prepare(lesson.number)
         self._catch_up(self.at)
         self._show(words, front=True)
 
@@ -91,13 +91,13 @@ class LessonCommands(LessonState):
                 continue
             code = self.lesson.exercise(page.exercise or "").solution if solved else page.code
             fails = page.step is not None and page.step.may_fail and not solved
-            self.backstage.make(code, "" if fails else f"step {at + 1}")
+            self.hidden_cells.make(code, "" if fails else f"step {at + 1}")
             self._ran.add(at)
             again.append(at + 1)
         if again:
             which = f"step {again[0]}" if len(again) == 1 else f"steps {again[0]} to {again[-1]}"
             words = f"lesson {self.lesson.number}: the code of {which} runs unseen"
-            self.screen.conductor.transcript.note(words)
+            self.screen.session_controller.transcript.note(words)
 
     def command(self, text: str, draft: str = "") -> None:
         """Do what a word after a colon, or a key, says; `draft` is what it was typed between."""
@@ -107,7 +107,7 @@ class LessonCommands(LessonState):
         actions: dict[str, Callable[[], object]] = {
             "next": self._next, "back": self._back, "hint": self._hint,
             "solution": lambda: self._solution(rest.strip() == "sure"), "skip": self._skip,
-            "check": partial(self._check, draft), "again": self._afresh, "play": self._play,
+            "check": partial(self._check, draft), "again": self._reset_code, "play": self._play,
             "list": self._list, "reset": self._reset,
             "fold": self._fold, "lessons": self.choose, "leave": self._leave, "help": self._help,
             "quit": self.screen.action_quit,
@@ -117,7 +117,7 @@ class LessonCommands(LessonState):
         ]
         if len(known) != 1:
             ways = ", ".join(f":{one}" for one in known or actions)
-            self.say([Content(f"no command :{word}; there are {ways}"[:400])])
+            self.show_message([Content(f"no command :{word}; there are {ways}"[:400])])
         elif self.open:
             actions[known[0]]()
         self._put_back()
@@ -129,7 +129,7 @@ class LessonCommands(LessonState):
 
     def _next(self) -> None:
         if self.playing:
-            self._again()
+            self._restore_code()
             return
         page = self.page
         if page.runs_again and self.at not in self._ran and not self._busy():
@@ -154,32 +154,34 @@ class LessonCommands(LessonState):
 
     def _back(self) -> None:
         if self.at == 0:
-            self.say([Content("this is the first step")])
+            self.show_message([Content("this is the first step")])
         else:
             self._go(self.at - 1)
 
-    def _again(self) -> None:
+    def _restore_code(self) -> None:
         """The code of the step, as the learner left it."""
         self.playing = False
         self._give()
         self.screen.action_pane("prompt")
-        self.tell()
+        self.refresh_pane()
 
-    def _afresh(self) -> None:
+    def _reset_code(self) -> None:
         """The code of the step, as it was at first."""
         self._answers.pop(self.at, None)
-        self._again()
+        self._restore_code()
 
     def _check(self, draft: str = "") -> None:
         page, text = self.page, (self.prompt.text or draft).strip()
         if page.exercise is None:
-            self.say([Content("there is nothing to check on this step; Enter goes on")])
-        elif self.backstage.checking:
-            self.say([Content("it is being checked")])
-        elif self._refused(text):
+            self.show_message([Content("there is nothing to check on this step; Enter goes on")])
+        elif self.hidden_cells.checking:
+            self.show_message([Content("it is being checked")])
+        elif self._refuse_blanks(text):
             pass  # and the blank is selected
         elif text and completeness(text + "\n") == "incomplete":
-            self.say([Content("the code in the prompt is not complete yet; nothing was checked")])
+            self.show_message(
+                [Content("the code in the prompt is not complete yet; nothing was checked")]
+            )
         elif text and text != page.code.strip() and page.answers(text):
             self.prompt.clear()
             self.prompt.remember(text)
@@ -189,23 +191,23 @@ class LessonCommands(LessonState):
 
     def _judge(self, exercise: str) -> None:
         self._tried = False
-        if not self.backstage.judge(self.lesson.number, exercise):
-            self.say([Content("the kernel is starting; check again in a moment")])
-        self.tell()
+        if not self.hidden_cells.judge(self.lesson.number, exercise):
+            self.show_message([Content("the kernel is starting; check again in a moment")])
+        self.refresh_pane()
 
     def _hint(self) -> None:
         if self.page.exercise is None or self.coach is None:
-            self.say([Content("there is no exercise on this step, so no hint")])
+            self.show_message([Content("there is no exercise on this step, so no hint")])
         else:
-            self.say([Content(self.coach.hint(self.page.exercise))])
+            self.show_message([Content(self.coach.hint(self.page.exercise))])
 
     def _solution(self, sure: bool = False) -> None:
         name = self.page.exercise
         if name is None or self.coach is None:
-            self.say([Content("there is no exercise on this step, so no solution")])
+            self.show_message([Content("there is no exercise on this step, so no solution")])
             return
         if sure or self.coach.progress.may_see_solution(self.lesson, name):
-            self.say(lesson_words.solution(name, self.lesson.exercise(name).solution))
+            self.show_message(lesson_words.solution(name, self.lesson.exercise(name).solution))
             return
 
         def act(answer: str | None) -> None:
@@ -214,12 +216,12 @@ class LessonCommands(LessonState):
 
         question = "The solution is shown after two failed checks. Show it now?"
         answers = [("s", "show it"), ("t", "try on")]
-        self.screen.app.push_screen(Choice(question, answers), act)
+        self.screen.app.push_screen(ChoiceDialog(question, answers), act)
 
     def _skip(self) -> None:
         name = self.page.exercise
         if name is None or self.coach is None:
-            self.say([Content("there is no exercise on this step; :next goes on")])
+            self.show_message([Content("there is no exercise on this step; :next goes on")])
             return
         code = self.coach.skip(name)
         self.prompt.keep()
@@ -233,8 +235,8 @@ class LessonCommands(LessonState):
         self.prompt.put("")
         self._draft = ""
         self.screen.action_pane("prompt")
-        self.say([])
-        self.tell()
+        self.show_message([])
+        self.refresh_pane()
 
     def _list(self) -> None:
         rows = lesson_words.step_rows(self.pages, self._passed(), self.at)
@@ -245,7 +247,7 @@ class LessonCommands(LessonState):
                 self._go(at)
 
         title = f"Steps of lesson {self.lesson.number}"
-        self.screen.app.push_screen(Pick(title, rows, at=self.at), act)
+        self.screen.app.push_screen(ListDialog(title, rows, at=self.at), act)
 
     def _reset(self) -> None:
         def act(answer: str | None) -> None:
@@ -257,7 +259,7 @@ class LessonCommands(LessonState):
 
         question = f"Forget what was done in lesson {self.lesson.number}? Your names stay."
         answers = [("b", "begin anew"), ("k", "keep it")]
-        self.screen.app.push_screen(Choice(question, answers), act)
+        self.screen.app.push_screen(ChoiceDialog(question, answers), act)
 
     def _end(self) -> None:
         """Beyond the last step."""
@@ -279,7 +281,7 @@ class LessonCommands(LessonState):
                 self.choose()
 
         question = f"This is the end of lesson {self.lesson.number}. {done}"
-        self.screen.app.push_screen(Choice(question, answers), act)
+        self.screen.app.push_screen(ChoiceDialog(question, answers), act)
 
     def _fold(self) -> None:
         self.screen.choices.folded = not self.screen.choices.folded
@@ -301,9 +303,9 @@ class LessonCommands(LessonState):
             self.prompt.put("")
         key = self.screen.bench.key_word("lessons")
         words = f"lesson {self.lesson.number} is closed, its place is kept; {key} takes it again"
-        self.screen.conductor.transcript.note(words)
-        self.backstage.give_up()
-        self.backstage.make(lesson_cells.CLOSING_CODE, "")
+        self.screen.session_controller.transcript.note(words)
+        self.hidden_cells.give_up()
+        self.hidden_cells.make(lesson_cells.CLOSING_CODE, "")
         self.coach = None
         self.prompt.taught = False
         choices = self.screen.choices
@@ -312,7 +314,7 @@ class LessonCommands(LessonState):
         self.screen.relayout()
         self.screen.action_pane("prompt")
 
-    def takes(self, code: str) -> bool:
+    def consumes(self, code: str) -> bool:
         """Whether what was entered is a command, or code that cannot run yet."""
         number = lesson_typed.lesson_in(code)
         if number is not None and (number or self.open):
@@ -324,12 +326,12 @@ class LessonCommands(LessonState):
             return typed is not None and self._closed(typed.command)
         magic = lesson_typed.magic_in(code, self.page.exercise)
         if magic is not None:
-            typed = lesson_typed.Entered(magic, "")
+            typed = lesson_typed.TypedCommand(magic, "")
         if typed is not None:
             self.prompt.put("")
             self.command(typed.command, typed.rest)
             return True
-        return self._refused(code)
+        return self._refuse_blanks(code)
 
     def _closed(self, command: str) -> bool:
         """A command of lessons while none is open; False for what is none."""
@@ -346,7 +348,7 @@ class LessonCommands(LessonState):
             self.choose()
         return True
 
-    def _refused(self, code: str) -> bool:
+    def _refuse_blanks(self, code: str) -> bool:
         """Whether code still has a blank, which is then selected."""
         found = lesson_pages.blanks(code)
         if found and self.page.exercise in self._passed() and self.prompt.as_given:
@@ -356,16 +358,16 @@ class LessonCommands(LessonState):
             begun = len(found) < len(lesson_pages.blanks(self.page.code))
             which = "has another" if begun else "still has a"
             words = f"line {row} {which} {BLANK} to fill in; nothing was run"
-            self.say([Content.styled(words, "$text-accent")])
+            self.show_message([Content.styled(words, "$text-accent")])
             self.prompt.select_blank()
         return bool(found)
 
     def run(self, code: str, check: bool = False) -> Block:
         """Run a cell of the learner's; `check`: judge the exercise then, if it answers that."""
-        block = self.screen.conductor.run(code)
+        block = self.screen.session_controller.run(code)
         self._draft = ""
         if self.open:
-            self.say([])
+            self.show_message([])
         if self.open and self.page.answers(code):
             if self.page.exercise:
                 self._answers[self.at] = code
@@ -373,5 +375,5 @@ class LessonCommands(LessonState):
                     self.coach.progress.record_guess(self.lesson, self.page.exercise, code)
             self._cells[block] = (self.at, check and self.page.exercise is not None)
             self._unmet = False
-            self.tell()
+            self.refresh_pane()
         return block

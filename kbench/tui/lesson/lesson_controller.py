@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOST = "the check did not end; when the kernel is there again, check once more"
 
 
-class Learning(LessonCommands):
+class LessonController(LessonCommands):
     """One learner's way through lessons on one screen."""
 
     async def begin(self, number: int | None) -> None:
@@ -40,8 +40,8 @@ class Learning(LessonCommands):
         command = text.lstrip().startswith((":", "%")) and "\n" not in text
         if self.open and text.strip() and not command:
             self._draft = text
-        if self.open and self._prompt_now() != self._prompt_told:
-            self.tell()
+        if self.open and self._prompt_now() != self._shown_prompt:
+            self.refresh_pane()
 
     def go_on(self) -> None:
         """Enter on the empty prompt: whatever comes next."""
@@ -51,23 +51,23 @@ class Learning(LessonCommands):
         if waits and self._tried and not self.playing:
             self._check()
         elif self.playing or waits or (self.page.code and self.at not in self._ran):
-            self._again()
+            self._restore_code()
         else:
             self._next()
 
     def link_ready(self) -> None:
         """There is a session: what was asked for before runs first."""
-        self.backstage.link_ready()
+        self.hidden_cells.link_ready()
 
     def cell_done(self, event: Any, block: Block | None) -> None:
         """A cell has ended, seen or not."""
         if not self.open:
             return
         if block is None:
-            if self.backstage.ended(event.cell):
+            if self.hidden_cells.ended(event.cell):
                 words = "the check was stopped" if event.status == "interrupted" else LOST
-                self.say(lesson_words.verdict(words, False))
-                self.tell()
+                self.show_message(lesson_words.verdict(words, False))
+                self.refresh_pane()
             return
         at, check = self._cells.pop(block, (-1, False))
         if at < 0:
@@ -78,7 +78,7 @@ class Learning(LessonCommands):
             self._ran.add(at)
         if at == self.at:
             self._ended_here(event.status, block, check)
-        self.tell()
+        self.refresh_pane()
 
     def _ended_here(self, status: str, block: Block, check: bool) -> None:
         """The code of the page that is shown has run."""
@@ -105,20 +105,20 @@ class Learning(LessonCommands):
             rows = []  # the names alone are said
         made = lesson_words.created(names, rows)
         words = f"answer entered; {exercise} counts as done"
-        self.say([Content(f"{words}. It made {made}" if made else words)])
+        self.show_message([Content(f"{words}. It made {made}" if made else words)])
 
     def _give_back(self) -> None:
         """An answer that is not right yet is there to be changed."""
         if not self.prompt.text and not self.playing:
             self._give()
 
-    def judged(self, data: dict[str, Any]) -> None:
+    def on_verdict(self, data: dict[str, Any]) -> None:
         """The kernel has judged an answer."""
-        if not self.backstage.take(data) or self.coach is None:
+        if not self.hidden_cells.take(data) or self.coach is None:
             return
         if data.get("problem"):
-            self.say(lesson_words.verdict(str(data["problem"]), False))
-            self.tell()
+            self.show_message(lesson_words.verdict(str(data["problem"]), False))
+            self.refresh_pane()
             return
         name, passed = str(data["exercise"]), bool(data["passed"])
         verdict = Verdict(passed, str(data["stage"]), str(data["message"]))
@@ -135,8 +135,8 @@ class Learning(LessonCommands):
             lines.append(Content.styled(ways, MUTED))
         if self.coach.progress.note:
             lines.append(Content.styled(self.coach.progress.note, MUTED))
-        self.say(lines)
-        self.tell()
+        self.show_message(lines)
+        self.refresh_pane()
 
     def _make_rest(self) -> None:
         """What the step makes besides the answer, when that was typed alone and it is not there."""
@@ -144,24 +144,24 @@ class Learning(LessonCommands):
         rest = lesson_pages.left_out(self.page.code, answer) if answer else {}
         if rest:
             lines = [f"if {name!r} not in globals():\n    {rest[name]}" for name in rest]
-            self.backstage.make("\n".join(lines), "")
+            self.hidden_cells.make("\n".join(lines), "")
             words = f"lesson {self.lesson.number}: later steps need {', '.join(rest)}; made unseen"
-            self.screen.conductor.transcript.note(f"{words}, unless it was there")
+            self.screen.session_controller.transcript.note(f"{words}, unless it was there")
 
     def failed(self, event: Any) -> None:
         """An unseen cell has raised."""
-        name = self.backstage.name(event.cell)
+        name = self.hidden_cells.name(event.cell)
         if name:
             words = f"{name} could not be run again: {event.name}: {event.value}"
-            self.screen.conductor.transcript.note(words[:300])
+            self.screen.session_controller.transcript.note(words[:300])
 
     def restarted(self, replayed: bool) -> None:
         """Another kernel: unless the cells run again, what earlier steps made is made anew."""
         self._cells = {}
         if self.open and not replayed:
             self._ran = set()
-            self.backstage.give_up()
-            self.backstage.prepare(self.lesson.number)
+            self.hidden_cells.give_up()
+            self.hidden_cells.prepare(self.lesson.number)
             self._catch_up(self.at)
         if self.open:
-            self.tell()
+            self.refresh_pane()

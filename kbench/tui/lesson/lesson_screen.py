@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kbench.tui import layout
-from kbench.tui.lesson.lesson_controller import Learning
+from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.pane_screen import PaneScreen
 from kbench.tui.prompt.prompt import Prompt
 
@@ -18,7 +18,7 @@ class LessonScreen(PaneScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.learning = Learning(cast("MainScreen", self))
+        self.lesson_controller = LessonController(cast("MainScreen", self))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of lessons are free for others while none is open."""
@@ -34,20 +34,20 @@ class LessonScreen(PaneScreen):
     def action_pane(self, pane: str) -> None:
         """Bring a pane to the front; where there is no lesson yet, one is chosen."""
         if not self.choices.has(pane):
-            self.learning.choose()
+            self.lesson_controller.choose()
             return
         if pane == layout.LESSON:
-            self.learning.unfold()
+            self.lesson_controller.unfold()
         super().action_pane(pane)
 
     def action_learn(self, what: str) -> None:
         """A command of the lesson."""
-        self.learning.command(what)
+        self.lesson_controller.command(what)
 
     def turn(self, way: str) -> None:
         """A page up or down, asked for at the prompt: of the lesson where one is on the screen."""
         if self.shows(layout.LESSON):
-            self.learning.pane.turn(way)
+            self.lesson_controller.pane.turn(way)
         elif way == "up":
             self.query_one(Prompt).action_cursor_page_up()
         else:
@@ -55,4 +55,4 @@ class LessonScreen(PaneScreen):
 
     def action_lessons(self) -> None:
         """All lessons, to take one."""
-        self.learning.choose()
+        self.lesson_controller.choose()

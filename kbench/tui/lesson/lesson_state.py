@@ -11,7 +11,7 @@ from textual.content import Content
 from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
 from kbench.tui.prompt.prompt import Prompt
-from kbench.tui.session.hidden_cells import Backstage
+from kbench.tui.session.hidden_cells import HiddenCells
 from kbench.tui.session.link import Latest
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import BLANK
@@ -35,15 +35,15 @@ class LessonState:
         self.pages: tuple[Page, ...] = ()
         self.at = 0
         self.playing = False
-        self.backstage = Backstage(screen)
+        self.hidden_cells = HiddenCells(screen)
         self._ran: set[int] = set()  # pages whose code the present kernel has run
         self._cells: dict[Block, tuple[int, bool]] = {}  # their page, and whether to check then
         self._skipping: tuple[Block, str] | None = None  # and the exercise
         self._answers: dict[int, str] = {}
         self._draft = ""  # what stood in the prompt before a command was typed there
         self._tried = self._unmet = False
-        self._prompt_told = (False, False)  # what the state says of the prompt
-        self._reads = Latest(screen.background)
+        self._shown_prompt = (False, False)  # what the state says of the prompt
+        self._pane_updates = Latest(screen.background)
 
     @property
     def lesson(self) -> Lesson:
@@ -83,7 +83,7 @@ class LessonState:
 
     def _busy(self) -> bool:
         own = any(at == self.at for at, _ in self._cells.values())
-        return own or self.backstage.checking
+        return own or self.hidden_cells.checking
 
     def _forget(self) -> None:
         self._cells, self._answers, self._skipping = {}, {}, None
@@ -114,17 +114,17 @@ class LessonState:
         """The page: its prose in the pane, its code in the prompt."""
         self._give()
         self._reveal(front)
-        self._reads.submit(partial(self._read, list(words)))
-        self.tell()
+        self._pane_updates.submit(partial(self._read, list(words)))
+        self.refresh_pane()
         if front or self.screen.focused_pane() != pane_layout.LESSON:
             self.screen.action_pane("prompt")
 
     async def _read(self, words: list[Content]) -> None:
         pane = self.pane
-        pane.say([])
+        pane.set_message([])
         await pane.read(self.page.text)
         if words:
-            pane.say(words)
+            pane.set_message(words)
 
     def _reveal(self, front: bool = True) -> None:
         """Bring the lesson to the front where it shares its place."""
@@ -139,53 +139,53 @@ class LessonState:
         self.pane.fold(self.screen.choices.folded)
         self.screen.relayout()
 
-    def say(self, lines: Sequence[Content]) -> None:
+    def show_message(self, lines: Sequence[Content]) -> None:
         """Words below the prose, brought into view."""
         if lines:
             self.screen.choices.folded = False
             self._reveal()
             if not self.screen.shows(pane_layout.LESSON) or self.pane.short:
                 self.screen.notify("\n".join(line.plain for line in lines[:4]), markup=False)
-        self._reads.submit(partial(self._say, list(lines)))
+        self._pane_updates.submit(partial(self._set_message, list(lines)))
 
-    async def _say(self, lines: list[Content]) -> None:
-        self.pane.say(lines)
+    async def _set_message(self, lines: list[Content]) -> None:
+        self.pane.set_message(lines)
 
-    def standing(self) -> lesson_words.Standing:
+    def page_state(self) -> lesson_words.PageState:
         """How things stand on this page."""
         name = self.page.exercise
         progress = self.coach.progress if self.coach is not None else None
-        return lesson_words.Standing(
+        return lesson_words.PageState(
             exercise=name,
             code=bool(self.page.code),
-            written=self._prompt_told[0],
-            blank=self._prompt_told[1],
+            written=self._shown_prompt[0],
+            blank=self._shown_prompt[1],
             passed=name in self._passed(),
             failures=progress.failures(self.lesson, name) if progress and name else 0,
             unmet=self._unmet,
             tried=self._tried,
             ran=self.at in self._ran,
             running=any(at == self.at for at, _ in self._cells.values()),
-            checking=self.backstage.checking,
+            checking=self.hidden_cells.checking,
             playing=self.playing,
             last=self.at + 1 == len(self.pages),
             clear=self.screen.bench.key_word("interrupt"),
         )
 
-    def tell(self) -> None:
+    def refresh_pane(self) -> None:
         """Write title and state anew."""
         if self.coach is None:
             return
         lesson, key = self.lesson, self.screen.bench.key_word
-        self._prompt_told = self._prompt_now()
+        self._shown_prompt = self._prompt_now()
         place = lesson_words.where(self.at, self.pages, len(self._passed()), len(lesson.exercises))
-        self.pane.tell(f"Lesson {lesson.number}: {lesson.title}", place)
+        self.pane.set_title(f"Lesson {lesson.number}: {lesson.title}", place)
         ways = [("lesson_next", "next"), ("lesson_back", "back")]
         if self.page.exercise not in {None, *self._passed()}:
             ways = [("lesson_check", "check"), ("lesson_hint", "hint"), ("lesson_next", "next")]
-        words, style = lesson_words.state(self.standing())
+        words, style = lesson_words.state(self.page_state())
         choices = [(f"{key(one)} {what}", what) for one, what in ways]
-        self.pane.state(words, style, choices, f"{key('turn_down')} more")
+        self.pane.set_state(words, style, choices, f"{key('turn_down')} more")
 
     def _prompt_now(self) -> tuple[bool, bool]:
         """Whether something stands in the prompt, and whether with a blank."""

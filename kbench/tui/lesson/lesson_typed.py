@@ -20,14 +20,14 @@ _LESSON = re.compile(r"%lesson +(\d{1,3}|off)")
 
 
 @dataclass(frozen=True)
-class Entered:
+class TypedCommand:
     """A command, its further words included, and what stays in the prompt."""
 
     command: str
     rest: str
 
 
-def command_in(text: str, position: int, given: str = "", starter: str = "") -> Entered | None:
+def command_in(text: str, position: int, given: str = "", starter: str = "") -> TypedCommand | None:
     """The command that was typed before the cursor, at `position`; None where there is none.
 
     `given` is what the lesson had put into the prompt, `starter` the code of the step: what the
@@ -37,7 +37,7 @@ def command_in(text: str, position: int, given: str = "", starter: str = "") -> 
         return None
     alone = text.strip()
     if alone.startswith(":") and "\n" not in alone:
-        return Entered(" ".join(alone[1:].lower().split()), "")
+        return TypedCommand(" ".join(alone[1:].lower().split()), "")
     return _between(text, position) or _over(text, position, given, starter)
 
 
@@ -60,7 +60,7 @@ def lesson_in(text: str) -> int | None:
     return None if found is None else int(found[1].replace("off", "0"))
 
 
-def _between(text: str, position: int) -> Entered | None:
+def _between(text: str, position: int) -> TypedCommand | None:
     """A known command that has the cursor's line for itself."""
     row = text.count("\n", 0, position)
     lines = text.split("\n")
@@ -68,10 +68,10 @@ def _between(text: str, position: int) -> Entered | None:
     if found is None or found[1] not in COMMANDS or _runs(text):
         return None
     rest = "\n".join(lines[:row] + lines[row + 1 :])
-    return Entered(f"{found[1]}{found[2]}", rest.rstrip())
+    return TypedCommand(f"{found[1]}{found[2]}", rest.rstrip())
 
 
-def _over(text: str, position: int, given: str, starter: str) -> Entered | None:
+def _over(text: str, position: int, given: str, starter: str) -> TypedCommand | None:
     """A known command that was typed in the midst of code: over a blank, or behind the end."""
     before, after = text[:position], text[position:]
     found = _OVER.search(before)
@@ -80,16 +80,18 @@ def _over(text: str, position: int, given: str, starter: str) -> Entered | None:
         return None
     word, before = found[0], before[: found.start()]
     if word[0] == ":" and given and before + after == given.rstrip():
-        return Entered(command, given)  # behind `y` it would be an annotation, which nobody means
+        return TypedCommand(
+            command, given
+        )  # behind `y` it would be an annotation, which nobody means
     if _runs(text):
         return None
     if word.startswith("%") and not before.strip():
         return None  # a magic
     if len(given) >= len(before + after) and given.startswith(before) and given.endswith(after):
-        return Entered(command, given)
+        return TypedCommand(command, given)
     if filled := _blank_again(before, word, after, starter):
-        return Entered(command, filled)
-    return Entered(command, before + after) if _runs(before + after) else None
+        return TypedCommand(command, filled)
+    return TypedCommand(command, before + after) if _runs(before + after) else None
 
 
 def _blank_again(before: str, word: str, after: str, starter: str) -> str:

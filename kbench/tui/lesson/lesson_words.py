@@ -39,7 +39,7 @@ COMMANDS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Standing:
+class PageState:
     """How things stand on a page."""
 
     exercise: str | None
@@ -58,7 +58,7 @@ class Standing:
     clear: str = ""  # the key that empties the prompt
 
 
-def state(now: Standing) -> tuple[str, str]:
+def state(now: PageState) -> tuple[str, str]:
     """The line below the lesson, and its style; the words say what the colour says."""
     name = now.exercise
     if now.checking:

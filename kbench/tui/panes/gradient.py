@@ -54,7 +54,7 @@ class GradientTable(Table):
         self._reason = ""
         self.empty_rows = [*HELP]
 
-    def _say(self, lines: list[str]) -> None:
+    def _set_empty_rows(self, lines: list[str]) -> None:
         self.empty_rows = [Content.styled(f" {line}", MUTED) for line in lines]
 
     def show(self, data: Mapping[str, Any]) -> None:
@@ -88,9 +88,9 @@ class GradientTable(Table):
         rows = [(str(one["key"]), self._cells(one)) for one in self.data.get("rows") or []]
         if self._reason:
             width = max(self.text_width - 2, 20)
-            self._say(textwrap.wrap(safe(self._reason), width) or [""])
+            self._set_empty_rows(textwrap.wrap(safe(self._reason), width) or [""])
         elif self._loss:
-            self._say([self._note or "not computed yet"])
+            self._set_empty_rows([self._note or "not computed yet"])
         else:
             self.empty_rows = [*HELP]
         unreached = self.data.get("unreached") or []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbench.tui.dialogs.pick import Pick
+from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.panes import rows
 from kbench.tui.panes.gradient import GradientTable
 from kbench.tui.session.link import AskFailed, Latest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 
-class Deriving:
+class GradientController:
     """Has the gradients of one loss computed: the chosen one, else the newest scalar."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -26,7 +26,7 @@ class Deriving:
         self._losses: list[str] = []
         self._dirty = True
         self._forced = False
-        self._told = 0  # number of the newest that was told: its reply may come behind it
+        self._newest_number = 0  # number of the newest that was told: its reply may come behind it
         self._requests = Latest(screen.background)
 
     @property
@@ -43,14 +43,14 @@ class Deriving:
 
     def forget(self) -> None:
         """The kernel is another one, or gone."""
-        self.loss, self._dirty, self._losses, self._told = "", True, [], 0
+        self.loss, self._dirty, self._losses, self._newest_number = "", True, [], 0
         if (table := self._table) is not None:
             table.clear()
 
     def refresh(self) -> None:
         """Have gradients computed, if they are on the screen, old, and no cell runs."""
         wanted = self._dirty or self._forced
-        if wanted and self.screen.conductor.state == "idle" and self._shown():
+        if wanted and self.screen.session_controller.state == "idle" and self._shown():
             self._requests.submit(self._ask)
 
     def _shown(self) -> bool:
@@ -83,15 +83,15 @@ class Deriving:
             table.note(loss, "slow: r computes it")
         elif state == "held":
             self._dirty = True
-        elif state == "computing" and int(data.get("number") or 0) > self._told:
+        elif state == "computing" and int(data.get("number") or 0) > self._newest_number:
             table.note(loss, "computing, c stops it")
 
-    def told(self, data: Mapping[str, Any]) -> None:
+    def on_push(self, data: Mapping[str, Any]) -> None:
         """The kernel has computed, or has not."""
         table, loss = self._table, str(data.get("loss") or "")
         if table is None:
             return
-        self._told = int(data.get("number") or 0)
+        self._newest_number = int(data.get("number") or 0)
         if data.get("stopped") == "cell":
             self._dirty = True
             table.note(loss, "a cell began")
@@ -124,7 +124,7 @@ class Deriving:
 
     def _force(self, loss: str) -> None:
         self.loss, self._forced = loss, True
-        if self.screen.conductor.state == "busy":
+        if self.screen.session_controller.state == "busy":
             self.screen.notify("computed when the running cell ends", timeout=2, markup=False)
         self.refresh()
 
@@ -138,7 +138,7 @@ class Deriving:
             if at is not None:
                 self._force(losses[at])
 
-        self.screen.app.push_screen(Pick("Gradients of", losses), take)
+        self.screen.app.push_screen(ListDialog("Gradients of", losses), take)
 
     async def _stop(self) -> None:
         try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from textual import events
 from textual.content import Content
@@ -20,15 +18,17 @@ from kbench.tui.text.text import safe
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
 from kbench.workbench.analysis.graph_text import GraphLine
+from kbench.workbench.core_types import Row
 
-MOST_RAILS = 24  # cells; wider rails are cut
-MOST_NAME = 32
+MAX_RAIL_CELLS = 24
+"""Cells of rails before the names; wider ones are cut, so that the words keep most of the line."""
+MAX_NAME_CELLS = 32
+"""Cells of a node's name; longer ones are cut."""
 BAD = "bold $text-error"
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnLine:
     """One line: words, or a node of a part of the graph, or rails that join."""
 
     words: str = ""
@@ -65,7 +65,7 @@ class GraphView(LineView):
     def __init__(self, id: str = "graph") -> None:
         super().__init__(id=id)
         self._parts: list[tuple[str, Folds, str]] = []  # title, nodes, what is left out
-        self._drawn: list[Drawn] = []
+        self._drawn: list[DrawnLine] = []
         self._widths = (0, 0, 0)
         self._at = 0
         self.search_text = ""
@@ -115,22 +115,22 @@ class GraphView(LineView):
     def _redraw(self, on: tuple[int, int] | None) -> None:
         """Lay the lines out again, with the cursor on this node if it is drawn."""
         ascii = self.glyphs.ellipsis != "…"
-        drawn: list[Drawn] = []
+        drawn: list[DrawnLine] = []
         for number, (title, folds, more) in enumerate(self._parts):
             if number:
-                drawn.append(Drawn(" "))
+                drawn.append(DrawnLine(" "))
             if title:
-                drawn.append(Drawn(title))
+                drawn.append(DrawnLine(title))
             lines = graph_text.lines(folds.visible(), ascii)
-            drawn += [Drawn(part=number, line=one) for one in lines]
+            drawn += [DrawnLine(part=number, line=one) for one in lines]
             if more:
-                drawn.append(Drawn(more))
+                drawn.append(DrawnLine(more))
         self._drawn = drawn
         self.header_rows = 2 if drawn else 0
         nodes = [one for one in drawn if one.line is not None]
         self._widths = (
-            min(max((len(one.line.rails) for one in nodes if one.line), default=0), MOST_RAILS),
-            min(max((len(self._label(one)) for one in nodes), default=0), MOST_NAME),
+            min(max((len(one.line.rails) for one in nodes if one.line), default=0), MAX_RAIL_CELLS),
+            min(max((len(self._label(one)) for one in nodes), default=0), MAX_NAME_CELLS),
             max((len(_spec(one.line)) for one in nodes if one.line), default=0),
         )
         if on is not None:
@@ -140,7 +140,7 @@ class GraphView(LineView):
 
     # ------------------------------------------------------------------ lines
 
-    def _label(self, one: Drawn) -> str:
+    def _label(self, one: DrawnLine) -> str:
         """The name, and whether there is more below it."""
         if one.line is None or one.line.row is None or one.key is None:
             return ""
@@ -165,7 +165,7 @@ class GraphView(LineView):
         width = max(self.text_width, 4)
         return line if line.cell_length <= width else cut(line, width, self.glyphs.ellipsis)
 
-    def _node(self, one: Drawn) -> Content:
+    def _node(self, one: DrawnLine) -> Content:
         line = one.line
         assert line is not None
         rails, name, spec = self._widths

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbench.tui.dialogs.dialogs import Ask
+from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.messages import TitleChanged
 from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.variables import VariablesTable
@@ -18,11 +18,12 @@ from kbench.tui.text.text import safe
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-MOST = 10_000  # nodes that are drawn
-GRAPHS = ("placeholder", "tensor", "update", "function", "variable")
+MAX_NODES = 10_000
+"""Nodes that are drawn; the title tells how many there are."""
+GRAPH_KINDS = ("placeholder", "tensor", "update", "function", "variable")
 
 
-class Graphs:
+class GraphController:
     """One name at a time; fetched again after each cell while it is on the screen."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -52,7 +53,11 @@ class Graphs:
         """The cursor in the variables is on a name: follow it if it has a graph."""
         table = self._screen.query_one(VariablesTable)
         row = table.find(name)
-        if row is not None and (row.kind in GRAPHS or row.parts) and self._screen.shows("graph"):
+        if (
+            row is not None
+            and (row.kind in GRAPH_KINDS or row.parts)
+            and self._screen.shows("graph")
+        ):
             self.follow(name)
 
     def changed(self, names: Sequence[str] | None = None) -> None:
@@ -67,14 +72,14 @@ class Graphs:
         self.name, self._shown, self._dirty = "", "", False
         if (view := self._view) is not None:
             view.clear()
-            self._say_title("Graph")
+            self._set_title("Graph")
 
     def refresh(self) -> None:
         """Ask for what is both old and on the screen."""
         if self._dirty and self.name and self._screen.shows("graph"):
             self._request.submit(self._fetch)
 
-    def _say_title(self, words: str) -> None:
+    def _set_title(self, words: str) -> None:
         self._screen.on_title_changed(TitleChanged("graph", words))
 
     async def _fetch(self) -> None:
@@ -89,7 +94,7 @@ class Graphs:
                 view.show(whole)
                 self._shown = name
             following = whole.get("next")
-            while following is not None and len(whole["rows"]) < MOST and name == self.name:
+            while following is not None and len(whole["rows"]) < MAX_NODES and name == self.name:
                 page = await self._ask(name, following)
                 if page["total"] != whole["total"]:  # another graph meanwhile
                     self._dirty = True
@@ -99,7 +104,7 @@ class Graphs:
         except AskFailed as error:
             view.clear()
             self._shown = ""
-            self._say_title(f"Graph: {safe(name)}: {safe(str(error))}")
+            self._set_title(f"Graph: {safe(name)}: {safe(str(error))}")
             return
         if name != self.name:
             return
@@ -108,7 +113,7 @@ class Graphs:
             view.show(whole, again=True)
         count = len(whole.get("layers") or []) or int(whole.get("total") or 0)
         words = counted(count, "layer" if whole.get("layers") else "node")
-        self._say_title(f"Graph: {safe(name)} ({words})")
+        self._set_title(f"Graph: {safe(name)} ({words})")
 
     async def _ask(self, name: str, start: int) -> dict[str, Any]:
         data: dict[str, Any] = await self._screen.bench.link.ask("graph", name=name, start=start)
@@ -122,7 +127,7 @@ class Graphs:
         def live(words: str) -> None:
             view.search(words)
 
-        ask = Ask("find a node by name, operation or shape", view.search_text, live=live)
+        ask = InputDialog("find a node by name, operation or shape", view.search_text, live=live)
         self._screen.app.push_screen(ask, partial(self._searched, view))
 
     @staticmethod

@@ -13,10 +13,10 @@ from kbench.tui.panes.settings import SettingsPane
 from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest, Work
 from kbench.tui.text.outline import root_of
-from kbench.tui.value.export import Writer
-from kbench.tui.value.grid import View
-from kbench.tui.value.picture import Look
-from kbench.tui.value.search import Seeker
+from kbench.tui.value.export import Exporter
+from kbench.tui.value.grid import WindowRequest
+from kbench.tui.value.picture import PictureRequest
+from kbench.tui.value.search import ValueSearch
 from kbench.tui.value.value import ValuePane
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 SYMBOLS = ("placeholder", "tensor", "update")
-BATCH = 1_000  # names whose statistics are asked for at once, where there are thousands
-ROWS_SECONDS = 60.0  # for all rows there are: ten thousand arrays are read within a few seconds
+BATCH_NAMES = 1_000
+"""Names whose statistics are asked for at once, where there are thousands."""
+ROWS_TIMEOUT_SECONDS = 60.0
+"""Seconds for all rows there are: ten thousand arrays are read within a few seconds."""
 
 
 class Panes:
@@ -39,8 +41,8 @@ class Panes:
         self._parts_dirty = False
         self._requests = {name: Latest(self._work) for name in ("variables", "value")}
         self._pixel = Latest(self._work)
-        self.seeker = Seeker(screen)
-        self.writer = Writer(screen)
+        self.search = ValueSearch(screen)
+        self.exporter = Exporter(screen)
         self.round_trips: list[float] = []
 
     def _work(self, work: Work) -> None:
@@ -60,19 +62,19 @@ class Panes:
     def kernel_started(self) -> None:
         """A kernel answers: everything is asked for anew."""
         self._all = True
-        self.screen.watching.changed()
-        self.screen.deriving.changed()
-        self.screen.plans.changed()
-        self.screen.graphs.changed()
+        self.screen.watch_controller.changed()
+        self.screen.gradient_controller.changed()
+        self.screen.plan_controller.changed()
+        self.screen.graph_controller.changed()
         self.refresh()
 
     def kernel_lost(self) -> None:
         """Nothing of the old kernel can be asked any more; what is shown says so."""
         self._all = True
-        self.screen.watching.forget()
-        self.screen.deriving.forget()
-        self.screen.plans.forget()
-        self.screen.graphs.forget()
+        self.screen.watch_controller.forget()
+        self.screen.gradient_controller.forget()
+        self.screen.plan_controller.forget()
+        self.screen.graph_controller.forget()
         for kind in (VariablesTable, ValuePane):
             pane = self._find(kind)
             if pane is not None:
@@ -82,10 +84,10 @@ class Panes:
         """The kernel has pushed names whose rows are old; any may be, where they are too many."""
         self._dirty.update(names)
         self._all, self._many = self._all or many, self._many or many
-        self.screen.watching.changed()
-        self.screen.deriving.changed()
-        self.screen.plans.changed()
-        self.screen.graphs.changed(names)
+        self.screen.watch_controller.changed()
+        self.screen.gradient_controller.changed()
+        self.screen.plan_controller.changed()
+        self.screen.graph_controller.changed(names)
         self.refresh()
 
     def cell_done(self) -> None:
@@ -94,23 +96,23 @@ class Panes:
         if table is not None:
             symbols = (name for name, row in table.known.items() if row.kind in SYMBOLS)
             self._dirty.update(symbols)
-        self.screen.watching.changed()
-        self.screen.deriving.changed()
-        self.screen.plans.changed()
-        self.screen.graphs.changed()
+        self.screen.watch_controller.changed()
+        self.screen.gradient_controller.changed()
+        self.screen.plan_controller.changed()
+        self.screen.graph_controller.changed()
         self.refresh()
 
     def shown_changed(self) -> None:
         """Another set of panes is on the screen: they catch up."""
-        self.screen.watching.refresh()
-        self.screen.deriving.refresh()
-        self.screen.plans.refresh()
-        self.screen.graphs.refresh()
+        self.screen.watch_controller.refresh()
+        self.screen.gradient_controller.refresh()
+        self.screen.plan_controller.refresh()
+        self.screen.graph_controller.refresh()
         self.refresh()
 
     def refresh(self) -> None:
         """Ask for whatever is both old and visible."""
-        if self.screen.conductor.state not in ("idle", "busy"):
+        if self.screen.session_controller.state not in ("idle", "busy"):
             return
         names_shown = self.screen.shows("variables") or self.screen.shows("value")
         if names_shown and (self._all or self._dirty or self._parts_dirty):
@@ -134,7 +136,7 @@ class Panes:
         if everything or names:
             try:
                 wanted = {"statistics": not many} if everything else {"names": names}
-                rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_SECONDS})
+                rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_TIMEOUT_SECONDS})
             except AskFailed as error:
                 self._dirty.update(names)
                 self._all, self._many = self._all or everything, self._many or many
@@ -153,12 +155,12 @@ class Panes:
 
     async def _fetch_ranges(self, table: VariablesTable, names: list[str]) -> None:
         """The statistics of thousands of names; whatever changes meanwhile comes first."""
-        for start in range(0, len(names), BATCH):
+        for start in range(0, len(names), BATCH_NAMES):
             if self._all:
                 return
             changed, self._dirty = sorted(self._dirty), set()
-            wanted = [*changed, *names[start : start + BATCH]]
-            batch = {"names": wanted, "timeout": ROWS_SECONDS}
+            wanted = [*changed, *names[start : start + BATCH_NAMES]]
+            batch = {"names": wanted, "timeout": ROWS_TIMEOUT_SECONDS}
             try:
                 rows = pane_rows.rows_of({"rows": await self._all_rows("summary", batch)})
             except AskFailed:
@@ -199,7 +201,7 @@ class Panes:
             start = following if isinstance(following, int) and following > start else None
         return rows
 
-    def _follow_value(self, rows: dict[str, pane_rows.Row], gone: set[str]) -> None:
+    def _follow_value(self, rows: dict[str, pane_rows.NameRow], gone: set[str]) -> None:
         pane = self._find(ValuePane)
         if pane is None:
             return
@@ -233,7 +235,7 @@ class Panes:
         """Show how a name comes about and go there."""
         table = self._find(VariablesTable)
         if table is not None and table.find(name) is not None:
-            self.screen.graphs.open(name)
+            self.screen.graph_controller.open(name)
 
     def fetch_graph(self, name: str) -> None:
         """Fetch a graph for the value pane."""
@@ -246,58 +248,60 @@ class Panes:
         try:
             data = await self.link.ask("graph", name=name, start=0)
         except AskFailed as error:
-            pane.tell(str(error))
+            pane.set_note(str(error))
             return
         if name == pane.shown:
             pane.show_graph(data)
 
-    def fetch_window(self, view: View) -> None:
+    def fetch_window(self, request: WindowRequest) -> None:
         """Fetch a window for the value pane."""
-        self._requests["value"].submit(lambda: self._fetch_window(view))
+        self._requests["value"].submit(lambda: self._fetch_window(request))
 
-    async def _fetch_window(self, view: View) -> None:
+    async def _fetch_window(self, request: WindowRequest) -> None:
         pane = self._find(ValuePane)
-        if pane is None or view.name != pane.shown:
+        if pane is None or request.name != pane.shown:
             return
         arguments: dict[str, Any] = {
-            "name": view.name,
-            "rows": [view.row, view.rows],
-            "cols": [view.col, view.cols],
+            "name": request.name,
+            "rows": [request.row, request.rows],
+            "cols": [request.col, request.cols],
         }
-        if view.index:
-            arguments["index"] = list(view.index)
-            arguments["row_axis"], arguments["col_axis"] = view.row_axis, view.col_axis
+        if request.index:
+            arguments["index"] = list(request.index)
+            arguments["row_axis"], arguments["col_axis"] = request.row_axis, request.col_axis
         arguments |= self._limits(pane)
         began = self.screen.bench.clock()
         try:
             data = await self.link.ask("window", **arguments)
         except AskFailed as error:
-            pane.tell(str(error))
+            pane.set_note(str(error))
             return
         self.round_trips.append(self.screen.bench.clock() - began)
-        if view.name == pane.shown:
-            pane.show_window(pane_rows.Window.of(data))
+        if request.name == pane.shown:
+            pane.show_window(pane_rows.ArrayWindow.of(data))
 
-    def fetch_picture(self, look: Look) -> None:
+    def fetch_picture(self, request: PictureRequest) -> None:
         """Fetch a picture for the value pane."""
-        self._requests["value"].submit(lambda: self._fetch_picture(look))
+        self._requests["value"].submit(lambda: self._fetch_picture(request))
 
-    async def _fetch_picture(self, look: Look) -> None:
+    async def _fetch_picture(self, request: PictureRequest) -> None:
         pane = self._find(ValuePane)
-        if pane is None or look.name != pane.shown:
+        if pane is None or request.name != pane.shown:
             return
-        arguments: dict[str, Any] = {"size": list(look.size), "colours": look.colours}
-        if look.index:
-            arguments["index"] = list(look.index)
-        if look.col_axis is not None:
-            arguments |= {"row_axis": look.row_axis, "col_axis": look.col_axis}
+        arguments: dict[str, Any] = {"size": list(request.size), "colours": request.colours}
+        if request.index:
+            arguments["index"] = list(request.index)
+        if request.col_axis is not None:
+            arguments |= {"row_axis": request.row_axis, "col_axis": request.col_axis}
         try:
-            data = await self.link.ask("image", name=look.name, **arguments, **self._limits(pane))
+            data = await self.link.ask(
+                "image", name=request.name, **arguments, **self._limits(pane)
+            )
         except AskFailed as error:
             pane.refuse_picture(str(error))
             return
-        if look.name == pane.shown:
-            pane.show_picture(pane_rows.Picture.of(data))
+        if request.name == pane.shown:
+            pane.show_picture(pane_rows.ArrayPicture.of(data))
 
     def fetch_pixel(self, window: dict[str, Any]) -> None:
         """Fetch what the cursor in a picture is on."""
@@ -358,10 +362,10 @@ class Panes:
             pane.refuse(str(error))
             return
         pane.accept("set when the running cell ends" if data.get("queued") else "")
-        self.screen.conductor.take_settings(data.get("config") or {})
+        self.screen.session_controller.take_settings(data.get("config") or {})
         self.refresh()
 
-    def refused(self, reason: str) -> None:
+    def setting_refused(self, reason: str) -> None:
         """The kernel refused a setting after the fact."""
         pane = self._find(SettingsPane)
         if pane is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from textual.content import Content
 from textual.message import Message
@@ -14,11 +13,12 @@ from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
+from kbench.workbench.core_types import Row
 from kbench.workbench.analysis.plan_text import machine, of_limit
 
-BAR = 6  # cells of a share of the time
+BAR_CELLS = 6
+"""Cells of the bar that shows a share of the time."""
 SORTS = ("step", "time")
-Row = Mapping[str, Any]
 
 
 def rate(value: float | None) -> str:
@@ -33,8 +33,8 @@ def rate(value: float | None) -> str:
 def share_bar(share: float, glyphs: Glyphs) -> str:
     """A part of the whole as a bar and in percent; a part that is not nothing is seen."""
     share = min(max(share, 0.0), 1.0)
-    full = max(round(share * BAR), 1 if share > 0.005 else 0)
-    return f"{glyphs.bars[-1] * full:<{BAR}} {share * 100:3.0f}%"
+    full = max(round(share * BAR_CELLS), 1 if share > 0.005 else 0)
+    return f"{glyphs.bars[-1] * full:<{BAR_CELLS}} {share * 100:3.0f}%"
 
 
 class PlanTable(Table):
@@ -46,7 +46,7 @@ class PlanTable(Table):
         Column("op", 0, most=40, least=12, stretch=True),
         Column("form", 0, most=9),
         Column("time", 0, right=True),
-        Column("share", 1, most=BAR + 5),
+        Column("share", 1, most=BAR_CELLS + 5),
         Column("of limit", 2, right=True),
         Column("GB/s", 4, right=True),
         Column("GFLOP/s", 5, right=True),

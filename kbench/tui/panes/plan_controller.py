@@ -18,10 +18,11 @@ from kbench.tui.transcript.transcript import Transcript
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-MEASURING = 30.0  # seconds; one goes by, but the machine may be busy
+MEASURE_TIMEOUT_SECONDS = 30.0
+"""Seconds for measuring the machine; it takes one, but the machine may be busy."""
 
 
-class Plans:
+class PlanController:
     """Asks only while the pane is on the screen and something may have run."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -47,7 +48,7 @@ class Plans:
 
     def refresh(self) -> None:
         """Ask for the run on show, if it is on show and may be another."""
-        idle_or_busy = self._screen.conductor.state in ("idle", "busy")
+        idle_or_busy = self._screen.session_controller.state in ("idle", "busy")
         if self._dirty and idle_or_busy and self._screen.shows("plan"):
             self._request.submit(self._fetch)
 
@@ -57,7 +58,7 @@ class Plans:
             return
         self._dirty = False
         wanted: dict[str, Any] = {} if table.pinned is None else {"run": table.pinned}
-        timeout = MEASURING if measure else 5.0
+        timeout = MEASURE_TIMEOUT_SECONDS if measure else 5.0
         try:
             data = await self._ask(timeout, wanted | ({"measure": True} if measure else {}))
             if data.get("run") is None and wanted:  # so many others ran that it is not kept
@@ -66,7 +67,7 @@ class Plans:
         except AskFailed as error:
             self._dirty = True
             if measure:
-                self._say(str(error))
+                self._notify(str(error))
             else:
                 self._screen.on_title_changed(TitleChanged("plan", f"Plan: {safe(str(error))}"))
             return
@@ -76,7 +77,7 @@ class Plans:
         data: dict[str, Any] = await self._screen.bench.link.ask("plan", timeout, **arguments)
         return data
 
-    def _say(self, words: str) -> None:
+    def _notify(self, words: str) -> None:
         self._screen.notify(safe(words), timeout=3, markup=False)
 
     # ------------------------------------------------------------------ keys
@@ -86,7 +87,7 @@ class Plans:
         if event.what == "run":
             self._request.submit(self._fetch)
         elif event.what == "measure":
-            self._say("measuring what this machine can do")
+            self._notify("measuring what this machine can do")
             self._request.submit(partial(self._fetch, measure=True))
         elif event.what == "details":
             lines = self._table.details() if self._table is not None else []
@@ -108,7 +109,7 @@ class Plans:
             try:
                 data = await self._ask(5.0, {"run": run, "step": row["step"]})
             except AskFailed as error:
-                self._say(str(error))
+                self._notify(str(error))
                 return
             source = str(data.get("source") or "")
         if source:
@@ -116,7 +117,7 @@ class Plans:
             overlays.show_text(self._screen, title, list(coloured(source)))
         else:
             form = safe(str(row.get("form") or ""))
-            self._say(f"this step has no generated source: it ran as {form}")
+            self._notify(f"this step has no generated source: it ran as {form}")
 
 
 def show_place(screen: MainScreen, place: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-WHOLE = 10**24  # an integer below is told in all its digits
+MAX_WHOLE_NUMBER = 10**24
+"""An integer below is written in all its digits; one above as a power of ten."""
 KIND_WORDS = {
     "variable": "var",
     "placeholder": "plh",
@@ -43,7 +44,7 @@ def number_text(value: Any, digits: int = 3) -> str:
     """A number in at most about seven characters; an integer in all its digits."""
     if value is None:
         return "-"
-    if isinstance(value, int) and abs(int(value)) < WHOLE:
+    if isinstance(value, int) and abs(int(value)) < MAX_WHOLE_NUMBER:
         return str(value)
     real = float(value)
     if real != real:
@@ -98,7 +99,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Row:
+class NameRow:
     """One name of the user's namespace."""
 
     name: str
@@ -138,7 +139,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Window:
+class ArrayWindow:
     """A two-dimensional part of an array as texts."""
 
     shape: tuple[int, ...]
@@ -153,7 +154,7 @@ class Window:
     version: int | None = None
 
     @classmethod
-    def of(cls, reply: Mapping[str, Any]) -> Window:
+    def of(cls, reply: Mapping[str, Any]) -> ArrayWindow:
         """From the reply to `window`."""
         return cls(
             shape=tuple(reply["shape"]),
@@ -170,7 +171,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ArrayPicture:
     """An array, or a part of one, as pixels of one byte, or of three in colours."""
 
     shape: tuple[int, ...]
@@ -185,7 +186,7 @@ class Picture:
     top: int = 254  # the brightest level; one above it marks what is not finite
 
     @classmethod
-    def of(cls, reply: Mapping[str, Any]) -> Picture:
+    def of(cls, reply: Mapping[str, Any]) -> ArrayPicture:
         """From the reply to `image`."""
         low, high = (_real(one) or 0.0 for one in reply["limits"])
         return cls(
@@ -238,17 +239,17 @@ class Picture:
         return None if part[0] > self.top else (part[0], part[1], part[2])
 
 
-def rows_of(data: Mapping[str, Any]) -> list[Row]:
+def rows_of(data: Mapping[str, Any]) -> list[NameRow]:
     """The rows of a reply to `summary`; names that are gone are left out."""
     return [row_of(one) for one in data.get("rows") or () if one.get("kind") != "gone"]
 
 
-def row_of(row: Mapping[str, Any]) -> Row:
+def row_of(row: Mapping[str, Any]) -> NameRow:
     """One row of a reply to `summary`."""
     shape = row.get("shape")
     last = row.get("last") or {}
     fed = last.get("shape")
-    return Row(
+    return NameRow(
         name=str(row.get("key") or row["name"]),
         kind=str(row["kind"]),
         shape=None if shape is None else tuple(shape),

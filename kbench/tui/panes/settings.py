@@ -35,7 +35,9 @@ NOTES = {
     "learning_phase": "'fed' leaves it a placeholder, 0 unless fed",
     "num_threads": "threads of the parallel kernels",
 }
-LABEL = 19
+LABEL_CELLS = 19
+"""Cells for a setting's name: the longest has 17, and two blanks part it from
+its value."""
 
 
 class SettingsList(LineView):
@@ -69,7 +71,7 @@ class SettingsList(LineView):
     @property
     def _label(self) -> int:
         """Cells for the names."""
-        return min(LABEL, max(self.size.width // 2, 4))
+        return min(LABEL_CELLS, max(self.size.width // 2, 4))
 
     def restyle(self, y: int) -> str:
         """The setting under the cursor."""
@@ -80,7 +82,7 @@ class SettingsList(LineView):
             return [("waiting for the kernel", MUTED)]
         value = self.values[name]
         if name in TYPED:
-            return [f"[{value!r:<8}]" if self._label == LABEL else f"[{value!r}]"]
+            return [f"[{value!r:<8}]" if self._label == LABEL_CELLS else f"[{value!r}]"]
         parts: list[str | tuple[str, str]] = []
         for words, choice in self._choices(name):
             chosen = choice == value and type(choice) is type(value)

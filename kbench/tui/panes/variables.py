@@ -14,7 +14,7 @@ from kbench.tui.messages import CompareWanted, CopyText, InsertText, TitleChange
 from kbench.tui.panes.rows import (
     KIND_WORDS,
     SHORT_DTYPES,
-    Row,
+    NameRow,
     Statistics,
     number_text,
     shape_text,
@@ -26,10 +26,14 @@ from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
 
 SORTS = ("name", "kind", "size", "change")
-BARS = 8
-NARROW_BARS = 5
-WEIGHT_RANGE = 34  # cells that `[-.123 ▁▂▄█▅▂▂▁ .123]  mean -.012` needs
-NARROW_RANGE = 18  # cells that `[-.17 ▁▄█▃▁ .2] v0` needs
+BAR_CELLS = 8
+"""Bars of the histogram within a range."""
+NARROW_BAR_CELLS = 5
+"""The same in a narrow pane."""
+WEIGHT_RANGE_CELLS = 34
+"""Cells that `[-.123 ▁▂▄█▅▂▂▁ .123]  mean -.012` needs."""
+NARROW_RANGE_CELLS = 18
+"""Cells that `[-.17 ▁▄█▃▁ .2] v0` needs."""
 SNIPPETS = (
     "x = K.placeholder((None, 4), name='x')",
     "w = K.variable([[1., 2.], [3., 4.]], name='w')",
@@ -56,14 +60,14 @@ def range_words(stats: Statistics, glyphs: Glyphs, narrow: bool = False) -> Cont
     elif stats.low == stats.high:
         parts.append(f"all {number_text(stats.low)}" if stats.count > 1 else number_text(stats.low))
     else:
-        bars = histogram(stats.bins, glyphs, NARROW_BARS if narrow else BARS)
+        bars = histogram(stats.bins, glyphs, NARROW_BAR_CELLS if narrow else BAR_CELLS)
         digits = 2 if narrow else 3
         low, high = number_text(stats.low, digits), number_text(stats.high, digits)
         parts += [f"[{low} ", (bars, "$text-accent"), f" {high}]"]
     return Content.assemble(*parts)
 
 
-def note_words(row: Row, glyphs: Glyphs, narrow: bool = False) -> Content:
+def note_words(row: NameRow, glyphs: Glyphs, narrow: bool = False) -> Content:
     """The last column: range, version, last fed shape, or what the kernel says of the object."""
     if row.stats is not None:
         words = range_words(row.stats, glyphs, narrow)
@@ -138,20 +142,20 @@ class VariablesTable(Table):
     def __init__(self) -> None:
         super().__init__("variables")
         self.outline = Outline()
-        self._known: dict[str, Row] = {}
+        self._known: dict[str, NameRow] = {}
         self._changes: dict[str, int] = {}
-        self._cells_of: dict[str, tuple[Row, tuple[object, ...], list[Content]]] = {}
+        self._cells_of: dict[str, tuple[NameRow, tuple[object, ...], list[Content]]] = {}
         self._tick = 0
         self._filter = ""
         self._sort = "name"
         self._was_narrow = False
 
     @property
-    def known(self) -> dict[str, Row]:
+    def known(self) -> dict[str, NameRow]:
         """All names, filtered or not."""
         return self._known
 
-    def find(self, name: str) -> Row | None:
+    def find(self, name: str) -> NameRow | None:
         """The row of a name or of a part."""
         return self._known.get(name) or self.outline.find(name)
 
@@ -163,7 +167,7 @@ class VariablesTable(Table):
         self.outline = Outline()
         self._show()
 
-    def update_rows(self, rows: Iterable[Row], gone: Iterable[str], flash: bool = True) -> None:
+    def update_rows(self, rows: Iterable[NameRow], gone: Iterable[str], flash: bool = True) -> None:
         """Take over new, changed and deleted names."""
         self._tick += 1
         changed = set()
@@ -226,7 +230,7 @@ class VariablesTable(Table):
         else:
             super().action_leave()
 
-    def _order(self, row: Row) -> tuple[object, ...]:
+    def _order(self, row: NameRow) -> tuple[object, ...]:
         if self._sort == "kind":
             return (row.kind, row.name.lower())
         if self._sort == "size":
@@ -244,8 +248,8 @@ class VariablesTable(Table):
 
     def _fit_range(self, weights: bool) -> None:
         """Keep room for the last column's words before the others'."""
-        least = WEIGHT_RANGE if weights else type(self).columns[-1].least
-        least = NARROW_RANGE if self.narrow else least
+        least = WEIGHT_RANGE_CELLS if weights else type(self).columns[-1].least
+        least = NARROW_RANGE_CELLS if self.narrow else least
         if self.columns[-1].least != least:
             self.columns = (*self.columns[:-1], replace(self.columns[-1], least=least))
 
@@ -264,7 +268,7 @@ class VariablesTable(Table):
         names = f"{count} name{'s' * (count != '1')}{extra}"
         self.post_message(TitleChanged("variables", f"Variables ({count}){extra}", names))
 
-    def _drawn(self, row: Row, depth: int, how: tuple[bool, Glyphs]) -> list[Content]:
+    def _drawn(self, row: NameRow, depth: int, how: tuple[bool, Glyphs]) -> list[Content]:
         """The cells of a row, drawn again only when they are others: there may be thousands."""
         key = depth, row.name in self.outline.unfolded, *how
         kept = self._cells_of.get(row.name)
@@ -275,7 +279,7 @@ class VariablesTable(Table):
             kept = self._cells_of[row.name] = row, key, cells
         return kept[2]
 
-    def _cells(self, row: Row, depth: int = 0) -> list[Content | str]:
+    def _cells(self, row: NameRow, depth: int = 0) -> list[Content | str]:
         narrow = self.narrow
         mark = ""
         if row.parts:

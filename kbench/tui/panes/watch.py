@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from textual.content import Content
@@ -14,10 +14,11 @@ from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import one_line, safe
+from kbench.workbench.core_types import Row
 
-Row = Mapping[str, Any]
 BAD = "bold $text-error"
-OLD_VALUE = 24  # cells of it at most, so that the new one is seen beside it
+MAX_OLD_VALUE_CELLS = 24
+"""Cells of the value before, at most, so that the new one is seen beside it."""
 
 
 def value_words(row: Row, stale: bool = False) -> Content:
@@ -36,7 +37,7 @@ def value_words(row: Row, stale: bool = False) -> Content:
     if note and first:
         parts.append((f"({note})  ", MUTED))
     if before:
-        parts.append((f"{one_line(before, OLD_VALUE)} -> ", MUTED))
+        parts.append((f"{one_line(before, MAX_OLD_VALUE_CELLS)} -> ", MUTED))
     parts.append((text, MUTED) if stale else text)
     if note and not first:
         parts.append((f"  ({note})", MUTED))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbench.tui.dialogs import overlays
-from kbench.tui.dialogs.dialogs import Ask
+from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.messages import TitleChanged
 from kbench.tui.panes.watch import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
@@ -16,11 +16,13 @@ from kbench.tui.value.value import ValuePane
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-MOST = 50  # watches
-LONGEST = 1_000  # characters of one
+MAX_WATCHES = 50
+"""Watches in the list: all are evaluated after each change, and stand on a screen or two."""
+MAX_EXPRESSION_CHARACTERS = 1_000
+"""Characters of one expression."""
 
 
-class Watching:
+class WatchController:
     """Adds, edits and removes watches, and has them evaluated when something has changed."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -39,7 +41,7 @@ class Watching:
 
     def restore(self, expressions: Sequence[str]) -> None:
         """Those of the last session, before those that were added since."""
-        self.expressions = list(dict.fromkeys([*expressions, *self.expressions]))[:MOST]
+        self.expressions = list(dict.fromkeys([*expressions, *self.expressions]))[:MAX_WATCHES]
         self._show()
 
     def changed(self) -> None:
@@ -55,7 +57,7 @@ class Watching:
 
     def refresh(self) -> None:
         """Have watches evaluated, if they are on the screen, old, and no cell runs."""
-        table, state = self._table, self.screen.conductor.state
+        table, state = self._table, self.screen.session_controller.state
         if table is None:
             return
         table.hold(state == "busy")
@@ -85,14 +87,14 @@ class Watching:
         ]
         table.show(self.expressions, [{**row, "changed": False} for row in rows])
 
-    def told(self, rows: Sequence[dict[str, Any]]) -> None:
+    def on_push(self, rows: Sequence[dict[str, Any]]) -> None:
         """The kernel has evaluated some."""
         if (table := self._table) is not None:
             table.show(self.expressions, rows)
 
-    def asked(self, data: dict[str, Any]) -> None:
+    def on_magic(self, data: dict[str, Any]) -> None:
         """`%watch` was said in a cell: the pane follows."""
-        expression = str(data.get("expression", ""))[:LONGEST]
+        expression = str(data.get("expression", ""))[:MAX_EXPRESSION_CHARACTERS]
         if not data.get("watched"):
             self.act("remove", expression)
         elif expression and expression not in self.expressions:
@@ -115,21 +117,25 @@ class Watching:
 
     def _type(self, title: str, text: str, take: Any) -> None:
         def check(typed: str) -> str:
-            return f"at most {LONGEST} characters" if len(typed) > LONGEST else ""
+            return (
+                f"at most {MAX_EXPRESSION_CHARACTERS} characters"
+                if len(typed) > MAX_EXPRESSION_CHARACTERS
+                else ""
+            )
 
         def done(typed: str | None) -> None:
             if typed is not None and typed.strip():
                 take(typed.strip())
 
-        self.screen.app.push_screen(Ask(title, text, check=check), done)
+        self.screen.app.push_screen(InputDialog(title, text, check=check), done)
 
     def add(self, expression: str) -> None:
         """Watch one more expression."""
         if expression in self.expressions:
             self.screen.notify(f"{expression} is watched already", timeout=2, markup=False)
-        elif len(self.expressions) >= MOST:
+        elif len(self.expressions) >= MAX_WATCHES:
             key = self.screen.bench.key_word("watch_remove")
-            words = f"there are {MOST} watches, which is the most; {key} removes one"
+            words = f"there are {MAX_WATCHES} watches, which is the most; {key} removes one"
             self.screen.notify(words, severity="warning", markup=False)
         else:
             self._set([*self.expressions, expression])
@@ -149,7 +155,7 @@ class Watching:
 
     def _evaluate(self, expression: str) -> None:
         self._forced.append(expression)
-        if self.screen.conductor.state == "busy":
+        if self.screen.session_controller.state == "busy":
             words = "evaluated when the running cell ends"
             self.screen.notify(words, timeout=2, markup=False)
         elif (table := self._table) is not None:
@@ -160,7 +166,7 @@ class Watching:
     def _set(self, expressions: list[str]) -> None:
         self.expressions = expressions
         self._show()
-        self.screen.bench.remember()
+        self.screen.bench.save_state()
         self.changed()
 
     def _show(self) -> None:

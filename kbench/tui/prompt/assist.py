@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 ENGAGED = ("up", "down", "enter")
-PAUSE = 0.08  # seconds without a key before the kernel is asked
+TYPING_PAUSE_SECONDS = 0.08
+"""Seconds without a key before the kernel is asked."""
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
 _QUOTED_HINT = re.compile(r"(: |-> )'([^']*)'")  # hints that Python keeps as text
 
@@ -93,7 +94,7 @@ class Assist:
         number = self._typed
         if self.open and not self._still_fits():
             self.close()
-        self.screen.set_timer(PAUSE, lambda: self._rested(number))
+        self.screen.set_timer(TYPING_PAUSE_SECONDS, lambda: self._rested(number))
 
     def _rested(self, number: int) -> None:
         if number != self._typed or not self.prompt.has_focus:
@@ -106,7 +107,7 @@ class Assist:
             self._help.submit(self._fetch_help)
         elif self._signature:
             self._signature = ""
-            self.screen.conductor.show_hint()
+            self.screen.session_controller.show_hint()
 
     def _still_fits(self) -> bool:
         options, prompt = self.popup, self.prompt
@@ -148,7 +149,7 @@ class Assist:
     def _commands(self) -> list[str]:
         """What the word behind the colon of a lesson's command could become."""
         text = self.prompt.text[: self.prompt.position]
-        if not self.screen.learning.open or not text.startswith(":"):
+        if not self.screen.lesson_controller.open or not text.startswith(":"):
             return []
         return [f":{one}" for one in COMMANDS if f":{one}".startswith(text)]
 
@@ -226,7 +227,7 @@ class Assist:
         words = _QUOTED_HINT.sub(r"\1\2", words)
         if self.prompt.text == text and words:
             self._signature = words
-            self.screen.conductor.show_hint(words)
+            self.screen.session_controller.show_hint(words)
 
     async def documentation(self) -> str:
         """All that the kernel says of the call or name at the cursor."""

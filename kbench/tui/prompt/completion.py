@@ -12,8 +12,10 @@ from textual.widgets.option_list import Option
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
 
-MOST = 200
-ROWS = 10
+MAX_MATCHES = 200
+"""Completions that are listed; who wants others types another letter."""
+MAX_LIST_ROWS = 10
+"""Rows of the list on the screen; the others are scrolled to."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class CompletionList(OptionList, can_focus=False):
 
     def offer(self, matches: list[Match], span: tuple[int, int]) -> None:
         """Show these completions for the characters of `span`."""
-        self.matches = matches[:MOST]
+        self.matches = matches[:MAX_MATCHES]
         self.span = span
         self.clear_options()
         width = min(max((len(match.text) for match in self.matches), default=0), 40)
@@ -81,7 +83,7 @@ class CompletionList(OptionList, can_focus=False):
         texts = [min(len(match.text), 40) for match in self.matches]
         width = min(max(texts, default=10) + 16, screen.width)
         above, below = cursor.y - screen.y, screen.bottom - cursor.y - 1
-        rows = min(len(self.matches) + 2, ROWS + 2, max(above, below))
+        rows = min(len(self.matches) + 2, MAX_LIST_ROWS + 2, max(above, below))
         if rows < 3:
             self.display = False
             return

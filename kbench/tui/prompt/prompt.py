@@ -16,7 +16,7 @@ from textual.widgets.text_area import Edit, EditResult, Selection, TextAreaTheme
 
 from kbench.engine.core import syntax
 from kbench.tui.keys import keys
-from kbench.tui.lesson.lesson_typed import Entered, command_in, retyped
+from kbench.tui.lesson.lesson_typed import TypedCommand, command_in, retyped
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
 from kbench.tui.prompt.field import act_on
 from kbench.tui.text.text import typed
@@ -255,7 +255,7 @@ class Prompt(TextArea):
         self._replace_via_keyboard("\n" + indent_after(line), *self.selection)
 
     @property
-    def command(self) -> Entered | None:
+    def command(self) -> TypedCommand | None:
         """The command of a lesson that stands before the cursor."""
         found = command_in(self.text, self.position, self.given, self.starter)
         return found if self.taught or (found and not found.rest) else None

@@ -14,7 +14,8 @@ from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
 
 Piece = tuple[str, str]  # words and their style
-JOINT = 3  # cells between two pieces of the status line
+JOINT_CELLS = 3
+"""Cells between two pieces of the status line."""
 
 
 class Line(Widget):
@@ -88,14 +89,16 @@ class TabLine(Line):
             parts += [clickable(words, f"screen.pane('{pane}')", style), rule * joint]
             width += len(words) + joint
         room -= width
-        note = self.cut(note, room - 2) if room - 2 >= min(cell_len(note), LEAST_NOTE) else ""
+        note = self.cut(note, room - 2) if room - 2 >= min(cell_len(note), MIN_NOTE_CELLS) else ""
         filler = rule * max(room - cell_len(note) - 2, 0)
         parts += [filler, f" {note} " if note and room > 2 else rule * min(room, 2)]
         self.show(Content.assemble(*parts))
 
 
-LEAST_NOTE = 8  # cells below which a note is not begun
-NOTE_ROOM = 20  # cells that the tabs leave free before they move closer together
+MIN_NOTE_CELLS = 8
+"""Cells below which a note is not begun."""
+NOTE_ROOM_CELLS = 20
+"""Cells that the tabs leave free before they move closer together."""
 
 
 def _fitting(
@@ -109,7 +112,7 @@ def _fitting(
     def needed(joint: int) -> int:
         return 2 - joint + sum(len(title) + 1 + 2 * joint for _, title in tabs)
 
-    if needed(1) + NOTE_ROOM <= width:
+    if needed(1) + NOTE_ROOM_CELLS <= width:
         return tabs, 1
     if needed(0) > width:
         tabs = [(pane, title.partition(" ")[2] or title) for pane, title in tabs]

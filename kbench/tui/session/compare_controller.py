@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from kbench.tui.dialogs import overlays
-from kbench.tui.dialogs.dialogs import Ask, Choice
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import Block
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 
-class Versus:
+class CompareController:
     """Asks what to compare, has it compared, and shows the values side by side."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -39,7 +39,9 @@ class Versus:
                 self._choose(expression.strip())
                 return
             expression = "" if "\n" in expression else expression
-        self.screen.app.push_screen(Ask("compare an expression", expression, check=check), done)
+        self.screen.app.push_screen(
+            InputDialog("compare an expression", expression, check=check), done
+        )
 
     def _choose(self, expression: str) -> None:
         from kbench.workbench.analysis.compare import VARIANTS
@@ -53,7 +55,7 @@ class Versus:
                 self._adjust(expression, preset)
 
         self.screen.app.push_screen(
-            Choice(f"Compare {first[:60]} under different ...", answers), act
+            ChoiceDialog(f"Compare {first[:60]} under different ...", answers), act
         )
 
     def _adjust(self, expression: str, preset: str) -> None:
@@ -68,10 +70,12 @@ class Versus:
 
         def done(text: str | None) -> None:
             if text is not None:
-                self._awaited = self.screen.conductor.run(comparison.code(expression, text))
+                self._awaited = self.screen.session_controller.run(
+                    comparison.code(expression, text)
+                )
 
         title = "variants: name=value,value ... (engine, or a setting)"
-        self.screen.app.push_screen(Ask(title, preset, check=check), done)
+        self.screen.app.push_screen(InputDialog(title, preset, check=check), done)
 
     def cell_done(self, block: Block) -> None:
         """The comparison has run: show it."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 
-class Backstage:
+class HiddenCells:
     """What earlier steps made is made again; answers are judged. One check at a time."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -32,7 +32,7 @@ class Backstage:
 
     def make(self, code: str, name: str) -> None:
         """Run the code of an earlier step; `name` is what it is called should it fail, or ''."""
-        cell = self.screen.conductor.run_unseen(code, UNSEEN)
+        cell = self.screen.session_controller.run_unseen(code, UNSEEN)
         if cell is None:
             self._early.append((code, name))
         else:
@@ -48,7 +48,7 @@ class Backstage:
         """Have an answer judged, once the cells before it are done; False without a session."""
         self._ticket += 1
         code = lesson_cells.judging_code(lesson, exercise, self._ticket)
-        self._check = self.screen.conductor.run_unseen(code, FORGOTTEN)
+        self._check = self.screen.session_controller.run_unseen(code, FORGOTTEN)
         return self.checking
 
     def take(self, data: dict[str, Any]) -> bool:

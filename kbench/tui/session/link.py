@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kbench.workbench.history.input_history import History
     from kbench.workbench.session.session_interface import Completion, Session
 
-# A key passes three threads on its way to the screen. While the session's thread reads a flood of
-# output each hand-over waits so long, which by default is ten times as much.
 SWITCH_SECONDS = 0.0005
-YOUNG, MIDDLE, OLD = 5_000, 20, 20  # thresholds of the collector of unreachable objects
+"""How long a thread may keep the interpreter: a key passes three threads on its way to the screen,
+and each hand-over waits so long while the session's thread reads a flood of output. By default it
+is ten times as much."""
+GC_THRESHOLDS = (5_000, 20, 20)
+"""Of the collector of unreachable objects: young, middle and old."""
 
 
 @dataclass
@@ -64,7 +66,7 @@ def _smooth(session: Session) -> Session:
     """
     from kbench.workbench.session.events import Started
 
-    gc.set_threshold(YOUNG, MIDDLE, OLD)
+    gc.set_threshold(*GC_THRESHOLDS)
     session.events.subscribe(lambda event: gc.freeze() if isinstance(event, Started) else None)
     return session
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import Pager, told
+from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.palette import MUTED
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _BAD = re.compile(r"(?<![\w.])[+-]?(?:nan|NaN|inf|Inf)(?![\w(])")
 _PLACE = re.compile(r"^In \[(\d+)\]")
-SHOWN = 20_000  # characters of a result that are looked through
-LINES = 100  # the last ones printed, which are
+MAX_RESULT_CHARACTERS = 20_000
+"""Characters of a result that are looked through for NaN."""
+MAX_PRINTED_LINES = 100
+"""The last printed lines that are."""
 
 
 class TraceScreen(Pager):
@@ -29,10 +31,10 @@ class TraceScreen(Pager):
 
     BINDINGS = keys.bindings("trace")
 
-    def __init__(self, name: str, tracing: Tracing) -> None:
+    def __init__(self, name: str, controller: NanController) -> None:
         words = f"looking for what made the first NaN or infinity in {safe(name)} ... Esc gives up"
         super().__init__(f"NaN trace: {safe(name)}", [Content.styled(words, MUTED)])
-        self._tracing = tracing
+        self._controller = controller
         self._cell: int | None = None
 
     def name_it(self, name: str) -> None:
@@ -47,7 +49,7 @@ class TraceScreen(Pager):
         self._cell = int(found.group(1)) if found else None
         if self._cell is not None:
             words = f"goes to In [{self._cell}]"
-            drawn += [Content(""), told(self.app, trace_place=words).stylize(MUTED)]
+            drawn += [Content(""), key_hints(self.app, trace_place=words).stylize(MUTED)]
         self._lines.replace(drawn)
 
     def text(self) -> str:
@@ -58,10 +60,10 @@ class TraceScreen(Pager):
         """Close, and make the cell of the operation the current one."""
         if self._cell is not None:
             self.dismiss()
-            self._tracing.go_to(self._cell)
+            self._controller.go_to(self._cell)
 
 
-class Tracing:
+class NanController:
     """Asks the kernel for traces, and hands the answers to the screen or to the cell."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -96,7 +98,7 @@ class Tracing:
             if data["state"] == "tracing":
                 self._job = int(data["job"])
                 if self._early is not None:
-                    self.told(self._early)
+                    self.on_push(self._early)
             else:
                 shown.show([_REASONS.get(data["state"], data["state"])], "")
 
@@ -110,10 +112,10 @@ class Tracing:
             except AskFailed:
                 return
 
-    def told(self, data: dict[str, Any]) -> None:
+    def on_push(self, data: dict[str, Any]) -> None:
         """The kernel has an answer."""
         if data.get("quiet"):
-            self._told_quietly(data)
+            self._on_quiet_push(data)
             return
         if self._shown is None or data.get("job") != self._job:
             self._early = data
@@ -124,7 +126,7 @@ class Tracing:
 
     def go_to(self, cell: int) -> None:
         """Make a cell the current one."""
-        transcript = self.screen.conductor.transcript
+        transcript = self.screen.session_controller.transcript
         block = transcript.by_count(cell)
         if block is None:
             self.screen.notify(f"In [{cell}] is not in this session", timeout=2, markup=False)
@@ -134,7 +136,7 @@ class Tracing:
 
     def trace_newest(self) -> None:
         """Trace the newest cell that shows NaN or an infinity."""
-        blocks = reversed(self.screen.conductor.transcript.blocks)
+        blocks = reversed(self.screen.session_controller.transcript.blocks)
         block = next((one for one in blocks if not one.past and shows_bad(one)), None)
         if block is None:
             self.screen.notify("no cell shows NaN or an infinity", timeout=2, markup=False)
@@ -159,13 +161,13 @@ class Tracing:
         if data["state"] == "tracing":
             self._quiet_job = int(data["job"])
 
-    def _told_quietly(self, data: dict[str, Any]) -> None:
+    def _on_quiet_push(self, data: dict[str, Any]) -> None:
         block, self._block = self._block, None
         if block is None or data.get("state") != "found":
             return
         key = self.screen.bench.key_word("trace_newest")
         block.add(NotePart(f"! {data.get('verdict', '')}; {key} traces"))
-        self.screen.conductor.transcript.refit()
+        self.screen.session_controller.transcript.refit()
 
 
 _REASONS = {
@@ -177,6 +179,10 @@ _REASONS = {
 
 def shows_bad(block: Block) -> bool:
     """Whether a cell shows NaN or an infinity, as its result or printed."""
-    texts = [part.text[:SHOWN] for part in block.parts if isinstance(part, ResultPart)]
-    texts += [part.ending(LINES) for part in block.parts if isinstance(part, StreamPart)]
+    texts = [
+        part.text[:MAX_RESULT_CHARACTERS] for part in block.parts if isinstance(part, ResultPart)
+    ]
+    texts += [
+        part.ending(MAX_PRINTED_LINES) for part in block.parts if isinstance(part, StreamPart)
+    ]
     return any(_BAD.search(text) is not None for text in texts)

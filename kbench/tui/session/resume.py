@@ -6,8 +6,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbench.tui.dialogs.dialogs import Choice
-from kbench.tui.dialogs.pick import Pick
+from kbench.tui.dialogs.dialogs import ChoiceDialog
+from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.text import one_line
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from kbench.workbench.history.session_archive import EarlierSession
     from kbench.workbench.session.cell import Cell
 
-RECENT = 7 * 86_400.0  # seconds in which a session that did not end is spoken of unasked
-PAUSE = 0.4  # seconds in which the result of a cell is seen before the next question
+REMIND_WITHIN_SECONDS = 7 * 86_400.0
+"""Seconds in which a session that did not end is spoken of unasked: a week."""
+NEXT_QUESTION_SECONDS = 0.4
+"""Seconds in which the result of a cell is seen before the next question."""
 _STATES = {"ok": "ok", "past": "ok", "lost": "lost", "withdrawn": "ok"}
 
 
-class Again:
+class ResumeController:
     """What is left to run again, and the questions about it."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -35,7 +37,11 @@ class Again:
 
     async def remind(self) -> None:
         """Say that a session did not end, lately."""
-        past = [one for one in await self._unfinished() if time.time() - one.ended < RECENT]
+        past = [
+            one
+            for one in await self._unfinished()
+            if time.time() - one.ended < REMIND_WITHIN_SECONDS
+        ]
         if past:
             key = self.screen.bench.key_word("resume")
             cells = counted(len(past[0].cells), "cell")
@@ -78,7 +84,7 @@ class Again:
 
         rows = [one.words for one in past]
         title = "Earlier sessions" if past[0].finished else "Sessions that did not end"
-        self.screen.app.push_screen(Pick(title, rows, drop), take)
+        self.screen.app.push_screen(ListDialog(title, rows, drop), take)
 
     # ------------------------------------------------------------------ showing
 
@@ -90,7 +96,7 @@ class Again:
         if session is None:
             return
         cells: list[Cell] = await self.screen.bench.link.call(session_archive.adopt, session, past)
-        transcript = self.screen.conductor.transcript
+        transcript = self.screen.session_controller.transcript
         how = "" if past.finished else ", which did not end"
         transcript.note(f"session of {past.when}{how}; nothing of it has run again")
         for cell in cells:
@@ -98,7 +104,7 @@ class Again:
         prompt = self.screen.query_one(Prompt)
         if past.draft.strip() and not prompt.text:
             prompt.put(past.draft)
-        self.screen.conductor.show_number()
+        self.screen.session_controller.show_number()
         left = session_archive.runnable(cells)
         if left:
             self._ask(past, left)
@@ -124,14 +130,14 @@ class Again:
             ("n", f"nothing now; {key} on a cell brings it to the prompt"),
         ]
         question = f"The cells of {past.when} are back. Their variables are not."
-        self.screen.app.push_screen(Choice(question, answers, unasked=True), act)
+        self.screen.app.push_screen(ChoiceDialog(question, answers, unasked=True), act)
 
     # ------------------------------------------------------------------ running
 
     def _run(self, cells: list[Cell]) -> Block | None:
         block = None
         for cell in cells:
-            block = self.screen.conductor.run(cell.code, cell.ident)
+            block = self.screen.session_controller.run(cell.code, cell.ident)
         return block
 
     def _next(self) -> None:
@@ -161,14 +167,14 @@ class Again:
             ("a", f"run it and the {len(self._left)} behind it"),
             ("q", "run no more"),
         ]
-        self.screen.app.push_screen(Choice(shown, answers), act)
+        self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
 
     def cell_done(self, event: Any) -> None:
         """The cell that was asked about has ended: its result is on the screen, so go on."""
         if self._awaited and str(event.cell) == self._awaited:
             self._awaited = ""
             if self._left:
-                self.screen.set_timer(PAUSE, self._next)
+                self.screen.set_timer(NEXT_QUESTION_SECONDS, self._next)
 
 
 def block_of(cell: Cell) -> Block:

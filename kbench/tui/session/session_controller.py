@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.tui.dialogs import overlays
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
-from kbench.tui.session.status_controller import Narrator
+from kbench.tui.session.status_controller import StatusController
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
 
-class Conductor(Narrator):
+class SessionController(StatusController):
     """Knows what the session is doing; draws nothing itself but tells the widgets."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -186,7 +186,7 @@ class Conductor(Narrator):
 
     def _on_Error(self, event: Any) -> None:
         if event.cell in self._unseen:
-            self.screen.learning.failed(event)
+            self.screen.lesson_controller.failed(event)
         block = self._block(event.cell)
         if block is not None:
             traceback, detail = list(event.traceback), event.detail or {}
@@ -207,11 +207,11 @@ class Conductor(Narrator):
         if self.state != "dead":
             self._clear_banner()
         self.screen.panes.cell_done()
-        self.screen.again.cell_done(event)
+        self.screen.resume_controller.cell_done(event)
         if block is not None:
-            self.screen.tracing.cell_done(block)
-            self.screen.versus.cell_done(block)
-        self.screen.learning.cell_done(event, block)
+            self.screen.nan_controller.cell_done(block)
+            self.screen.compare_controller.cell_done(block)
+        self.screen.lesson_controller.cell_done(event, block)
         self.show_number()
         self.show_hint()
 
@@ -229,36 +229,36 @@ class Conductor(Narrator):
         self.pace = {}
         self._since = time.monotonic()
         self._tick_while_needed()
-        self.screen.watching.refresh()
+        self.screen.watch_controller.refresh()
         self.show_status()
 
     def _on_Idle(self, event: Any) -> None:
         if self.state == "busy":
             self.state = "idle"
             self.screen.background(self._measure, "memory", exclusive=True)
-        self.screen.watching.refresh()
-        self.screen.deriving.refresh()
+        self.screen.watch_controller.refresh()
+        self.screen.gradient_controller.refresh()
         self.show_status()
 
     def _on_Told(self, event: Any) -> None:
         if event.kind == "watch":
-            self.screen.watching.told(event.data.get("rows") or [])
+            self.screen.watch_controller.on_push(event.data.get("rows") or [])
         elif event.kind == "watching":
-            self.screen.watching.asked(event.data)
+            self.screen.watch_controller.on_magic(event.data)
         elif event.kind == "pace":
             self.pace = event.data
         elif event.kind == "gradient":
-            self.screen.deriving.told(event.data)
+            self.screen.gradient_controller.on_push(event.data)
         elif event.kind == "nan":
-            self.screen.tracing.told(event.data)
+            self.screen.nan_controller.on_push(event.data)
         elif event.kind == "lesson":
-            self.screen.learning.judged(event.data)
+            self.screen.lesson_controller.on_verdict(event.data)
 
     def _on_Changed(self, event: Any) -> None:
         self.take_settings(event.config)
         self.screen.panes.changed(list(event.names), event.many)
         for name, reason in (event.refused or {}).items():
-            self.screen.panes.refused(f"{name}: {reason}")
+            self.screen.panes.setting_refused(f"{name}: {reason}")
 
     def _on_InputRequested(self, event: Any) -> None:
         overlays.ask_input(self.screen, event.prompt, event.password)
@@ -302,7 +302,7 @@ class Conductor(Narrator):
         self._first_block = len(self.transcript.blocks)
         self.transcript.note(f"new kernel{again}")
         self.screen.panes.kernel_lost()
-        self.screen.learning.restarted(bool(event.replayed))
+        self.screen.lesson_controller.restarted(bool(event.replayed))
         self._tick_while_needed()
         self.show_status()
 

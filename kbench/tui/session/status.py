@@ -9,12 +9,13 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from kbench.tui.session.bars import JOINT, Piece, longest_piece
+from kbench.tui.session.bars import JOINT_CELLS, Piece, longest_piece
 from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
 
-WIDE = 100  # cells from which on nothing is shortened
+WIDE_CELLS = 100
+"""Cells from which on nothing is shortened."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class Status:
 def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
     """The state first, then the settings, then the kernel's process; cut from the end."""
     found: list[Piece] = [("kbench", "bold"), state_piece(now, glyphs)]
-    room = width - sum(cell_len(words) + JOINT for words, _ in found) - JOINT
+    room = width - sum(cell_len(words) + JOINT_CELLS for words, _ in found) - JOINT_CELLS
     far = pace_words(now.pace, min(room, longest_piece(width))) if now.state == "busy" else ""
     found += [(far, "$text-accent")] if far else []
     settings = now.settings
     if settings:
-        words = "learning phase" if width >= WIDE else "phase"
+        words = "learning phase" if width >= WIDE_CELLS else "phase"
         phase = settings.get("learning_phase")
         found += [
             (f"eps {settings.get('epsilon')}", ""),

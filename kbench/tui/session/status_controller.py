@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from kbench.tui.keys import keys
-from kbench.tui.layout import LABEL
+from kbench.tui.layout import LABEL_CELLS
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
 from kbench.tui.session.bars import Banner, HintLine, Line, StatusLine
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from kbench.tui.main_screen import MainScreen
 
-TICK = 0.1
-SLOW_TICK = 1.0  # where little shall move
+TICK_SECONDS = 0.1
+"""Seconds between two pictures of the spinner."""
+SLOW_TICK_SECONDS = 1.0
+"""The same where little shall move: once a second."""
 
 
-class Narrator:
+class StatusController:
     """What is known of the session, and the lines that tell it; the conductor keeps it current."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -102,7 +104,7 @@ class Narrator:
         pane = screen.focused_pane()
         ending = f"{bench.key_word('help')} help"
         parts = ["Enter run"] if pane == "prompt" else []
-        if pane == "prompt" and screen.learning.open:
+        if pane == "prompt" and screen.lesson_controller.open:
             down, up, fold = map(bench.key_word, ("turn_down", "turn_up", "lesson_fold"))
             parts += [f"{down} {up} read the lesson", f"{fold} fold it"]
         for key, word in keys.hints(screen.places(pane)):
@@ -120,7 +122,7 @@ class Narrator:
         counts = [one.count for one in blocks if one.count is not None and not one.past]
         words = f"In [{max(counts, default=self._ran_before) + 1 + ahead}]"
         self.screen.query_one(Prompt).border_title = Content(words)
-        line = Content.assemble((f" {words}: "[:LABEL].ljust(LABEL), "$text-success"))
+        line = Content.assemble((f" {words}: "[:LABEL_CELLS].ljust(LABEL_CELLS), "$text-success"))
         self.screen.query_one("#label", Line).show(line)
         ours = [one for one in self.transcript.blocks if one.state != "note" and not one.past]
         seconds, cells = sum(one.seconds or 0.0 for one in ours), len(ours)
@@ -132,7 +134,7 @@ class Narrator:
         """Run the spinner only while something is under way; nothing ticks otherwise."""
         if self._timer is None:
             self._timer = self.screen.set_interval(
-                TICK if self.screen.bench.moves else SLOW_TICK, self._tick
+                TICK_SECONDS if self.screen.bench.motion else SLOW_TICK_SECONDS, self._tick
             )
         self._timer.resume()
 

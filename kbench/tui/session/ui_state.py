@@ -15,7 +15,7 @@ FILE = "workbench.json"
 
 
 @dataclass
-class Remembered:
+class UiState:
     """`shares`: the session's part of the screen in percent, per layout."""
 
     theme: str = ""
@@ -23,7 +23,7 @@ class Remembered:
     watches: list[str] = field(default_factory=list)
 
 
-def load(folder: Path) -> tuple[Remembered, str]:
+def load(folder: Path) -> tuple[UiState, str]:
     """What was remembered and what is wrong with the file; a broken file is put aside."""
     path = folder / FILE
     try:
@@ -31,13 +31,13 @@ def load(folder: Path) -> tuple[Remembered, str]:
         theme, shares = table.get("theme", ""), table.get("shares", {})
         kept = {str(key): max(25, min(int(one), 75)) for key, one in shares.items()}
         watches = [one for one in table.get("watches", []) if isinstance(one, str)]
-        return Remembered(str(theme), kept, watches), ""
+        return UiState(str(theme), kept, watches), ""
     except FileNotFoundError:
-        return Remembered(), ""
+        return UiState(), ""
     except OSError as error:
-        return Remembered(), f"{path}: {error}"
+        return UiState(), f"{path}: {error}"
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        return Remembered(), put_aside(path, error)
+        return UiState(), put_aside(path, error)
 
 
 def put_aside(path: Path, error: Exception) -> str:
@@ -54,7 +54,7 @@ def put_aside(path: Path, error: Exception) -> str:
     return f"{path.name} was unreadable and is kept as {aside.name}: {error}"
 
 
-def save(folder: Path, state: Remembered) -> str:
+def save(folder: Path, state: UiState) -> str:
     """Write atomically; returns what went wrong, '' if nothing."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

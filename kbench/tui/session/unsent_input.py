@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
     from kbench.tui.main_screen import MainScreen
 
-PAUSE = 1.0  # seconds without a key after which the draft goes to the journal
+JOURNAL_PAUSE_SECONDS = 1.0
+"""Seconds without a key after which the draft goes to the journal."""
 FOLDER = "drafts"
-KEPT = 20
-LIMIT = 1_000_000  # characters
+MAX_FILES = 20
+"""Files that are kept: the newest, for as many workbenches that were left at once."""
+MAX_CHARACTERS = 1_000_000
+"""Characters of a draft that are kept."""
 
 
-class Drafts:
+class UnsentInput:
     """Follows the prompt of one screen."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -39,7 +42,7 @@ class Drafts:
         prompt = self.screen.query_one(Prompt)
         self.text = "" if prompt.as_given else prompt.text
         if self._timer is None:
-            self._timer = self.screen.set_timer(PAUSE, self._pause)
+            self._timer = self.screen.set_timer(JOURNAL_PAUSE_SECONDS, self._pause)
         else:
             self._timer.reset()
 
@@ -52,7 +55,7 @@ class Drafts:
         session = self.screen.bench.link.session
         if session is not None:
             self._written = self.text
-            row = {"event": "Draft", "text": self.text[:LIMIT]}
+            row = {"event": "Draft", "text": self.text[:MAX_CHARACTERS]}
             await self.screen.bench.link.call(session.journal.write, row)
 
     def restore(self, folder: Path) -> None:
@@ -71,8 +74,8 @@ def keep(folder: Path, text: str) -> str:
     path = folder / FOLDER / f"{time.time_ns():020d}-{os.getpid()}.txt"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_text(text[:LIMIT], encoding="utf-8", errors="backslashreplace")
-        for old in sorted(path.parent.glob("*.txt"))[:-KEPT]:
+        path.write_text(text[:MAX_CHARACTERS], encoding="utf-8", errors="backslashreplace")
+        for old in sorted(path.parent.glob("*.txt"))[:-MAX_FILES]:
             old.unlink(missing_ok=True)
     except OSError as error:
         return f"{path}: {error}"

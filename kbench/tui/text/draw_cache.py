@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 
-def forget_with_widgets() -> None:
+def key_by_colours() -> None:
     """Make the key the two colours alone; with a Textual that has no such method, nothing changes.
 
     A second time changes nothing, either.

@@ -73,17 +73,17 @@ class LineView(ScrollView, can_focus=True):
 
         In plain text `{name}` stands for the key of an action.
         """
-        told = [one if isinstance(one, Content) else self._told(one) for one in lines]
+        lines_shown = [one if isinstance(one, Content) else self._with_keys(one) for one in lines]
         if not self.text_width:  # not laid out yet
-            return told
+            return lines_shown
         width = max(self.text_width - 1, 4)
         rows: list[Content] = []
-        for line in told:
+        for line in lines_shown:
             first, *rest = wrap(line, width)
             rows += [first, *(Content(" ") + row for row in rest)]
         return rows
 
-    def _told(self, text: str) -> Content:
+    def _with_keys(self, text: str) -> Content:
         words = ACTION.sub(lambda found: self.key_word(found[1]), text)
         return Content.styled(f" {words}", MUTED)
 

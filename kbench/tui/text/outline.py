@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from kbench.tui.panes import rows as pane_rows
-from kbench.tui.panes.rows import Row
+from kbench.tui.panes.rows import NameRow
 
-UNFOLDED_AT_ONCE = 64  # layers whose weights one key unfolds
+MAX_UNFOLDED_AT_ONCE = 64
+"""Layers whose weights one key unfolds."""
 
 
 def root_of(key: str) -> str:
@@ -23,10 +24,10 @@ class Outline:
     def __init__(self) -> None:
         self.unfolded: set[str] = set()
         self._below: dict[str, list[str]] = {}
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, NameRow] = {}
         self._old: set[str] = set()  # unfolded rows whose parts have changed since they came
 
-    def find(self, key: str) -> Row | None:
+    def find(self, key: str) -> NameRow | None:
         """The row of a part."""
         return self._rows.get(key)
 
@@ -41,11 +42,11 @@ class Outline:
         self.unfolded.add(key)
         self._old.add(key)
 
-    def unfold_below(self, row: Row) -> None:
+    def unfold_below(self, row: NameRow) -> None:
         """Show the parts of this row, and the weights of its layers."""
         self.unfold(row.name)
         layers = [one for one in self._below.get(row.name, ()) if self._rows[one].parts]
-        for one in layers[:UNFOLDED_AT_ONCE]:
+        for one in layers[:MAX_UNFOLDED_AT_ONCE]:
             self.unfold(one)
 
     def forget(self, names: Iterable[str]) -> None:
@@ -96,13 +97,13 @@ class Outline:
             self._old.discard(parent)
         return changed
 
-    def update(self, rows: Iterable[Row]) -> None:
+    def update(self, rows: Iterable[NameRow]) -> None:
         """Newer rows of parts that are known."""
         self._rows.update({row.name: row for row in rows})
 
-    def lines(self, roots: Iterable[Row]) -> list[tuple[int, Row]]:
+    def lines(self, roots: Iterable[NameRow]) -> list[tuple[int, NameRow]]:
         """The rows to show with their depth: each root and what is unfolded below it."""
-        found: list[tuple[int, Row]] = []
+        found: list[tuple[int, NameRow]] = []
         waiting = [(0, row) for row in reversed(list(roots))]
         while waiting:
             depth, row = waiting.pop()

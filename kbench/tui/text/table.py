@@ -14,9 +14,11 @@ from kbench.tui.messages import ShowPane
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import one_line
 
-Cell = Content | str
-GAP = 2
-NARROW = 64  # cells below which a table stands closer together
+CellText = Content | str
+GAP_CELLS = 2
+"""Cells between two columns."""
+NARROW_CELLS = 64
+"""Cells below which a table stands closer together."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Column:
 
 
 def column_widths(
-    columns: Sequence[Column], texts: Sequence[Sequence[int]], width: int, gap: int = GAP
+    columns: Sequence[Column], texts: Sequence[Sequence[int]], width: int, gap: int = GAP_CELLS
 ) -> list[int]:
     """A width per column, 0 for those without room; `texts` are the cells' widths."""
     wanted = [
@@ -97,14 +99,14 @@ class Table(LineView):
     @property
     def narrow(self) -> bool:
         """Whether cells should be short and close together."""
-        return 0 < self.size.width < NARROW
+        return 0 < self.size.width < NARROW_CELLS
 
     @property
     def gap(self) -> int:
         """Blank cells between two columns."""
-        return 1 if self.narrow else GAP
+        return 1 if self.narrow else GAP_CELLS
 
-    def fill(self, rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
+    def fill(self, rows: Sequence[tuple[str, Sequence[CellText]]]) -> None:
         """Show these rows, each under its key; the cursor stays on its key if it is still there."""
         key = self.current_key if self._touched else None
         self._rows = [

@@ -15,9 +15,12 @@ from kbench.tui.text.text import OutputDecoder, fold, one_line, safe, wrap
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
 from kbench.workbench.output.terminal_lines import overwrite, settled
 
-MOST_ROWS = 10_000
-RELEASED_ROWS = 20  # of the oldest cells, once there are too many in all
-LONGEST = 10_000  # characters of one line
+MAX_PART_LINES = 10_000
+"""Lines that are kept of one output; of a longer one the last are."""
+RELEASED_LINES = 20
+"""Lines that are left of the outputs of the oldest cells, once there are too many in all."""
+MAX_LINE_CHARACTERS = 10_000
+"""Characters of one line; a number says how many more there were."""
 STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
 
 
@@ -51,19 +54,19 @@ class StreamPart:
         self._open = settled(self._open)  # a progress bar is redrawn thousands of times
         self._done += [self._decoder.line(_cut(line)) for line in whole]
         self._shorten()
-        self._drop(MOST_ROWS)
+        self._drop(MAX_PART_LINES)
 
     def _shorten(self) -> None:
         """Keep the beginning of an open line that is too long, and where its cursor is."""
         shown = self._open.rstrip("\b")
-        if len(shown) <= LONGEST:
+        if len(shown) <= MAX_LINE_CHARACTERS:
             return
         cursor = 2 * len(shown) - len(self._open)
-        if cursor > LONGEST:
-            self._beyond = len(shown) - LONGEST
-            self._open = shown[:LONGEST]
+        if cursor > MAX_LINE_CHARACTERS:
+            self._beyond = len(shown) - MAX_LINE_CHARACTERS
+            self._open = shown[:MAX_LINE_CHARACTERS]
         else:
-            self._open = shown[:LONGEST] + "\b" * (LONGEST - cursor)
+            self._open = shown[:MAX_LINE_CHARACTERS] + "\b" * (MAX_LINE_CHARACTERS - cursor)
 
     def _past_the_end(self, text: str) -> str:
         """What of the text does not only lengthen a line that is too long already."""
@@ -89,7 +92,7 @@ class StreamPart:
 
     def release(self) -> None:
         """Let go of all but the last lines."""
-        self._drop(RELEASED_ROWS)
+        self._drop(RELEASED_LINES)
         self._rows = []
 
     def ending(self, lines: int) -> str:
@@ -125,11 +128,11 @@ class StreamPart:
 
 def _cut(line: str) -> str:
     """A line, or the beginning of one that is too long, and how much is left out."""
-    if len(line) <= LONGEST:
+    if len(line) <= MAX_LINE_CHARACTERS:
         return line
     line = overwrite(line)
-    beyond = len(line) - LONGEST
-    return line if beyond <= 0 else line[:LONGEST] + _beyond_words(beyond)
+    beyond = len(line) - MAX_LINE_CHARACTERS
+    return line if beyond <= 0 else line[:MAX_LINE_CHARACTERS] + _beyond_words(beyond)
 
 
 def _beyond_words(count: int) -> str:
@@ -148,7 +151,7 @@ class ResultPart:
         decoder = OutputDecoder()
         room = max(width - len(label), 8)
         rows: list[Content] = []
-        for line in self.text.split("\n")[:MOST_ROWS]:
+        for line in self.text.split("\n")[:MAX_PART_LINES]:
             rows += fold(decoder.line(line), room)
         head = Content.styled(label, "$text-error")
         indent = Content(" " * len(label))
@@ -173,7 +176,7 @@ class NotePart:
     text: str
 
 
-Part = StreamPart | ResultPart | ErrorPart | NotePart
+OutputPart = StreamPart | ResultPart | ErrorPart | NotePart
 
 
 class Block:
@@ -189,7 +192,7 @@ class Block:
         self.state = state  # queued, running, ok, failed, lost, note
         self.count: int | None = None
         self.seconds: float | None = None
-        self.parts: list[Part] = []
+        self.parts: list[OutputPart] = []
         self.folded = False
         self._cache: tuple[Any, list[Content]] | None = None
         self._version = 0
@@ -207,7 +210,7 @@ class Block:
         last.append(text)
         self.touch()
 
-    def add(self, part: Part) -> None:
+    def add(self, part: OutputPart) -> None:
         """Add a result, an error or a note."""
         self.parts.append(part)
         self.touch()
@@ -217,8 +220,8 @@ class Block:
         for part in self.parts:
             if isinstance(part, StreamPart):
                 part.release()
-            elif isinstance(part, ResultPart) and part.text.count("\n") > RELEASED_ROWS:
-                part.text = "\n".join([*part.text.split("\n")[:RELEASED_ROWS], "..."])
+            elif isinstance(part, ResultPart) and part.text.count("\n") > RELEASED_LINES:
+                part.text = "\n".join([*part.text.split("\n")[:RELEASED_LINES], "..."])
         self.touch()
 
     @property

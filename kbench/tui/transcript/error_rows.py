@@ -17,8 +17,10 @@ from kbench.tui.text.text import fold, one_line, safe
 if TYPE_CHECKING:
     from kbench.tui.transcript.cells import ErrorPart
 
-MOST_LINES = 6
-MARGIN = 2
+MAX_REASON_LINES = 6
+"""Lines of a reason in the transcript; the explain screen has all."""
+MARGIN_CELLS = 2
+"""Cells by which what belongs to an error is indented."""
 EXPLAIN = "alt+E"
 
 
@@ -49,10 +51,10 @@ def _head(name: str, reason: str, width: int) -> list[Content]:
     lines = reason.strip("\n").split("\n")
     first = Content.assemble((safe(name), "bold $text-error"), "  ", safe(lines[0]))
     rows = first.wrap(max(width, 8)) if first.cell_length > width else [first]
-    for line in lines[1:MOST_LINES]:
+    for line in lines[1:MAX_REASON_LINES]:
         rows += fold(Content(safe(line)), width)
-    if len(lines) > MOST_LINES:
-        rows.append(Content.styled(f"({len(lines) - MOST_LINES} more lines)", MUTED))
+    if len(lines) > MAX_REASON_LINES:
+        rows.append(Content.styled(f"({len(lines) - MAX_REASON_LINES} more lines)", MUTED))
     return list(rows)
 
 
@@ -63,11 +65,11 @@ def explain_words(part: ErrorPart, key: str) -> Content:
 
 
 def _last_rows(words: str, keys: Content, width: int) -> list[Content]:
-    margin = " " * MARGIN
+    margin = " " * MARGIN_CELLS
     if not words:
         return [margin + keys]
     words = safe(words)
-    gap = width - MARGIN - cell_len(words) - len(keys)
+    gap = width - MARGIN_CELLS - cell_len(words) - len(keys)
     if gap >= 2:
         return [Content.assemble(margin, (words, "$text-success"), " " * gap) + keys]
     rows = fold(Content.styled(margin + words, "$text-success"), width)
@@ -89,9 +91,9 @@ def chain_rows(
         rows += _called(one, place, label, width, glyphs, full)
         if skipped and number == 1:
             words = f"{glyphs.ellipsis} {skipped} more calls"
-            rows.append(Content.styled(" " * MARGIN + words, MUTED))
-    head = one_line(f"{places[-1]}:", width - MARGIN, glyphs.ellipsis)
-    return [*rows, Content.styled(" " * MARGIN + head, MUTED)]
+            rows.append(Content.styled(" " * MARGIN_CELLS + words, MUTED))
+    head = one_line(f"{places[-1]}:", width - MARGIN_CELLS, glyphs.ellipsis)
+    return [*rows, Content.styled(" " * MARGIN_CELLS + head, MUTED)]
 
 
 def _called(
@@ -101,7 +103,7 @@ def _called(
     source = str(call.get("source") or "")
     indent = len(source) - len(source.lstrip())
     lead = one_line(place, label, glyphs.ellipsis)
-    lead = " " * MARGIN + lead + " " * (label - cell_len(lead) + 2)
+    lead = " " * MARGIN_CELLS + lead + " " * (label - cell_len(lead) + 2)
     room = max(width - cell_len(lead), 8)
     marks = [(one[0] - indent, one[1] - indent) for one in call.get("marks", ()) if len(one) == 2]
     text, moved = _window(source[indent:], marks, room, glyphs)
@@ -150,12 +152,14 @@ def expression_rows(
         ]
         here.sort(key=lambda pair: pair[0])
         text, moved = _drawable(line[indent:], [start for start, _ in here], width, glyphs)
-        rows.append(Content(" " * MARGIN + one_line(text, width - MARGIN, glyphs.ellipsis)))
+        rows.append(
+            Content(" " * MARGIN_CELLS + one_line(text, width - MARGIN_CELLS, glyphs.ellipsis))
+        )
         placed = [(cell_len(text[: start + moved]), one) for start, one in here]
         reach = max((start for start, _ in placed), default=0) + 3
         if not here and not drawn and number == span[0] and not _located(operands):
             rows += _caret(text, int(span[1]) - indent, int(span[2]) - indent, width)
-        if not here or reach + MARGIN > _limit(width):
+        if not here or reach + MARGIN_CELLS > _limit(width):
             continue  # too far right for a drawing: named below instead
         drawn.update(id(one) for _, one in placed)
         while placed:
@@ -164,11 +168,11 @@ def expression_rows(
     for one in operands:
         if id(one) not in drawn:
             words = f"{one.get('role', '')}  {operand_words(one)}"
-            shown = one_line(words, width - MARGIN - 2, glyphs.ellipsis)
-            rows.append(Content(" " * (MARGIN + 2) + shown))
+            shown = one_line(words, width - MARGIN_CELLS - 2, glyphs.ellipsis)
+            rows.append(Content(" " * (MARGIN_CELLS + 2) + shown))
     if detail.get("layer"):
-        words = one_line(f"in {detail['layer']}", width - MARGIN - 2, glyphs.ellipsis)
-        rows.append(Content.styled(" " * (MARGIN + 2) + words, MUTED))
+        words = one_line(f"in {detail['layer']}", width - MARGIN_CELLS - 2, glyphs.ellipsis)
+        rows.append(Content.styled(" " * (MARGIN_CELLS + 2) + words, MUTED))
     return rows
 
 
@@ -178,7 +182,7 @@ def _located(operands: Sequence[dict[str, Any]]) -> bool:
 
 def _drawable(text: str, starts: Sequence[int], width: int, glyphs: Glyphs) -> tuple[str, int]:
     """A line whose operands stand far enough left to be drawn, and how far its columns moved."""
-    if not starts or cell_len(text[: starts[-1]]) + 3 + MARGIN <= _limit(width):
+    if not starts or cell_len(text[: starts[-1]]) + 3 + MARGIN_CELLS <= _limit(width):
         return text, 0
     name = re.search(r"[\w.]+[(\[]+$", text[: starts[0]])  # what was called with them
     cut = name.start() if name is not None else max(starts[0] - 2, 0)
@@ -193,8 +197,8 @@ def _limit(width: int) -> int:
 def _caret(text: str, start: int, end: int, width: int) -> list[Content]:
     """`^^^^` under the part of a line that failed, where no operand is to be seen in it."""
     lead, size = cell_len(text[: max(start, 0)]), cell_len(text[max(start, 0) : max(end, 0)])
-    size = min(max(size, 1), width - MARGIN - lead)
-    words = " " * (MARGIN + lead) + "^" * size
+    size = min(max(size, 1), width - MARGIN_CELLS - lead)
+    words = " " * (MARGIN_CELLS + lead) + "^" * size
     return [Content.styled(words, "$text-warning")] if size > 0 else []
 
 
@@ -213,7 +217,7 @@ def _branch(
     cells[start] = glyphs.corner
     for column in range(start + 1, reach):
         cells[column] = glyphs.dash
-    lead = " " * MARGIN + "".join(cells) + " "
+    lead = " " * MARGIN_CELLS + "".join(cells) + " "
     room = max(width - len(lead), 8)
     words = operand_words(operand)
     if cell_len(words) > room:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
     from kbench.tui.main_screen import MainScreen
 
-GUTTER = 1
-MOST_ROWS = 50_000  # of all cells together
-SHORT = 60  # rows of a cell that is left as it is
+GUTTER_CELLS = 1
+"""Cells for the mark of the current cell."""
+MAX_ROWS = 50_000
+"""Rows of all cells together; beyond, the oldest outputs are shortened."""
+MIN_SHORTENED_ROWS = 60
+"""A cell of no more rows is left as it is."""
 
 
 class Transcript(LineView):
@@ -97,7 +100,7 @@ class Transcript(LineView):
         Of a flood of output, drawn thirty times a second, often only the last row is new.
         """
         follow = self._follow  # not what the scrolling below makes of it
-        width = max(self.text_width - GUTTER, 4)
+        width = max(self.text_width - GUTTER_CELLS, 4)
         before = self._drawn
         how = width, self.glyphs, self.key_word("explain")
         self._drawn = [block.rows(*how) for block in self.blocks]
@@ -116,12 +119,12 @@ class Transcript(LineView):
 
     def _make_room(self, width: int, glyphs: Glyphs, explain: str) -> None:
         """Shorten the outputs of the oldest cells once all together are too many rows."""
-        excess = sum(map(len, self._drawn)) - MOST_ROWS
+        excess = sum(map(len, self._drawn)) - MAX_ROWS
         for index, block in enumerate(self.blocks[:-1]):
             if excess <= 0:
                 return
             before = len(self._drawn[index])
-            if before > SHORT:
+            if before > MIN_SHORTENED_ROWS:
                 block.release()
                 self._drawn[index] = block.rows(width, glyphs, explain)
                 excess -= before - len(self._drawn[index])

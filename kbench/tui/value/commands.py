@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from kbench.tui.dialogs.axes import AxesScreen
-from kbench.tui.dialogs.dialogs import Ask, Choice
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog
 from kbench.tui.dialogs.overlays import show_text
 from kbench.tui.messages import CopyText
 from kbench.tui.text.text import safe
@@ -25,10 +25,10 @@ def act(screen: MainScreen, what: str) -> None:
     """Do what the key asks for."""
     pane = screen.query_one(ValuePane)
     if what == "stop":
-        if not (screen.panes.seeker.running or screen.panes.writer.running):
+        if not (screen.panes.search.running or screen.panes.exporter.running):
             screen.action_pane("prompt")
-        screen.panes.seeker.stop()
-        screen.panes.writer.stop()
+        screen.panes.search.stop()
+        screen.panes.exporter.stop()
     elif pane.target is None:
         if pane.row is not None and not pane.row.held:
             screen.notify(f"{safe(pane.shown)} has no cells", timeout=2, markup=False)
@@ -69,7 +69,7 @@ def ask_index(screen: MainScreen, pane: ValuePane) -> None:
             pane.go(slices.parse(text, shape, here))
 
     title = f"index into {slices.text_of(here)}, for example 0, :, :, 3 or 12, 5"
-    screen.app.push_screen(Ask(title, check=check), take)
+    screen.app.push_screen(InputDialog(title, check=check), take)
 
 
 # ------------------------------------------------------------------ finding
@@ -77,7 +77,7 @@ def ask_index(screen: MainScreen, pane: ValuePane) -> None:
 
 def ask_find(screen: MainScreen, pane: ValuePane) -> None:
     """What to look for; from the cursor on."""
-    seeker = screen.panes.seeker
+    search = screen.panes.search
 
     def check(text: str) -> str:
         try:
@@ -88,24 +88,24 @@ def ask_find(screen: MainScreen, pane: ValuePane) -> None:
 
     def take(text: str | None) -> None:
         if text is not None:
-            seeker.condition = text
-            seeker.find(pane, text)
+            search.condition = text
+            search.find(pane, text)
 
     title = f"find in {expression(pane)}: 3, > 0.5, != 0, 0.1 .. 0.2, abs > 10, nan"
-    screen.app.push_screen(Ask(title, seeker.condition, check=check), take)
+    screen.app.push_screen(InputDialog(title, search.condition, check=check), take)
 
 
 def find_again(screen: MainScreen, pane: ValuePane) -> None:
     """The same once more; the first time it is asked for."""
-    if screen.panes.seeker.condition:
-        screen.panes.seeker.find(pane, screen.panes.seeker.condition)
+    if screen.panes.search.condition:
+        screen.panes.search.find(pane, screen.panes.search.condition)
     else:
         ask_find(screen, pane)
 
 
 def next_nan(screen: MainScreen, pane: ValuePane) -> None:
     """The next NaN or infinity."""
-    screen.panes.seeker.find(pane, "bad", "every value is finite")
+    screen.panes.search.find(pane, "bad", "every value is finite")
 
 
 # ------------------------------------------------------------------ reading and copying
@@ -167,7 +167,7 @@ def copy_more(screen: MainScreen, pane: ValuePane) -> None:
         elif answer == "w":
             _copy(screen, pane, visible_rows, visible_cols, "what is on the screen")
 
-    screen.app.push_screen(Choice("Copy, tab-separated and in full precision", answers), take)
+    screen.app.push_screen(ChoiceDialog("Copy, tab-separated and in full precision", answers), take)
 
 
 def _copy(
@@ -212,9 +212,9 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
 
         def take(path: str | None) -> None:
             if path and path.strip():
-                screen.panes.writer.write(pane, path.strip(), whole)
+                screen.panes.exporter.write(pane, path.strip(), whole)
 
-        screen.app.push_screen(Ask(title, file), take)
+        screen.app.push_screen(InputDialog(title, file), take)
 
     def choose(answer: str | None) -> None:
         if answer in ("a", "s"):
@@ -223,7 +223,7 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
     if rank <= 2 and not pane.as_picture:
         ask(True)
     else:
-        screen.app.push_screen(Choice("Write to a file", answers), choose)
+        screen.app.push_screen(ChoiceDialog("Write to a file", answers), choose)
 
 
 COMMANDS = {

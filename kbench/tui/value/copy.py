@@ -12,12 +12,14 @@ from kbench.tui.value.value import ValuePane
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-LIMIT = 70_000  # characters; terminals drop a longer OSC 52
-PAGE = 1_500  # cells asked for at once; a reply holds them unless they are long texts
+MAX_CLIPBOARD_BYTES = 70_000
+"""Bytes of a copy; terminals drop a longer OSC 52."""
+PAGE_ELEMENTS = 1_500
+"""Elements asked for at once; a reply holds them unless they are long texts."""
 
 
 @dataclass(frozen=True)
-class Part:
+class CopiedCells:
     """Rows of texts between tabs; `whole` when nothing of what was asked for is left out."""
 
     text: str
@@ -27,7 +29,7 @@ class Part:
 
 async def cells(
     screen: MainScreen, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int]
-) -> Part | None:
+) -> CopiedCells | None:
     """The cells of a rectangle of the slice on show, (start, count) each; None if none came."""
     here = pane.target
     if here is None:
@@ -36,11 +38,11 @@ async def cells(
     shown |= {"row_axis": here.row_axis, "col_axis": here.col_axis}
     single = rows[1] == 1  # then it is read in pages along the row, else down the rows
     along, across = (cols, rows) if single else (rows, cols)
-    many = max(PAGE // max(across[1], 1), 1)
+    many = max(PAGE_ELEMENTS // max(across[1], 1), 1)
     units: list[str] = []  # cells of the only row, or whole rows
     length = 0
     try:
-        while len(units) < along[1] and length <= LIMIT:
+        while len(units) < along[1] and length <= MAX_CLIPBOARD_BYTES:
             page = [along[0] + len(units), min(many, along[1] - len(units))]
             spans = (list(rows), page) if single else (page, list(cols))
             data = await screen.bench.link.ask("window", rows=spans[0], cols=spans[1], **shown)
@@ -54,8 +56,8 @@ async def cells(
         screen.notify(safe(str(error)), severity="warning", markup=False)
         return None
     whole = len(units) == along[1]
-    while length > LIMIT:
+    while length > MAX_CLIPBOARD_BYTES:
         length -= len(units.pop().encode()) + 1
         whole = False
     joint, each = ("\t", 1) if single else ("\n", cols[1])
-    return Part(joint.join(units), len(units) * each, whole)
+    return CopiedCells(joint.join(units), len(units) * each, whole)

@@ -15,10 +15,11 @@ from kbench.tui.value.value import ValuePane
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-PAUSE = 0.2  # seconds between two looks at how far it is
+POLL_SECONDS = 0.2
+"""Seconds between two looks at how far it is."""
 
 
-class Writer:
+class Exporter:
     """One export at a time is followed; `stop` gives it up."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -50,8 +51,8 @@ class Writer:
             data = await ask("export", 30.0, **arguments)
             while "exists" not in data and not data["done"]:
                 words = f"writing {arguments['path']}: {human_bytes(data['written'])}  Esc stops"
-                pane.tell(words)
-                await asyncio.sleep(PAUSE)
+                pane.set_note(words)
+                await asyncio.sleep(POLL_SECONDS)
                 data = await ask("exporting", 30.0, job=data["job"], stop=self._stopping)
         except AskFailed as error:
             screen.notify(safe(str(error)), severity="warning", markup=False)
@@ -64,7 +65,7 @@ class Writer:
                 screen.notify(safe(f"written: {data['path']}, {size}"), markup=False)
         finally:
             self.running = False
-            pane.tell("")
+            pane.set_note("")
 
 
 def part(pane: ValuePane) -> dict[str, Any]:

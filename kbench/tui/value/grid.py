@@ -13,19 +13,24 @@ from textual.message import Message
 from textual.style import Style
 
 from kbench.tui.keys import keys
-from kbench.tui.panes.rows import Window
+from kbench.tui.panes.rows import ArrayWindow
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import one_line
 
-ROOM = 48_000  # bytes of cells to ask for at once; a reply of the inspector holds 64 kB
-WIDEST = 24
-GAP = 1
-PATIENCE = 0.06  # seconds until dots stand for cells that are on their way
-HEAT_STEP = 0.055  # share of the warm colour per level; text must stay readable on the last
+MAX_WINDOW_BYTES = 48_000
+"""Bytes of texts to ask for at once; a reply of the inspector holds 64 kB."""
+MAX_COLUMN_CELLS = 24
+"""Cells of a column; wider texts are cut."""
+GAP_CELLS = 1
+"""Cells between two columns."""
+DOTS_SECONDS = 0.06
+"""Seconds until dots stand for elements that are on their way."""
+HEAT_STEP_SHARE = 0.055
+"""Share of the warm colour per level; text must stay readable on the last."""
 
 
 @dataclass(frozen=True)
-class View:
+class WindowRequest:
     """Which part of which array: `index` has an entry per axis, shown axes count from `row`."""
 
     name: str
@@ -48,8 +53,8 @@ class ValueGrid(LineView):
     class Wanted(Message):
         """A window shall be fetched."""
 
-        def __init__(self, view: View) -> None:
-            self.view = view
+        def __init__(self, request: WindowRequest) -> None:
+            self.request = request
             super().__init__()
 
     class Moved(Message):
@@ -64,25 +69,25 @@ class ValueGrid(LineView):
 
     def __init__(self) -> None:
         super().__init__(id="grid")
-        self.window: Window | None = None
+        self.window: ArrayWindow | None = None
         self.at = (0, 0)  # cursor: row and column within the slice
         self.shading = True
         self._top = 0
         self._left = 0
         self._width = 4  # of a column: that of the widest text on hand
-        self._awaited: View | None = None
+        self._awaited: WindowRequest | None = None
         self._moving = False  # a move of the cursor that is not shown yet
         self._shades: tuple[object, list[Style | None]] | None = None
 
     # ------------------------------------------------------------------ content
 
-    def show(self, window: Window) -> None:
+    def show(self, window: ArrayWindow) -> None:
         """Draw this window; the cursor stays where the slice still has it."""
         if self.window is not None and (window.shape != self.window.shape):
             self.at, self._top, self._left = (0, 0), 0, 0
         self.window = window
         widest = max((cell_len(one) for line in window.cells for one in line), default=4)
-        self._width = min(widest, WIDEST)
+        self._width = min(widest, MAX_COLUMN_CELLS)
         rows, cols = self.totals
         self.at = (max(min(self.at[0], rows - 1), 0), max(min(self.at[1], cols - 1), 0))
         self._reveal()
@@ -109,22 +114,22 @@ class ValueGrid(LineView):
         cols = min(self._screen_cols(), max(self.totals[1] - self._left, 0))
         return (self._top, rows), (self._left, cols)
 
-    def view(self, name: str) -> View:
+    def request(self, name: str) -> WindowRequest:
         """What is to be fetched for the present place: a screen more either way, if it fits."""
         shown_rows, shown_cols = self._screen_rows(), max(self._screen_cols(), 4)
-        cells = ROOM // (max(self._width, 8) + 6)  # a text in quotes, and its shade
+        cells = MAX_WINDOW_BYTES // (max(self._width, 8) + 6)  # a text in quotes, and its shade
         cols = min(shown_cols * 3, max(cells // shown_rows, shown_cols))
         rows = min(shown_rows * 3, max(cells // cols, shown_rows))
-        view = View(name, rows=rows, cols=cols)
+        request = WindowRequest(name, rows=rows, cols=cols)
         if self.window is not None:
-            view = replace(
-                view,
+            request = replace(
+                request,
                 index=self.window.index,
                 row_axis=self.window.row_axis,
                 col_axis=self.window.col_axis,
             )
         return replace(
-            view,
+            request,
             row=max(self._top - (rows - shown_rows) // 2, 0),
             col=max(self._left - (cols - shown_cols) // 2, 0),
         )
@@ -139,7 +144,7 @@ class ValueGrid(LineView):
         return max(self.size.height - self.header_rows, 1)
 
     def _screen_cols(self) -> int:
-        return max((self.size.width - self._label_width - 1) // (self._width + GAP), 1)
+        return max((self.size.width - self._label_width - 1) // (self._width + GAP_CELLS), 1)
 
     def row_count(self) -> int:
         """Only what is on screen: the grid scrolls by fetching."""
@@ -173,11 +178,11 @@ class ValueGrid(LineView):
             and window.cols[0] <= self._left
             and right <= window.cols[1]
         )
-        view = None if inside else self.view("")
-        wanted = view is not None and view != self._awaited
-        self._awaited = view  # what has not come when asked for will not come now
-        if view is not None and wanted:
-            self.post_message(self.Wanted(view))
+        request = None if inside else self.request("")
+        wanted = request is not None and request != self._awaited
+        self._awaited = request  # what has not come when asked for will not come now
+        if request is not None and wanted:
+            self.post_message(self.Wanted(request))
         return wanted
 
     # ------------------------------------------------------------------ rows
@@ -189,7 +194,7 @@ class ValueGrid(LineView):
         width, last = self._width, self.totals[1]
         parts = [" " * (self._label_width + 1)]
         for col in range(self._left, min(self._left + self._screen_cols(), last)):
-            parts.append(str(col).rjust(width) + " " * GAP)
+            parts.append(str(col).rjust(width) + " " * GAP_CELLS)
         if self._left + self._screen_cols() < last and parts:
             parts.append(self.glyphs.more)
         return Content("".join(parts)).stylize(self.get_visual_style("grid--header"))
@@ -216,7 +221,7 @@ class ValueGrid(LineView):
                     shown = f">{shown[1:]}"
                 elif self.has_focus:  # into the gap before it
                     parts[-1] = (f"{parts[-1][0][:-1]}>", parts[-1][1])
-            parts += [(shown, style), (" " * GAP, plain)]
+            parts += [(shown, style), (" " * GAP_CELLS, plain)]
         return Content.assemble(*parts)
 
     def _fitted(self, text: str, width: int) -> str:
@@ -247,7 +252,9 @@ class ValueGrid(LineView):
             if self.shading and not theme.ansi and not self.app.no_color:
                 base = Color.parse(self.app.theme_variables["surface"])
                 warm = Color.parse(self.app.theme_variables["primary"])
-                shades = [Style(background=base.blend(warm, HEAT_STEP * n)) for n in range(10)]
+                shades = [
+                    Style(background=base.blend(warm, HEAT_STEP_SHARE * n)) for n in range(10)
+                ]
             self._shades = (key, shades)
         return self._shades[1]
 
@@ -260,7 +267,7 @@ class ValueGrid(LineView):
         self._moving = True
         if self._reveal():
             # Mostly it comes before dots could be drawn; drawing twice makes a jump twice as long.
-            self.set_timer(PATIENCE, self._moved)
+            self.set_timer(DOTS_SECONDS, self._moved)
         else:
             self._moved()
 
@@ -319,7 +326,7 @@ class ValueGrid(LineView):
         """Put the cursor on the clicked cell."""
         if self.window is None or event.y < self.header_rows:
             return
-        col = (event.x - self._label_width - 1) // (self._width + GAP)
+        col = (event.x - self._label_width - 1) // (self._width + GAP_CELLS)
         if col >= 0:
             self.move_to(self._top + event.y - self.header_rows, self._left + col)
 

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from kbench.tui.keys import keys
-from kbench.tui.panes.rows import Picture
+from kbench.tui.panes.rows import ArrayPicture
 from kbench.tui.text.glyphs import ASCII
 from kbench.tui.text.lines import LineView
 
@@ -25,11 +25,12 @@ RAMP = " .:-=+*#%@"
 HALF = "▀"
 BAD = "!"
 CURSOR = "X"  # which no shade is drawn with
-FRAMED = 3  # cells along a side of a pixel from which on the cursor leaves its middle free
+MIN_FRAMED_CELLS = 3
+"""Cells along a side of a pixel from which on the cursor leaves its middle free."""
 
 
 @dataclass(frozen=True)
-class Look:
+class PictureRequest:
     """Which picture of which array: axes are None where `image_data_format` shall decide."""
 
     name: str
@@ -62,7 +63,7 @@ class PictureView(LineView):
 
     def __init__(self) -> None:
         super().__init__(id="picture")
-        self.picture: Picture | None = None
+        self.picture: ArrayPicture | None = None
         self.at = (0, 0)  # the element, of the axes shown, on which the cursor is
         self.aim: tuple[int, ...] = ()  # where the next picture's cursor shall be in the array
         self.value = ""  # of that element, once it is known
@@ -71,7 +72,7 @@ class PictureView(LineView):
 
     # ------------------------------------------------------------------ content
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: ArrayPicture) -> None:
         """Draw this picture."""
         self.picture = picture
         self._styles.clear()  # the theme may be another
@@ -165,7 +166,7 @@ class PictureView(LineView):
         return self.picture.pixel_of(self.at)
 
     @staticmethod
-    def _mark(picture: Picture, row: int, col: int) -> str:
+    def _mark(picture: ArrayPicture, row: int, col: int) -> str:
         pixel = picture.pixel(row, col)
         if pixel is None:
             return BAD
@@ -208,7 +209,7 @@ class PictureView(LineView):
             pair = []
             for half, pixel in ((2 * y, above), (2 * y + 1, below)):
                 inside = half - cursor[0] * step  # cells from the pixel's upper edge
-                edge = x in (0, step - 1) or inside in (0, step - 1) or step < FRAMED
+                edge = x in (0, step - 1) or inside in (0, step - 1) or step < MIN_FRAMED_CELLS
                 pair.append(mark if 0 <= inside < step and edge else pixel)
             segments.append(self._half(pair[0], pair[1], 1))
         return segments

@@ -12,10 +12,11 @@ from kbench.tui.value.value import ValuePane
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-TIMEOUT = 30.0  # seconds for one piece; the kernel may have other questions to answer before
+PIECE_TIMEOUT_SECONDS = 30.0
+"""Seconds for one piece; the kernel may have other questions to answer before."""
 
 
-class Seeker:
+class ValueSearch:
     """One search at a time; `condition` is what F looks for again."""
 
     def __init__(self, screen: MainScreen) -> None:
@@ -49,7 +50,7 @@ class Seeker:
             data = None
         finally:
             self._under_way -= 1
-        pane.tell("")
+        pane.set_note("")
         if data is None:
             return
         if data["index"] is not None:
@@ -62,12 +63,14 @@ class Seeker:
         self, pane: ValuePane, name: str, condition: str, number: int
     ) -> dict[str, Any] | None:
         """The last reply; None when the search was given up."""
-        ask = partial(self._screen.bench.link.ask, "find", TIMEOUT, name=name, what=condition)
+        ask = partial(
+            self._screen.bench.link.ask, "find", PIECE_TIMEOUT_SECONDS, name=name, what=condition
+        )
         data = await ask(after=list(pane.full_index()))
         while data.get("rest") and number == self._number and pane.shown == name:
             start, left = data["rest"]
             done = 100 * (1 - left / max(int(data["size"]), 1))
-            pane.tell(f"looking for what {data['words']}: {done:.0f} %  Esc stops")
+            pane.set_note(f"looking for what {data['words']}: {done:.0f} %  Esc stops")
             data = await ask(start=start, left=left)
         if number == self._number and pane.shown == name:
             return data

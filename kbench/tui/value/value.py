@@ -13,17 +13,18 @@ from textual.message import Message
 
 from kbench.tui.messages import FetchGraph, FetchPixel, TitleChanged, ValueCommand
 from kbench.tui.panes.graph import GraphView
-from kbench.tui.panes.rows import Picture, Row, Statistics, Window
+from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
 from kbench.tui.value import words as value_words
-from kbench.tui.value.grid import ValueGrid, View
-from kbench.tui.value.picture import Look, PictureView
+from kbench.tui.value.grid import ValueGrid, WindowRequest
+from kbench.tui.value.picture import PictureRequest, PictureView
 from kbench.tui.value.slices import Target, cell_index, free_axes, stepped, with_cell
 
-TALL = 14  # rows of the pane from which on the histogram has a line of its own
+MIN_HISTOGRAM_ROWS = 14
+"""Rows of the pane from which on the histogram has a line of its own."""
 
 
 class ValuePane(Vertical):
@@ -32,21 +33,21 @@ class ValuePane(Vertical):
     class Fetch(Message):
         """A window of the shown name is needed."""
 
-        def __init__(self, view: View) -> None:
-            self.view = view
+        def __init__(self, request: WindowRequest) -> None:
+            self.request = request
             super().__init__()
 
     class FetchPicture(Message):
         """A picture of the shown name is needed."""
 
-        def __init__(self, look: Look) -> None:
-            self.look = look
+        def __init__(self, request: PictureRequest) -> None:
+            self.request = request
             super().__init__()
 
     def __init__(self) -> None:
         super().__init__(id="value")
         self.shown = ""
-        self.row: Row | None = None
+        self.row: NameRow | None = None
         self.stats: Statistics | None = None
         self.note = ""
         self.as_graph = self.as_picture = False
@@ -89,7 +90,7 @@ class ValuePane(Vertical):
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
 
-    def _fetch(self, row: Row) -> None:
+    def _fetch(self, row: NameRow) -> None:
         """Ask for the cells, for the picture, or for the graph of what has neither."""
         as_graph = row.symbolic and (self.as_graph or not row.held)
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
@@ -103,17 +104,17 @@ class ValuePane(Vertical):
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
-            self.post_message(self.Fetch(self.grid.view(row.name)))
+            self.post_message(self.Fetch(self.grid.request(row.name)))
 
     def _ask_picture(self) -> None:
         if self.as_picture and self.shown:
             room = self.picture.room()
-            look = Look(self.shown, room, self._index, *self._axes, self._colours)
-            self.post_message(self.FetchPicture(look))
+            request = PictureRequest(self.shown, room, self._index, *self._axes, self._colours)
+            self.post_message(self.FetchPicture(request))
 
     # ------------------------------------------------------------------ content
 
-    def open(self, row: Row, as_graph: bool = False) -> None:
+    def open(self, row: NameRow, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
         if row.name != self.shown:
             self._clear()
@@ -128,7 +129,7 @@ class ValuePane(Vertical):
         self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
         self._heading = None
 
-    def update_row(self, row: Row | None) -> bool:
+    def update_row(self, row: NameRow | None) -> bool:
         """The shown name has changed or is gone; True when its window must be fetched again."""
         if row is None:
             if self.row is not None:
@@ -156,13 +157,13 @@ class ValuePane(Vertical):
         self.graph.show(reply)
         self._describe()
 
-    def show_window(self, window: Window) -> None:
+    def show_window(self, window: ArrayWindow) -> None:
         """Draw what was fetched."""
         self.note, self._heading = "", None
         self.grid.show(window)
         self._describe()
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_picture(self, picture: ArrayPicture) -> None:
         """Draw what was fetched."""
         if self.as_picture:
             self.note, self._index, self._heading = "", picture.index, None
@@ -199,7 +200,7 @@ class ValuePane(Vertical):
         self.stats = stats
         self._describe()
 
-    def tell(self, note: str) -> None:
+    def set_note(self, note: str) -> None:
         """Words in the place of those about the axes: what goes on, or why there is nothing."""
         self.note, self._heading = note, None
         self._describe()
@@ -248,16 +249,16 @@ class ValuePane(Vertical):
         if same and target.cell is not None:
             grid.jump_to(*target.cell)
             return
-        view = replace(grid.view(self.shown), index=target.index)
-        view = replace(view, row_axis=target.row_axis, col_axis=target.col_axis)
+        request = replace(grid.request(self.shown), index=target.index)
+        request = replace(request, row_axis=target.row_axis, col_axis=target.col_axis)
         if target.cell is not None:
-            view = replace(
-                view,
-                row=max(target.cell[0] - view.rows // 2, 0),
-                col=max(target.cell[1] - view.cols // 2, 0),
+            request = replace(
+                request,
+                row=max(target.cell[0] - request.rows // 2, 0),
+                col=max(target.cell[1] - request.cols // 2, 0),
             )
         self._heading = replace(target, cell=None)
-        self.post_message(self.Fetch(view))
+        self.post_message(self.Fetch(request))
 
     def go_to_index(self, index: list[int]) -> None:
         """Show the slice that holds this element, with the cursor on it."""
@@ -341,7 +342,7 @@ class ValuePane(Vertical):
         """The grid has scrolled out of what it has."""
         event.stop()
         if self.shown:
-            self.post_message(self.Fetch(replace(event.view, name=self.shown)))
+            self.post_message(self.Fetch(replace(event.request, name=self.shown)))
 
     def on_value_grid_moved(self, event: ValueGrid.Moved) -> None:
         """The cursor's index is part of the words above the grid."""
@@ -376,7 +377,7 @@ class ValuePane(Vertical):
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
         self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
 
-    def _axes_words(self, row: Row) -> str:
+    def _axes_words(self, row: NameRow) -> str:
         if self.note:
             return safe(self.note)
         if not row.held:
@@ -386,11 +387,11 @@ class ValuePane(Vertical):
         at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
         return value_words.where(row, self.target, drawn, width, at)
 
-    def _describe_numbers(self, row: Row | None) -> None:
+    def _describe_numbers(self, row: NameRow | None) -> None:
         held = row is not None and row.held
         stats = (self.stats or row.stats) if row is not None and held else None
         glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
-        tall = self.size.height >= TALL and stats is not None and bool(stats.bins)
+        tall = self.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
         bars = self.query_one("#value-histogram", Line)
         bars.display = tall
         bars.show(value_words.histogram_line(stats, glyphs, self.size.width))

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from kbench.tui.panes.rows import Picture, Row, Statistics, number_text, shape_text
+from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
 from kbench.tui.value.slices import Target, cell_index, text_of
 
 EMPTY = "Press Enter on a variable to see its values."
-BAR_WIDTH = 3  # cells of a bar of the histogram, at most
+MAX_BAR_CELLS = 3
+"""Cells of a bar of the histogram."""
 
 
-def title(row: Row) -> str:
+def title(row: NameRow) -> str:
     """`model.layers[0].weights[0] kernel` of a part, else the name."""
     label = f" {safe(row.label)}" if row.label and row.label != row.name else ""
     return safe(row.expression) + label
 
 
-def head(row: Row) -> Content:
+def head(row: NameRow) -> Content:
     """Name, shape, dtype, size."""
     version = f"  v{row.version}" if row.version is not None else ""
     words = f"{shape_text(row.shape)}  {row.dtype}  {human_bytes(row.nbytes)}{version}"
     return Content.assemble((f" {title(row)} ", "bold"), words)
 
 
-def no_value(row: Row) -> str:
+def no_value(row: NameRow) -> str:
     """Why there are no cells."""
     made = f"made in {row.place}" if row.place else ""
     note = row.note or "a symbol; K.eval gives its value"
@@ -45,7 +46,7 @@ def _fitting(pieces: list[tuple[str, int]], width: int) -> str:
     return "  ".join(words for words, _ in kept)
 
 
-def place(row: Row, here: Target, width: int) -> str:
+def place(row: NameRow, here: Target, width: int) -> str:
     """The slice and the cell on show."""
     shown = [
         f"{word} {axis}"
@@ -65,7 +66,7 @@ def place(row: Row, here: Target, width: int) -> str:
 
 
 def where(
-    row: Row, here: Target | None, drawn: Picture | None, width: int, cursor: str = ""
+    row: NameRow, here: Target | None, drawn: ArrayPicture | None, width: int, cursor: str = ""
 ) -> str:
     """What is drawn: cells or a picture; `here` is None until there is anything."""
     if here is None:
@@ -73,13 +74,13 @@ def where(
     return place(row, here, width) if drawn is None else picture(drawn, width, cursor)
 
 
-def pixel(shown: Picture, at: tuple[int, int], value: str) -> str:
+def pixel(shown: ArrayPicture, at: tuple[int, int], value: str) -> str:
     """The element under the cursor of a picture, and its value once that is known."""
     place = ", ".join(":" if one is None else str(one) for one in shown.place_of(at))
     return f"at ({place})" + f" {safe(value)}" * bool(value)
 
 
-def picture(shown: Picture, width: int, cursor: str = "") -> str:
+def picture(shown: ArrayPicture, width: int, cursor: str = "") -> str:
     """Which picture of the array it is, what the cursor is on, how numbers became shades."""
     rows, cols, channel = shown.axes
     visible = shown.axes if shown.colours else (rows, cols)
@@ -138,7 +139,7 @@ def histogram_line(stats: Statistics | None, glyphs: Glyphs, width: int) -> Cont
         return Content("")
     room = width - len(_range(stats, "")) - 1
     bars = histogram(stats.bins, glyphs, max(room, 1))
-    each = max(min(room // len(bars), BAR_WIDTH), 1)
+    each = max(min(room // len(bars), MAX_BAR_CELLS), 1)
     return Content(f" {_range(stats, ''.join(one * each for one in bars))}")
 
 

@@ -218,7 +218,7 @@ def test_the_obvious_call_shows_it_or_says_why_not(
     for one in live_parts:
         if hasattr(one, "live"):
             one.live.throttle.ask()
-    time.sleep(2 * redraw.INTERVAL if kind == "PlanTable" else 0)
+    time.sleep(2 * redraw.REDRAW_SECONDS if kind == "PlanTable" else 0)
     made.close()
     quiet(caplog)
 
@@ -288,7 +288,7 @@ def test_of_functions_of_one_name_each_has_its_own_plan(names: Names) -> None:
     steps = text_of(one.html)
     for _ in range(40):  # more than are kept
         names["g"]([names["data"]])
-    time.sleep(3 * redraw.INTERVAL)
+    time.sleep(3 * redraw.REDRAW_SECONDS)
     assert text_of(one.html) == steps
     one.close()
     other.close()

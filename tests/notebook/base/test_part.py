@@ -62,7 +62,7 @@ def test_hidden_widgets_send_and_evaluate_nothing(kind: str, names: Names) -> No
         K.set_value(names["w"], np.full((3, 2), float(value)))
         K.set_epsilon(10.0**-value)
         names["train"]([names["data"]])
-    time.sleep(3 * redraw.INTERVAL)
+    time.sleep(3 * redraw.REDRAW_SECONDS)
     assert sent == []
     part.close()
     assert (

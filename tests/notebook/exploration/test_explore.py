@@ -27,7 +27,7 @@ from kbench.notebook.exploration.explore_panel import explore
 from kbench.notebook.exploration.explore_run import Outcome, Runner
 from kbench.notebook.exploration.explore_subject import subject
 from kbench.notebook.exploration.explore_widgets import widget_of
-from kbench.notebook.html.markup import LIMIT
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.ipython.progress_bar import progress
 
 # Called with what its controls begin with, each of these changes something, which is refused.
@@ -338,7 +338,10 @@ def test_heat_map_and_picture(made: list[Any]) -> None:
     one.mode.value = "heat map"
     assert "data:image/png" in one._body.value
     bundle = one._repr_mimebundle_()
-    assert len(bundle["text/html"].encode()) <= LIMIT and "<script" not in bundle["text/html"]
+    assert (
+        len(bundle["text/html"].encode()) <= MAX_OUTPUT_BYTES
+        and "<script" not in bundle["text/html"]
+    )
     assert "K.conv2d(x, kernel)" in bundle["text/html"]
     assert bundle["text/plain"].startswith("K.conv2d(x, kernel)\n  x ")
     assert "padding        one of 'valid', 'same'" in repr(one)
@@ -347,7 +350,7 @@ def test_heat_map_and_picture(made: list[Any]) -> None:
 @pytest.mark.parametrize("name", ["rnn", "ctc_decode", "batch_normalization", "gradients", "tile"])
 def test_the_picture_is_small(name: str, made: list[Any]) -> None:
     made.append(one := explore(name))
-    assert len(one._portrait().encode()) <= LIMIT
+    assert len(one._portrait().encode()) <= MAX_OUTPUT_BYTES
     assert one._portrait().count("<style>") == 1
     moved_bytes = sum(len(part.value) for part in (one._code, one._said, one._body))
     assert moved_bytes < 40_000
@@ -356,11 +359,11 @@ def test_the_picture_is_small(name: str, made: list[Any]) -> None:
 def test_large_results_and_endless_calls_are_stopped(
     made: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explore_run, "MOST_ELEMENTS", 100)
+    monkeypatch.setattr(explore_run, "MAX_ELEMENTS", 100)
     made.append(one := explore("zeros", shape=[(2,), (20, 20)]))
     assert "float32[20, 20] has 400 elements; at most 100 are explored" in moved(one, shape=1)
 
-    monkeypatch.setattr(explore_run, "SECONDS", 0.2)
+    monkeypatch.setattr(explore_run, "TIMEOUT_SECONDS", 0.2)
 
     def endless(n: int = 1) -> None:
         while n:

@@ -19,7 +19,7 @@ from kbench.notebook.exploration.explore_controls import Choice, Fixed
 from kbench.notebook.exploration.explore_functions import functions
 from kbench.notebook.exploration.explore_run import Runner
 from kbench.notebook.exploration.explore_subject import subject
-from kbench.notebook.html.markup import LIMIT
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from tests.notebook.exploration.test_explore import ends, told
 
 NAMES = sorted(name for members in functions().values() for name in members)
@@ -80,7 +80,7 @@ def test_anything_is_a_result_or_words(data: Any) -> None:
         good = now if not now.words else good
         assert explore_view.text(made, good, now)
         page = explore_view.portrait(made, good, now)
-        assert len(page.encode()) <= LIMIT + 4_000
+        assert len(page.encode()) <= MAX_OUTPUT_BYTES + 4_000
     assert (config.snapshot(), np.random.get_state()[1].tolist()) == before
     assert describe.printable(K.placeholder((2,), name="p").name) == "p:0"
     K.clear_session()

@@ -128,7 +128,7 @@ def test_graphs_are_not_walked_without_end(monkeypatch: pytest.MonkeyPatch) -> N
         y = K.relu(y)
     last = y * x
     assert "102 nodes, the nearest 12 shown" in text_of_value(last)
-    monkeypatch.setattr(graph_rows, "WALKED", 50)
+    monkeypatch.setattr(graph_rows, "MAX_WALKED_NODES", 50)
     monkeypatch.setattr(describe, "graph", None)
     reader = read(html.show(last))
     assert "more than 50 nodes, the nearest 12 shown" in "".join(reader.text)

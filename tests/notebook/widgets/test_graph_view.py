@@ -12,8 +12,8 @@ from seen import Reader, settled, text_of
 from kbench import backend as K
 from kbench.notebook import GraphView
 from kbench.notebook.drawing.graph_layout import laid_out, layers
-from kbench.notebook.html.markup import LIMIT
-from kbench.notebook.widgets.graph_view import DRAWN, drawn
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
+from kbench.notebook.widgets.graph_view import MAX_DRAWN_NODES, drawn
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def test_big_graph_is_folded_and_bounded() -> None:
     for number in range(300):
         y = K.tanh(y + (x if number % 7 == 0 else 1.0))
     part = GraphView(namespace={"y": y})
-    assert "folded" in text_of(part.html) and len(part._portrait().encode()) <= LIMIT
+    assert "folded" in text_of(part.html) and len(part._portrait().encode()) <= MAX_OUTPUT_BYTES
     assert 1 < len(drawn(part._folds)) <= 30
     part.all_button.click()
-    assert 30 < len(drawn(part._folds)) <= DRAWN and len(part.html.encode()) <= 60_000
+    assert 30 < len(drawn(part._folds)) <= MAX_DRAWN_NODES and len(part.html.encode()) <= 60_000
     part.none_button.click()
     assert len(drawn(part._folds)) == 1
     part.node.value = part._folds.roots[0]

@@ -88,7 +88,7 @@ def test_each_step_beside_what_the_machine_can_do(
 def test_of_many_quick_calls_some_are_recorded(
     names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "REST", 1e6)
+    monkeypatch.setattr(recording, "REST_SECONDS", 1e6)
     kept = Recorder()
     some = Recording(kept)
     for _ in range(MAX_RUNS + 5):
@@ -110,7 +110,7 @@ def test_of_many_quick_calls_some_are_recorded(
 
 
 def test_recording_goes_on_after_a_rest(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "REST", 0.01)
+    monkeypatch.setattr(recording, "REST_SECONDS", 0.01)
     some = Recording(Recorder())
     for _ in range(MAX_RUNS):
         names["train"]([names["data"]])

@@ -16,7 +16,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.notebook import TensorView
 from kbench.notebook.base import inspector_hub, redraw
 from kbench.notebook.base.slicing import Slice, first, parse
-from kbench.notebook.drawing.heatmap import PIXELS, Picture, sampled, thinned, unit_range
+from kbench.notebook.drawing.heatmap import MAX_SIDE_PIXELS, Picture, sampled, thinned, unit_range
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_view_follows_its_variable_only() -> None:
     view.observe(lambda _change: drawn.append(1), "children")
     view._body.observe(lambda _change: drawn.append(1), "value")
     K.set_value(other, 1.0)
-    time.sleep(2 * redraw.INTERVAL)
+    time.sleep(2 * redraw.REDRAW_SECONDS)
     assert drawn == []
     K.set_value(w, np.full((2, 2), 7.0))
     wait_for(lambda: ">7<" in view._body.value)
@@ -165,7 +165,7 @@ def test_heat_map_of_anything(values: np.ndarray) -> None:
 
 def test_of_large_slices_nothing_is_left_out() -> None:
     thin = thinned(np.full((5000, 100, 3), 0.5))
-    assert thin.shape == (PIXELS, 100, 3) and np.allclose(thin, 0.5)
+    assert thin.shape == (MAX_SIDE_PIXELS, 100, 3) and np.allclose(thin, 0.5)
     view = TensorView(np.zeros((3000, 3000), np.float32), mode="heat map")
     assert len(view.picture) < 100_000
 

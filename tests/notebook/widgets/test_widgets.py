@@ -149,7 +149,7 @@ def test_table_follows_variables_once_shown() -> None:
     wait_for(lambda: ">v1<" in table.html)
     table.close()
     K.set_value(w, np.ones((2, 2)))
-    time.sleep(2 * redraw.INTERVAL)
+    time.sleep(2 * redraw.REDRAW_SECONDS)
     assert ">v1<" in table.html
 
 
@@ -158,7 +158,7 @@ def test_hidden_table_does_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     table = VariableTable({"w": w})
     monkeypatch.setattr(table, "_rows", lambda: calls.append(1) or [])
     K.set_value(w, 2.0)
-    time.sleep(2 * redraw.INTERVAL)
+    time.sleep(2 * redraw.REDRAW_SECONDS)
     assert calls == [] and not variables.changed
 
 

@@ -205,7 +205,7 @@ async def test_borders_between_the_panes_are_dragged(
         await pilot.mouse_up(offset=to)
         await settle(pilot)
         assert pane_layout.border_at(app.screen.layout_now, *to) == border
-        app.remember()
+        app.save_state()
         assert border in ui_state.load(tmp_path)[0].shares
 
 

@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.keys import key_queue
-from kbench.tui.keys.key_queue import Gate, Passed
+from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
 
 Seen = Callable[[Any], bool]
 
@@ -87,7 +87,7 @@ async def test_keys_go_where_the_key_before_them_leads(
 async def test_a_dialog_that_never_comes_takes_what_was_meant_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_queue, "LONGEST", 0.1)
+    monkeypatch.setattr(key_queue, "MAX_HOLD_SECONDS", 0.1)
     session = FakeSession()
     async with bench((120, 40), session) as (app, pilot, _):
         await submit(pilot, "define")
@@ -108,7 +108,7 @@ async def test_a_key_whose_way_is_lost_holds_the_next_ones_up_for_a_moment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with bench((120, 40)) as (app, pilot, _):
-        monkeypatch.setattr(key_queue, "LONGEST", 0.1)
+        monkeypatch.setattr(key_queue, "MAX_HOLD_SECONDS", 0.1)
         monkeypatch.setattr(WorkbenchApp, "on_passed", lambda self, message: None)
         send(app, "f3", "f2", "a", "b")
         for _round in range(1000):
@@ -132,8 +132,8 @@ async def test_characters_of_a_text_are_not_held_up() -> None:
     async def forward(event: events.Event) -> None:
         passed.append(event.key)  # type: ignore[attr-defined]
 
-    Still.focused.post_message = lambda message: isinstance(message, Passed)  # type: ignore[method-assign]
-    keys = Gate(Still(), forward)  # type: ignore[arg-type]
+    Still.focused.post_message = lambda message: isinstance(message, KeyProbe)  # type: ignore[method-assign]
+    keys = KeyQueue(Still(), forward)  # type: ignore[arg-type]
     for key in ("a", "b", "enter", "c"):
         await keys.take(events.Key(key, key if len(key) == 1 else None))
     assert passed == ["a", "b", "enter"]

@@ -101,16 +101,16 @@ async def test_prose_is_read_where_no_pane_has_room(size: tuple[int, int]) -> No
 
 async def test_a_check_that_dies_with_its_kernel_is_survived() -> None:
     session = silent()
-    async with taught(1, (80, 24), session) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
-        call = lesson_cells.judging_code(1, "row-means", learning.backstage._ticket + 1)
+    async with taught(1, (80, 24), session) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
+        call = lesson_cells.judging_code(1, "row-means", controller.hidden_cells._ticket + 1)
         session.script[call] = lambda one, cell: None
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
         assert "checking row-means" in foot(app)
         session.die()
         await settle(pilot)
-        assert "the check did not end" in said(app) and not learning.backstage.checking
+        assert "the check did not end" in said(app) and not controller.hidden_cells.checking
         session.restart(replay=False)
         await settle(pilot)
         assert "runs unseen" in text_of(app)
@@ -118,11 +118,11 @@ async def test_a_check_that_dies_with_its_kernel_is_survived() -> None:
 
 async def test_a_check_can_be_interrupted() -> None:
     session = silent()
-    async with taught(1, (80, 24), session) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
-        session.script[
-            lesson_cells.judging_code(1, "row-means", learning.backstage._ticket + 1)
-        ] = lambda one, cell: None
+    async with taught(1, (80, 24), session) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
+        session.script[lesson_cells.judging_code(1, "row-means", controller.hidden_cells._ticket + 1)] = (
+            lambda one, cell: None
+        )
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
         await pilot.press("ctrl+c")
@@ -138,8 +138,8 @@ async def test_a_broken_lesson_does_not_hide_the_others(
     for name in (lesson_files.load(2).path, lesson_files.load(2).path.with_suffix(".toml")):
         (tmp_path / name.name).write_bytes(name.read_bytes())
     monkeypatch.setattr(lesson_files, "folder", lambda: tmp_path)
-    async with taught(0, (120, 40), silent()) as (app, pilot, learning):
+    async with taught(0, (120, 40), silent()) as (app, pilot, controller):
         assert "cannot be read" in text_of(app) and "Variables, placeholders" in text_of(app)
         await pilot.press("up", "enter")
         await settle(pilot)
-        assert not learning.open and "is broken" in told(app)
+        assert not controller.open and "is broken" in told(app)

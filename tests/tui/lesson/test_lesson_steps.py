@@ -22,8 +22,8 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_learner_solves_an_exercise() -> None:
-    async with taught() as (app, pilot, learning):
-        lesson = learning.lesson
+    async with taught() as (app, pilot, controller):
+        lesson = controller.lesson
         assert typed(app).startswith("import numpy")
         await enter(pilot)
         assert "Enter goes on" in foot(app) and typed(app) == ""
@@ -47,33 +47,33 @@ async def test_a_learner_solves_an_exercise() -> None:
         await enter(pilot)
         assert "row-means: passed. 5 left" in said(app)
         assert foot(app).startswith(" [x] row-means: passed")
-        assert learning.at == 3  # passing never goes on by itself
+        assert controller.at == 3  # passing never goes on by itself
         assert Progress().passed(lesson) == {"row-means"}
         await enter(pilot)
-        assert learning.at == 4 and Progress().step(lesson) == learning.page.first
+        assert controller.at == 4 and Progress().step(lesson) == controller.page.first
 
 
 async def test_the_check_leaves_nothing_behind() -> None:
-    async with taught() as (app, pilot, learning):
+    async with taught() as (app, pilot, controller):
         for _press in range(6):
             await enter(pilot)
         await enter(pilot, BLANK_CODE.replace("___", "1"))
-        shell: Any = learning.screen.bench.link.session._shell  # type: ignore[union-attr]
+        shell: Any = controller.screen.bench.link.session._shell  # type: ignore[union-attr]
         before = {name: id(value) for name, value in shell.user_ns.items()}
         count, runs = shell.execution_count, len(app.link.session.inspector.recorder.runs())
-        blocks = len(app._main.conductor.transcript.blocks)
+        blocks = len(app._main.session_controller.transcript.blocks)
         await enter(pilot, ":check")
         assert "passed" in said(app)
         assert {name: id(value) for name, value in shell.user_ns.items()} == before
         assert shell.execution_count == count
         assert len(app.link.session.inspector.recorder.runs()) == runs
-        assert len(app._main.conductor.transcript.blocks) == blocks
+        assert len(app._main.session_controller.transcript.blocks) == blocks
         assert not [cell for cell in app.link.session.cells.values() if "judge" in cell.code]
 
 
 async def test_hints_solution_and_skip() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await pilot.press("alt+i")
         await settle(pilot)
         assert "hint 1 of 2" in said(app) and typed(app) == BLANK_CODE
@@ -91,12 +91,12 @@ async def test_hints_solution_and_skip() -> None:
         made = "answer entered; row-means counts as done. It made `means`"
         assert made in said(app) and "(2,)" in said(app)
         assert foot(app).startswith(" [x] row-means")
-        assert "means" in learning.screen.bench.link.session._shell.user_ns  # type: ignore[union-attr]
+        assert "means" in controller.screen.bench.link.session._shell.user_ns  # type: ignore[union-attr]
 
 
 async def test_the_solution_opens_after_two_failed_checks() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         for _try in range(2):
             await enter(pilot, BLANK_CODE.replace("___", "0"))
             await pilot.press("alt+k")
@@ -107,8 +107,8 @@ async def test_the_solution_opens_after_two_failed_checks() -> None:
 
 
 async def test_blanks_are_filled_in_one_by_one() -> None:
-    async with taught(2, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "feed")
+    async with taught(2, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "feed")
         await pilot.press("x", "enter")
         await settle(pilot)
         assert typed(app).startswith("run = K.function([x], [___])")
@@ -119,8 +119,8 @@ async def test_blanks_are_filled_in_one_by_one() -> None:
 
 
 async def test_one_key_runs_and_checks() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         app.query_one(Prompt).put(BLANK_CODE.replace("___", "1"))
         await pilot.press("ctrl+enter")
         await settle(pilot)
@@ -130,8 +130,8 @@ async def test_one_key_runs_and_checks() -> None:
 
 
 async def test_an_answer_of_one_line_leaves_no_names_out() -> None:
-    async with taught(2) as (app, pilot, learning):
-        await go_to(pilot, learning, "feed")
+    async with taught(2) as (app, pilot, controller):
+        await go_to(pilot, controller, "feed")
         await enter(pilot, "run = K.function([x], [y])")
         await enter(pilot)
         assert "feed: passed" in said(app) and "later steps need batch" in text_of(app)
@@ -146,11 +146,11 @@ async def test_an_answer_of_one_line_leaves_no_names_out() -> None:
 
 
 async def test_a_prediction_is_kept_before_it_is_seen() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "guess-dtype")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "guess-dtype")
         assert "Predict" in text_of(app)
         await enter(pilot, 'guess = ("float32", "float64")')
-        assert "float64" in Progress().guess(learning.lesson, "guess-dtype")
+        assert "float64" in Progress().guess(controller.lesson, "guess-dtype")
         await pilot.press("alt+o")
         await settle(pilot)
         assert "your guess was" in said(app) and typed(app).startswith("K.dtype(old)")
@@ -158,27 +158,27 @@ async def test_a_prediction_is_kept_before_it_is_seen() -> None:
 
 @pytest.mark.slow
 async def test_free_play_and_back() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await enter(pilot, ":play")
         assert "free play" in foot(app) and typed(app) == ""
         await submit(pilot, "mine = 3")
         assert "free play" in foot(app)
         await enter(pilot, ":next")
-        assert learning.page.exercise == "row-means" and typed(app) == BLANK_CODE
+        assert controller.page.exercise == "row-means" and typed(app) == BLANK_CODE
         await enter(pilot, ":back")
-        assert learning.at == 2
+        assert controller.at == 2
         await enter(pilot, ":nonsense")
         assert "no command :nonsense" in said(app)
 
 
 async def test_going_on_runs_what_later_steps_need() -> None:
-    async with taught() as (app, pilot, learning):
+    async with taught() as (app, pilot, controller):
         for _press in range(3):
             await pilot.press("alt+o")
             await settle(pilot)
         names = app.link.session._shell.user_ns  # type: ignore[union-attr]
-        assert learning.page.exercise == "row-means" and "y" in names
+        assert controller.page.exercise == "row-means" and "y" in names
         await pilot.press("alt+o")
         await settle(pilot)
         assert "row-means is not done" in said(app)
@@ -189,12 +189,12 @@ async def test_a_lesson_goes_on_where_it_was_left(tmp_path: Path) -> None:
     progress = Progress()
     progress.record_pass(lesson, "row-means")
     progress.record_step(lesson, 9)
-    async with taught() as (app, _pilot, learning):
-        assert learning.at == 4 and "epsilon, the fuzz factor" in text_of(app)
+    async with taught() as (app, _pilot, controller):
+        assert controller.at == 4 and "epsilon, the fuzz factor" in text_of(app)
         assert "the code of steps 1 to 4 runs unseen" in text_of(app)
         names = app.link.session._shell.user_ns  # type: ignore[union-attr]
         assert "means" in names and "measure" not in names
-        assert len(app._main.conductor.transcript.blocks) == 1  # the note
+        assert len(app._main.session_controller.transcript.blocks) == 1  # the note
         assert "1 of 6 done" in text_of(app)
 
 
@@ -202,23 +202,23 @@ async def test_a_lesson_goes_on_where_it_was_left(tmp_path: Path) -> None:
 async def test_reset_forgets_and_begins_anew() -> None:
     lesson = lesson_files.load(1)
     Progress().record_pass(lesson, "row-means")
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await enter(pilot, ":reset")
         await pilot.press("b")
         await settle(pilot)
-        assert learning.at == 0 and Progress().passed(lesson) == set()
+        assert controller.at == 0 and Progress().passed(lesson) == set()
         assert "0 of 6 done" in text_of(app)
 
 
 async def test_steps_are_listed_and_gone_to() -> None:
-    async with taught() as (app, pilot, learning):
+    async with taught() as (app, pilot, controller):
         await enter(pilot, ":list")
         shown = text_of(app)
         assert "[ ] Exercise: row means   row-means" in shown
         await pilot.press("down", "down", "down", "enter")
         await settle(pilot)
-        assert learning.page.exercise == "row-means"
+        assert controller.page.exercise == "row-means"
         assert "y" in app.link.session._shell.user_ns  # type: ignore[union-attr]
 
 
@@ -226,12 +226,12 @@ async def test_steps_are_listed_and_gone_to() -> None:
 async def test_the_end_leads_to_the_next_lesson() -> None:
     lesson = lesson_files.load(1)
     Progress().record_step(lesson, len(lesson.steps) - 1)
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
         await enter(pilot)
         assert "This is the end of lesson 1. Exercises left: row-means" in text_of(app)
         await pilot.press("n")
         await settle(pilot)
-        assert learning.lesson.number == 2 and learning.at == 0
+        assert controller.lesson.number == 2 and controller.at == 0
 
 
 async def test_a_lesson_that_changed_says_so() -> None:
@@ -239,8 +239,8 @@ async def test_a_lesson_that_changed_says_so() -> None:
     progress = Progress()
     old = Lesson(**{**vars(lesson), "digest": "0" * 12})
     progress.record_step(old, 5)
-    async with taught(1, (80, 24), silent()) as (app, _pilot, learning):
-        assert learning.at == 0 and "has changed since you took it" in said(app)
+    async with taught(1, (80, 24), silent()) as (app, _pilot, controller):
+        assert controller.at == 0 and "has changed since you took it" in said(app)
 
 
 async def test_actions_of_a_lesson_are_in_the_palette() -> None:
@@ -280,7 +280,7 @@ async def test_commands_complete() -> None:
 async def test_code_of_a_lesson_is_no_draft(tmp_path: Path) -> None:
     async with taught(1, (80, 24), silent(), tmp_path) as (app, pilot, _):
         await settle(pilot)
-        assert app._main.drafts.text == "" and typed(app)
+        assert app._main.unsent_input.text == "" and typed(app)
         await pilot.press("x")
         await settle(pilot)
-        assert app._main.drafts.text.endswith("x")
+        assert app._main.unsent_input.text.endswith("x")

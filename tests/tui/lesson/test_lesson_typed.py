@@ -102,30 +102,30 @@ async def type_text(pilot: object, text: str) -> None:
 
 
 async def test_a_command_typed_over_the_blank_leaves_it() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await type_text(pilot, ":hint\n")
         assert "hint 1 of 2" in said(app) and typed(app) == BLANK_CODE
         assert app.query_one(Prompt).selected_text == "___"
         await type_text(pilot, ":check\n")
         assert "line 1 still has a ___" in said(app)
-        assert Progress().failures(learning.lesson, "row-means") == 0
+        assert Progress().failures(controller.lesson, "row-means") == 0
         await type_text(pilot, "%hint\n")
         assert "hint 2 of 2" in said(app) and typed(app) == BLANK_CODE
 
 
 async def test_a_command_in_an_unfinished_cell_keeps_it() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
         await enter(pilot, ":play")
         await type_text(pilot, "f(1,\n:hint\n")
         assert "no exercise on this step" in said(app)
         await enter(pilot, ":next")
-        assert learning.at == 0
+        assert controller.at == 0
 
 
 async def test_a_whole_line_over_the_blank_is_the_line() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await type_text(pilot, "means = K.mean(y, axis=0\n")
         cells = [one.code for one in app.link.session.cells.values()]
         assert BLANK_CODE.replace("___", "0") in cells
@@ -135,41 +135,41 @@ async def test_a_pasted_answer_replaces_the_starter() -> None:
     from textual import events
 
     answer = BLANK_CODE.replace("___", "1")
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         app.post_message(events.Paste(answer))
         await settle(pilot)
         assert typed(app) == answer
-        await go_to(pilot, learning, "safe-log")
+        await go_to(pilot, controller, "safe-log")
         app.post_message(events.Paste("K.epsilon()"))
         await settle(pilot)
         assert typed(app).startswith("safe = -p * K.log(p + K.epsilon())\n")
 
 
 async def test_magics_act_on_the_step_that_is_shown() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await enter(pilot, "%hint")
         assert "hint 1 of 2" in said(app) and typed(app) == BLANK_CODE
         await enter(pilot, "%skip")
         assert "row-means counts as done" in said(app) and "row-means: passed" in foot(app)
         await enter(pilot, "%lesson 2")
-        assert learning.lesson.number == 2 and learning.at == 0
+        assert controller.lesson.number == 2 and controller.at == 0
 
 
 async def test_an_unfinished_cell_is_not_checked() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         app.query_one(Prompt).put("means = K.mean(y, axis=1")
         await pilot.press("alt+k")
         await settle(pilot)
         assert "not complete yet; nothing was checked" in said(app)
-        assert Progress().failures(learning.lesson, "row-means") == 0
+        assert Progress().failures(controller.lesson, "row-means") == 0
 
 
 async def test_the_starter_is_to_be_had_again() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await enter(pilot, BLANK_CODE.replace("___", "0"))
         await enter(pilot, ":again")
         assert typed(app) == BLANK_CODE
@@ -177,20 +177,20 @@ async def test_the_starter_is_to_be_had_again() -> None:
 
 async def test_a_begun_answer_is_there_when_its_step_is() -> None:
     begun = BLANK_CODE.replace("___", "len(y)")
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         app.query_one(Prompt).put(begun)
         await pilot.press("alt+p")
         await settle(pilot)
-        assert learning.at == 2 and typed(app) == "K.eval(y)"
+        assert controller.at == 2 and typed(app) == "K.eval(y)"
         await pilot.press("alt+o")
         await settle(pilot)
         assert typed(app) == begun
 
 
 async def test_a_longer_answer_is_changed_at_its_end() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         prompt = app.query_one(Prompt)
         for answer, selected in (("12", "12"), ("K.epsilon(", "")):
             prompt.give(BLANK_CODE.replace("___", answer), BLANK_CODE)
@@ -199,17 +199,17 @@ async def test_a_longer_answer_is_changed_at_its_end() -> None:
 
 
 async def test_a_passed_step_is_left_by_enter() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        Progress().record_pass(learning.lesson, "row-means")
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        Progress().record_pass(controller.lesson, "row-means")
+        await go_to(pilot, controller, "row-means")
         assert "___" in typed(app) and "passed. Enter goes on" in foot(app)
         await enter(pilot)
-        assert learning.at == 4
+        assert controller.at == 4
 
 
 async def test_the_state_follows_the_prompt() -> None:
-    async with taught(1, (80, 24), silent()) as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught(1, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         assert "fill in the ___" in foot(app)
         await pilot.press("1")
         await settle(pilot)
@@ -222,8 +222,8 @@ async def test_the_state_follows_the_prompt() -> None:
 
 
 async def test_blanks_mean_nothing_once_the_lesson_is_left() -> None:
-    async with taught() as (app, pilot, learning):
-        await go_to(pilot, learning, "row-means")
+    async with taught() as (app, pilot, controller):
+        await go_to(pilot, controller, "row-means")
         await enter(pilot, ":leave")
         assert "lesson 1 is closed" in text_of(app)
         await enter(pilot, "_ = 1; ___ = 3; found = ___")
@@ -251,7 +251,7 @@ async def test_watches_of_cells_come_to_the_pane() -> None:
     async with taught(1, (200, 50)) as (app, pilot, _):
         await enter(pilot, "import numpy as np; w = K.variable(np.ones(3))")
         await enter(pilot, "%watch K.sum(w)")
-        watching = app._main.watching
+        watching = app._main.watch_controller
         assert watching.expressions == ["K.sum(w)"]
         await enter(pilot, "%watch K.sum(w)")
         assert watching.expressions == ["K.sum(w)"]

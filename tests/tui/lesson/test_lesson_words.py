@@ -143,4 +143,4 @@ def test_names_that_code_makes() -> None:
     ],
 )
 def test_the_state_is_told_in_words(facts: dict[str, Any], words: str) -> None:
-    assert words in lesson_words.state(lesson_words.Standing(**facts))[0]
+    assert words in lesson_words.state(lesson_words.PageState(**facts))[0]

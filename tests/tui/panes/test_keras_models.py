@@ -14,7 +14,7 @@ from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench import backend as K
-from kbench.tui.panes.rows import Row
+from kbench.tui.panes.rows import NameRow
 from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.text.outline import Outline
 from kbench.workbench.session import events
@@ -230,7 +230,7 @@ def test_an_outline_keeps_no_row_that_is_gone() -> None:
     assert outline.wanted({"m"}) == []
     outline.unfold("m/0")
     outline.take(["m/0"], [row("m/0/w0")])
-    root = Row("m", "model", None, "", parts=2)
+    root = NameRow("m", "model", None, "", parts=2)
     lines = [(depth, one.name) for depth, one in outline.lines([root])]
     assert lines == [(0, "m"), (1, "m/0"), (2, "m/0/w0"), (1, "m/1")]
     outline.changed(["m"])

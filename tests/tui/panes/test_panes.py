@@ -368,7 +368,7 @@ async def test_the_border_is_dragged_and_remembered(tmp_path: Any) -> None:
         await pilot.press("alt+right")
         await settle(pilot)
         assert app.query_one("#transcript").region.right > moved
-        app.remember()
+        app.save_state()
     async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
         await settle(pilot)
         assert app.query_one("#transcript").region.right > moved

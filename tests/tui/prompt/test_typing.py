@@ -14,7 +14,7 @@ from textual import events
 
 from kbench.engine.runtime import config
 from kbench.tui.dialogs import dialogs
-from kbench.tui.dialogs.dialogs import Choice
+from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.keys import keys
 from kbench.tui.layout import FOCUS_ORDER
 
@@ -103,7 +103,7 @@ async def test_any_letter_in_any_pane_is_harmless(pane: str, tmp_path: Path) -> 
     session = FakeSession()
     async with bench((200, 50), session, tmp_path) as (app, pilot, _):
         await submit(pilot, "define")
-        app.screen.watching.add("lr * 2")
+        app.screen.watch_controller.add("lr * 2")
         prompt: Any = app.query_one("#prompt")
         settings, ran, names = config.snapshot(), codes(session), dict(session.names)
         for one in ascii_letters + digits + punctuation + " ":
@@ -114,8 +114,8 @@ async def test_any_letter_in_any_pane_is_harmless(pane: str, tmp_path: Path) -> 
                 await pilot.press("escape")
                 await settle(pilot, 1)
             assert codes(session) == ran and config.snapshot() == settings, one
-            assert app.screen.watching.expressions == ["lr * 2"] or one in "w", one
-            app.screen.watching._set(["lr * 2"])
+            assert app.screen.watch_controller.expressions == ["lr * 2"] or one in "w", one
+            app.screen.watch_controller._set(["lr * 2"])
             assert prompt.text in ("", one, "h", "lr"), (one, prompt.text)
             prompt.put("")
         assert session.names == names
@@ -141,10 +141,10 @@ async def test_escape_leads_from_every_pane_to_the_prompt() -> None:
 
 async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
     session = silent()
-    async with taught(1, (120, 40), session) as (app, pilot, learning):
+    async with taught(1, (120, 40), session) as (app, pilot, controller):
         await enter(pilot)
         prompt: Any = app.query_one("#prompt")
-        before, at = len(session.cells), learning.at
+        before, at = len(session.cells), controller.at
         prompt.put("")
         for letter in "nbchosrplRq":
             app.screen.action_pane("lesson")
@@ -152,20 +152,20 @@ async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
             await pilot.press(letter)
             await settle(pilot, 1)
             assert prompt.has_focus, letter
-        assert prompt.text == "nbchosrplRq" and learning.at == at and learning.open
+        assert prompt.text == "nbchosrplRq" and controller.at == at and controller.open
         assert len(session.cells) == before
 
 
 async def test_a_question_nobody_asked_for_is_not_answered_by_typing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dialogs, "PAUSE", 0.7)
+    monkeypatch.setattr(dialogs, "UNASKED_QUIET_SECONDS", 0.7)
     now = [100.0]
     monkeypatch.setattr(dialogs, "monotonic", lambda: now[0])
     answers: list[str | None] = []
     async with bench((120, 40)) as (app, pilot, _):
         app.push_screen(
-            Choice("?", [("a", "run all"), ("n", "none")], unasked=True), answers.append
+            ChoiceDialog("?", [("a", "run all"), ("n", "none")], unasked=True), answers.append
         )
         await settle(pilot)
         for letter in "aband":
@@ -176,7 +176,7 @@ async def test_a_question_nobody_asked_for_is_not_answered_by_typing(
         await pilot.press("a")
         await settle(pilot)
         assert answers == ["a"]
-        app.push_screen(Choice("?", [("a", "asked for")]), answers.append)
+        app.push_screen(ChoiceDialog("?", [("a", "asked for")]), answers.append)
         await settle(pilot)
         await pilot.press("a")
         await settle(pilot)

@@ -99,7 +99,7 @@ async def test_cells_can_run_again_one_by_one(state: Path) -> None:
             await settle(pilot)
             assert shown in text_of(app) and "run it and the" in text_of(app)
             await pilot.press(key)
-            await pilot.pause(resume.PAUSE * 2)
+            await pilot.pause(resume.NEXT_QUESTION_SECONDS * 2)
         await settle(pilot)
         ran = [one.code for one in session.cells.values() if one.replay_of]
         assert ran == ["first", "third"] and "run it" not in text_of(app)
@@ -173,7 +173,7 @@ async def test_a_text_that_did_not_run_is_there_at_the_next_start(state: Path) -
     async with bench((120, 40), journaled(state), state) as (app, pilot, _):
         app.query_one("#prompt").put("half\ntyped")  # type: ignore[attr-defined]
         await settle(pilot)
-        app.remember()
+        app.save_state()
     async with bench((120, 40), journaled(state), state) as (app, pilot, _):
         await settle(pilot)
         assert app.query_one("#prompt").text == "half\ntyped"  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ async def test_a_text_that_did_not_run_is_there_at_the_next_start(state: Path) -
 async def test_what_is_being_typed_is_in_the_journal(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unsent_input, "PAUSE", 0.05)
+    monkeypatch.setattr(unsent_input, "JOURNAL_PAUSE_SECONDS", 0.05)
     session = journaled(state)
     async with bench((120, 40), session, state) as (app, pilot, _):
         await submit(pilot, "ran")
@@ -205,9 +205,9 @@ def test_drafts_of_several_workbenches_do_not_mix(state: Path) -> None:
     for text in ("one", " ", "two"):
         assert unsent_input.keep(state, text) == ""
     assert [unsent_input.take(state) for _ in range(3)] == ["two", "one", ""]
-    for number in range(unsent_input.KEPT + 5):
+    for number in range(unsent_input.MAX_FILES + 5):
         unsent_input.keep(state, f"text {number}")
-    assert len(list((state / unsent_input.FOLDER).iterdir())) == unsent_input.KEPT
+    assert len(list((state / unsent_input.FOLDER).iterdir())) == unsent_input.MAX_FILES
     (state / "file").write_text("")
     assert (
         "file" in unsent_input.keep(state / "file", "x") and unsent_input.take(state / "file") == ""

@@ -171,7 +171,7 @@ async def test_quit_asks_while_a_cell_runs() -> None:
 async def test_quit_does_not_ask_about_a_cell_that_ends_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(overlays, "ENDING", 0.2)
+    monkeypatch.setattr(overlays, "QUIT_GRACE_SECONDS", 0.2)
     async with bench() as (app, pilot, session):
         await submit(pilot, "forever")
         await pilot.press("ctrl+q")

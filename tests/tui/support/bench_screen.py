@@ -19,9 +19,9 @@ from kbench.tui.session.link import Opened
 from kbench.workbench.inspector import inspector
 
 inspector.PUSH_SECONDS = 0.01  # tests need not wait for what people do not notice
-assist.PAUSE = 0.01
-overlays.ENDING = 0.01
-dialogs.PAUSE = 0.0
+assist.TYPING_PAUSE_SECONDS = 0.01
+overlays.QUIT_GRACE_SECONDS = 0.01
+dialogs.UNASKED_QUIET_SECONDS = 0.0
 SIZES = ((80, 24), (120, 40), (200, 50))
 
 

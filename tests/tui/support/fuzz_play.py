@@ -24,7 +24,7 @@ from textual.keys import _character_to_key
 from textual.widgets import Input
 
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.dialogs.dialogs import Choice
+from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.keys import keymap
 from kbench.tui.main_screen import MainScreen
 from kbench.tui.session.link import Opened, open_kernel
@@ -85,8 +85,8 @@ class Player:
             async with app.run_test(size=self._size, notifications=True) as self.pilot:
                 await self._opened()
                 yield
-            self._text = app._main.drafts.text
-            app.remember()
+            self._text = app._main.unsent_input.text
+            app.save_state()
         finally:
             app.link.close()
 
@@ -114,8 +114,8 @@ class Player:
     async def _act(self, action: Action) -> None:
         began = time.monotonic()
         main = self.app._main
-        busy = main.conductor.state == "busy" and self._running()
-        asked = isinstance(self.app.screen, Choice)
+        busy = main.session_controller.state == "busy" and self._running()
+        asked = isinstance(self.app.screen, ChoiceDialog)
         ran = len(self._session.cells)
         await self._perform(action)
         await self._settle()
@@ -228,7 +228,7 @@ class Player:
         elif what == "die" and self._session.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._session.pid, signal.SIGKILL)
-        elif what == "revive" and self.app._main.conductor.state == "dead":
+        elif what == "revive" and self.app._main.session_controller.state == "dead":
             self._session.restart(replay=False)
         elif what == "finish":
             self._session.interrupt()
@@ -268,11 +268,13 @@ class Player:
             screen._on_timer_update()
             rounds -= 1
             unfit = self.app._resize_timer is not None or screen.size != self.app.size
-            if unfit or self.app.gate.busy:
+            if unfit or self.app.key_queue.busy:
                 await asyncio.sleep(0.005)
                 rounds = 2
                 if time.monotonic() > end:
-                    what = "a key is held up" if self.app.gate.busy else f"it is of {screen.size}"
+                    what = (
+                        "a key is held up" if self.app.key_queue.busy else f"it is of {screen.size}"
+                    )
                     raise Failed(f"{screen!r} on a screen of {self.app.size}: {what}")
 
     def _look_at_the_draft(self, action: Action, ran: bool) -> None:
@@ -330,14 +332,14 @@ class Player:
 
     async def _alive(self) -> None:
         """The kernel, be it a new one, runs another cell behind those that wait."""
-        session, conductor = self._session, self.app._main.conductor
+        session, session_controller = self._session, self.app._main.session_controller
         end = time.monotonic() + 2 * PATIENCE
         interrupted = 0.0
         self._prompt.put("6 * 7_0")
         self._send(events.Key("enter", "\r"))
         while not re.search(r"Out\[\d+\]: (420|6 \* 7_0)", drawn := text_of(self.app)):
             await self.pilot.pause(0.05)
-            if conductor.state == "dead":  # a waiting cell may end the next kernel as well
+            if session_controller.state == "dead":  # a waiting cell may end the next kernel as well
                 session.restart(replay=False)
                 await self.pilot.pause(0.2)
             if not self.setting.real:

@@ -13,7 +13,7 @@ from fake_session import FakeSession
 from textual.pilot import Pilot
 
 from kbench.tui.app import WorkbenchApp
-from kbench.tui.lesson.lesson_controller import Learning
+from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.link import Opened
 from kbench.workbench.history.journal import Journal
@@ -32,13 +32,13 @@ async def taught(
     session: Session | None = None,
     folder: Path | None = None,
     **options: Any,
-) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int], Learning]]:
+) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int], LessonController]]:
     """A workbench opened by `kbench learn NUMBER`; cells run for real in this process."""
     kernel = session or LocalSession(Journal(None))
     app = WorkbenchApp(lambda: Opened(kernel, None, folder), lesson=number, **options)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
-        yield app, pilot, app._main.learning
+        yield app, pilot, app._main.lesson_controller
     app.link.close()
 
 
@@ -60,10 +60,10 @@ async def enter(pilot: Pilot[int], text: str | None = None) -> None:
     await settle(pilot)
 
 
-def idle(learning: Learning) -> bool:
+def idle(controller: LessonController) -> bool:
     """Whether nothing of the lesson is under way."""
-    state = learning.screen.conductor.state
-    return state == "idle" and not learning._cells and not learning.backstage.checking
+    state = controller.screen.session_controller.state
+    return state == "idle" and not controller._cells and not controller.hidden_cells.checking
 
 
 def said(app: Any) -> str:
@@ -94,9 +94,9 @@ def silent() -> FakeSession:
     return session
 
 
-async def go_to(pilot: Any, learning: Any, name: str) -> None:
+async def go_to(pilot: Any, controller: Any, name: str) -> None:
     """Jump to the page of an exercise, as the list of steps does."""
-    at = next(at for at, page in enumerate(learning.pages) if page.exercise == name)
-    learning._catch_up(at)
-    learning._go(at)
+    at = next(at for at, page in enumerate(controller.pages) if page.exercise == name)
+    controller._catch_up(at)
+    controller._go(at)
     await settle(pilot)

@@ -135,7 +135,7 @@ def test_a_killed_workbench_comes_back_with_all_that_was_typed(tmp_path: Path) -
     with Terminal(tmp_path, "--resume") as terminal:
         terminal.until("are back. Their variables are not.", "3 cells, without the 1")
         for _ in range(5):  # a letter right behind it could have been typed for a cell
-            time.sleep(2 * dialogs.PAUSE)
+            time.sleep(2 * dialogs.UNASKED_QUIET_SECONDS)
             if "are back. Their variables are not." not in terminal.screen:
                 break
             terminal.press("a")

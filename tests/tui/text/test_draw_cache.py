@@ -31,7 +31,7 @@ async def test_closed_dialogs_leave_no_drawn_lines_behind() -> None:
 
 
 def test_a_second_time_changes_nothing() -> None:
-    draw_cache.forget_with_widgets()
+    draw_cache.key_by_colours()
     known = StylesCache.get_inner_outer
-    draw_cache.forget_with_widgets()
+    draw_cache.key_by_colours()
     assert StylesCache.get_inner_outer is known

@@ -20,7 +20,7 @@ from kbench.tui.text.table import Column, column_widths
 from kbench.tui.text.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
 from kbench.tui.transcript.cells import Block, StreamPart
-from kbench.tui.value.grid import HEAT_STEP
+from kbench.tui.value.grid import HEAT_STEP_SHARE
 from kbench.tui.value.slices import Target, parse, text_of
 
 CHOICES = st.builds(
@@ -324,14 +324,14 @@ def test_what_an_answer_has_made_is_named_with_its_kind() -> None:
 
 
 def test_remembered_survives_and_a_broken_file_is_put_aside(tmp_path: Path) -> None:
-    state = ui_state.Remembered("kbench-light", {"two": 60})
+    state = ui_state.UiState("kbench-light", {"two": 60})
     assert ui_state.save(tmp_path, state) == ""
     assert ui_state.load(tmp_path) == (state, "")
     (tmp_path / ui_state.FILE).write_text("{broken", encoding="utf-8")
     found, problem = ui_state.load(tmp_path)
-    assert found == ui_state.Remembered() and "kept as" in problem
+    assert found == ui_state.UiState() and "kept as" in problem
     assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
-    assert ui_state.load(tmp_path) == (ui_state.Remembered(), "")
+    assert ui_state.load(tmp_path) == (ui_state.UiState(), "")
     (tmp_path / ui_state.FILE).write_text("[1]", encoding="utf-8")
     assert "workbench.broken-2" in ui_state.load(tmp_path)[1]
     assert (tmp_path / "workbench.broken").read_text(encoding="utf-8") == "{broken"
@@ -359,7 +359,7 @@ def test_text_of_our_themes_has_enough_contrast(theme: object) -> None:
         assert contrast(base, base + base.get_contrast_text(0.87)) >= 4.5, (theme, ground, "on it")
     cold, warm = Color.parse(made["surface"]), Color.parse(made["primary"])
     for level in range(10):
-        heat = cold.blend(warm, HEAT_STEP * level)
+        heat = cold.blend(warm, HEAT_STEP_SHARE * level)
         assert contrast(heat, Color.parse(made["foreground"])) >= 4.5, (theme, "heat", level)
 
 

@@ -18,30 +18,30 @@ BEYOND = " ... (2,500,000 more characters)"
 @pytest.mark.parametrize("pieces", [1, 3, 251])
 def test_of_a_long_line_the_beginning_is_kept(pieces: int) -> None:
     part = StreamPart("stdout")
-    text = "y" * (cells.LONGEST + 2_500_000)
+    text = "y" * (cells.MAX_LINE_CHARACTERS + 2_500_000)
     step = -(-len(text) // pieces)
     for at in range(0, len(text), step):
         part.append(text[at : at + step])
-        assert len(part._open) <= cells.LONGEST
-    assert "".join(row.plain for row in part.rows(80)) == "y" * cells.LONGEST + BEYOND
+        assert len(part._open) <= cells.MAX_LINE_CHARACTERS
+    assert "".join(row.plain for row in part.rows(80)) == "y" * cells.MAX_LINE_CHARACTERS + BEYOND
     part.append("z\nnext")
     words = BEYOND.replace("500,000", "500,001")
     shown = "".join(row.plain for row in part.rows(80))
-    assert shown == "y" * cells.LONGEST + words + "next"
+    assert shown == "y" * cells.MAX_LINE_CHARACTERS + words + "next"
 
 
 def test_a_long_line_that_is_redrawn_begins_again() -> None:
     part = StreamPart("stdout")
-    part.append("y" * (cells.LONGEST + 5))
+    part.append("y" * (cells.MAX_LINE_CHARACTERS + 5))
     part.append("more\rab")
-    assert part.plain().startswith("aby") and len(part.plain()) == cells.LONGEST
+    assert part.plain().startswith("aby") and len(part.plain()) == cells.MAX_LINE_CHARACTERS
     part.append("\n")
     assert len(part._done) == 1 and not part._beyond
 
 
 def test_lines_end_where_they_did_with_both_characters() -> None:
     part = StreamPart("stdout")
-    part.append("y" * (cells.LONGEST + 5))
+    part.append("y" * (cells.MAX_LINE_CHARACTERS + 5))
     part.append("y\r\nnext\r\n")
     assert [line.plain[-5:] for line in part._done] == ["ters)", "next"]
 
@@ -75,7 +75,7 @@ def test_a_released_cell_keeps_its_end_and_says_what_is_gone() -> None:
 
 
 async def test_all_cells_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcript, "MOST_ROWS", 1000)
+    monkeypatch.setattr(transcript, "MAX_ROWS", 1000)
     async with bench((120, 40)) as (app, pilot, _):
         view = app.query_one("#transcript")
         for number in range(10):

@@ -22,7 +22,7 @@ def numbers() -> np.ndarray[Any, Any]:
 
 
 async def test_a_jump_draws_its_cells_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_grid, "PATIENCE", 3600.0)
+    monkeypatch.setattr(value_grid, "DOTS_SECONDS", 3600.0)
     drawn: list[str] = []
     row = ValueGrid.row
     monkeypatch.setattr(

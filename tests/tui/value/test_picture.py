@@ -8,7 +8,7 @@ from bench_screen import SIZES, settle, submit, text_of
 from value_helpers import pane, press, ramp, showing
 
 from kbench.engine.runtime import config
-from kbench.tui.panes.rows import Picture
+from kbench.tui.panes.rows import ArrayPicture
 from kbench.tui.value.picture import BAD, CURSOR, HALF, _colour
 
 
@@ -153,9 +153,9 @@ def test_pixels_become_colours_and_marks() -> None:
         "axes": (0, 1, None),
         "data_format": "channels_last",
     }
-    grey = Picture(**shared, colours=False, limits=(0, 1), size=(1, 2), pixels=b"\x07\xff")
+    grey = ArrayPicture(**shared, colours=False, limits=(0, 1), size=(1, 2), pixels=b"\x07\xff")
     assert grey.pixel(0, 0) == (7, 7, 7) and grey.pixel(0, 1) is None
-    both = Picture(
+    both = ArrayPicture(
         **shared, colours=True, limits=(0, 1), size=(1, 2), pixels=b"\x01\x02\x03\xff\xff\xff"
     )
     assert both.pixel(0, 0) == (1, 2, 3) and both.pixel(0, 1) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbench.tui.panes.rows import Row, Statistics
+from kbench.tui.panes.rows import NameRow, Statistics
 from kbench.tui.text.glyphs import ASCII, UNICODE
 from kbench.tui.value import slices
 from kbench.tui.value import words as value_words
@@ -59,7 +59,7 @@ def test_steps_between_slices(index: Any, axes: Any, step: int, wanted: Any) -> 
 
 
 def test_the_words_of_a_slice_name_the_cell_first() -> None:
-    row = Row("h", "array", (2, 3, 4), "float32")
+    row = NameRow("h", "array", (2, 3, 4), "float32")
     words = value_words.place(row, Target((1, 0, 0), 1, 2, (2, 3)), 80)
     assert words.startswith("[1, :, :]  at (1, 2, 3)  rows 1 cols 2")
 
@@ -75,7 +75,7 @@ def test_the_words_of_a_slice_name_the_cell_first() -> None:
     ],
 )
 def test_words_of_a_slice_that_do_not_fit_are_left_out_whole(width: int, end: str) -> None:
-    row = Row("h", "array", (2, 3, 4), "float32")
+    row = NameRow("h", "array", (2, 3, 4), "float32")
     words = value_words.place(row, Target((1, 0, 0), 1, 2, (2, 3)), width)
     assert words.startswith("[1, :, :]") and words.endswith(end)
     assert len(words) <= max(width, 23)
