@@ -18,16 +18,16 @@ MAX_FOLLOW_SECONDS = 1.0
 """Seconds that following a change may take; a slower tensor is not followed."""
 
 
-class Computed:
+class ComputedValue:
     """A tensor and its value; `close` it when it is not needed any more."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
-        self._hub = inspector_hub.opened(None)
+        self._hub = inspector_hub.acquire(None)
         self._made: tuple[list[Any], Any] | None = None
         self._slow = False
 
-    def first(self) -> np.ndarray:
+    def compute_now(self) -> np.ndarray:
         """The value, computed by whoever asks, however long it takes.
 
         Raises:
@@ -36,7 +36,7 @@ class Computed:
         with nullcontext() if read_only.is_active() else read_only.evaluation():
             return self._compute()
 
-    def again(self) -> np.ndarray | None:
+    def recompute(self) -> np.ndarray | None:
         """The value as it is now; None while a cell runs, and where it takes too long.
 
         Raises:
@@ -53,7 +53,7 @@ class Computed:
 
     def close(self) -> None:
         """Compute no more."""
-        inspector_hub.closed(self._hub)
+        inspector_hub.release(self._hub)
 
     def _compute(self) -> np.ndarray:
         from kbench.engine.execute.function import Function
@@ -82,7 +82,7 @@ class Computed:
         return np.asarray(found.toarray() if is_csr(found) else found)
 
 
-def _needs(value: Any, missing: list[Any], there: inspector_hub.Hub) -> str:
+def _needs(value: Any, missing: list[Any], there: inspector_hub.InspectorHub) -> str:
     names = {id(one): name for name, one in there.view.values().items()}
     shown = [names.get(id(one), one.name.partition(":")[0]) for one in missing]
     words = ", ".join(describe.printable(one) for one in shown[:4])
@@ -102,8 +102,8 @@ def value_of(value: Any) -> np.ndarray:
     Raises:
         ArgumentError: something that it needs was never fed, or it cannot be computed.
     """
-    one = Computed(value)
+    one = ComputedValue(value)
     try:
-        return one.first()
+        return one.compute_now()
     finally:
         one.close()

@@ -33,7 +33,7 @@ def _has_nodes(value: object) -> bool:
     return describe.is_tensor(value) or describe.is_function(value)
 
 
-def runs(value: object) -> bool:
+def is_runnable(value: object) -> bool:
     """Whether a value is what the engine runs, or a list of such."""
     if type(value) in (list, tuple):
         return bool(value) and all(map(engine_functions.is_computed, value))  # type: ignore[call-overload]
@@ -45,14 +45,14 @@ def is_watched(value: object) -> bool:
     return has_graph(value) or describe.held_array(value) is not None
 
 
-def refused(widget: str, argument: str, value: object, needed: str) -> ArgumentError:
+def argument_error(widget: str, argument: str, value: object, needed: str) -> ArgumentError:
     """The error for what a widget cannot show."""
     return ArgumentError(
         f"{argument} must be {needed}; got {describe_operand(value)}", function=widget
     )
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """What was given, one or several, as a list."""
     return list(value) if type(value) in (list, tuple) else [value]
 
@@ -60,10 +60,10 @@ def listed(value: Any) -> list[Any]:
 # ------------------------------------------------------------------ names for what has none
 
 
-def called(value: object) -> str:
+def identifier_of(value: object) -> str:
     """What a value calls itself, as an identifier; `given` where it has no name.
 
-    >>> called(np.ones(3))
+    >>> identifier_of(np.ones(3))
     'given'
     """
     name: object = ""
@@ -77,10 +77,10 @@ def called(value: object) -> str:
     return text if fits else "given"
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
+def unique_name(name: str, taken: Iterable[str]) -> str:
     """The name, or with a number behind it where it is taken.
 
-    >>> unused("loss", ["loss", "loss_2"])
+    >>> unique_name("loss", ["loss", "loss_2"])
     'loss_3'
     """
     there = set(taken)
@@ -94,7 +94,7 @@ def unused(name: str, taken: Iterable[str]) -> str:
 # ------------------------------------------------------------------ what can be looked into
 
 
-def insides(value: object, name: str) -> list[tuple[str, Any]] | None:
+def values_inside(value: object, name: str) -> list[tuple[str, Any]] | None:
     """The values within a list, dictionary, model, layer or function, with what to call them.
 
     None for what is one value by itself, such as a tensor, an array or a list of numbers.
@@ -119,7 +119,7 @@ def insides(value: object, name: str) -> list[tuple[str, Any]] | None:
         return None
     seen: list[str] = []
     for text, _ in found:
-        seen.append(unused(text, seen))
+        seen.append(unique_name(text, seen))
     return [(text, one) for text, (_, one) in zip(seen, found, strict=True) if _is_value(one)]
 
 
@@ -129,7 +129,7 @@ def _is_value(value: object) -> bool:
 
 
 def _item(value: object, place: str) -> str:
-    return f"{place} {called(value)}" if describe.is_tensor(value) else place
+    return f"{place} {identifier_of(value)}" if describe.is_tensor(value) else place
 
 
 def _weights(layer: Any, address: str) -> list[keras_models.Part]:

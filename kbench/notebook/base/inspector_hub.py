@@ -19,11 +19,11 @@ from kbench.workbench.inspector.protocol import ProtocolError
 PUSHES = ("watch", "gradient")
 
 
-class Hub:
+class InspectorHub:
     """An inspector, and signals that carry what it tells unasked, by the kind of news."""
 
     def __init__(self, names: dict[str, Any], hidden: dict[str, Any] | None) -> None:
-        self.told = {kind: Signal(f"hub.{kind}") for kind in PUSHES}
+        self.pushes = {kind: Signal(f"hub.{kind}") for kind in PUSHES}
         self.inspector = Inspector(names, self._publish, hidden)
         before = recording.earlier()
         if before is not None:
@@ -64,21 +64,21 @@ class Hub:
             start = page.get("next")
         return whole
 
-    def called(self, value: Any) -> str:
+    def name_of(self, value: Any) -> str:
         """The name of a value; one that has none gets one, for the widgets alone."""
         for name, one in self.view.values().items():
             if one is value:
                 return name
-        name = given.unused(given.called(value), self.view.snapshot())
+        name = given.unique_name(given.identifier_of(value), self.view.snapshot())
         self.view.widget_values[name] = value
         return name
 
     def record(self) -> redraw.Undo:
         """Have every call recorded until the returned function is called."""
-        return self._recording.view()
+        return self._recording.record_all()
 
     def _publish(self, message: JsonObject) -> None:
-        signal = self.told.get(str(message.get("push")))
+        signal = self.pushes.get(str(message.get("push")))
         if signal is not None:
             signal.emit(message["data"])
 
@@ -91,21 +91,21 @@ class Hub:
 
 
 _lock = fork_safety.lock()
-_hubs: dict[int, Hub] = {}
+_hubs: dict[int, InspectorHub] = {}
 
 
-def opened(namespace: dict[str, Any] | None) -> Hub:
+def acquire(namespace: dict[str, Any] | None) -> InspectorHub:
     """The hub of a namespace, by default the user's; whoever has it gives it back to `closed`."""
     names, hidden = redraw.named(namespace)
     with _lock:
         hub = _hubs.get(id(names))
         if hub is None:
-            hub = _hubs[id(names)] = Hub(names, hidden)
+            hub = _hubs[id(names)] = InspectorHub(names, hidden)
         hub.users += 1
         return hub
 
 
-def closed(hub: Hub) -> None:
+def release(hub: InspectorHub) -> None:
     """One user less; without any the hub ends."""
     with _lock:
         hub.users -= 1

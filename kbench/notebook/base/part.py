@@ -11,8 +11,8 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.signal import Signal
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given, inspector_hub
-from kbench.notebook.base.redraw import Live, Setting, Undo
-from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.base.redraw import OwnChanges, Redraws, Undo
+from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import element
 from kbench.workbench.errors import explanation
@@ -23,7 +23,7 @@ CLOSED = "closed"
 Option = tuple[str, Any]
 
 
-class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
+class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """A widget on the names of a namespace; `refresh` draws it, on whatever thread.
 
     `asks`: whether it asks the hub, which then knows what is fed from now on.
@@ -31,7 +31,7 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
     `picked` tells a name that the user has chosen here; `choose` takes one chosen elsewhere.
     """
 
-    asks = True
+    uses_inspector = True
 
     def __init__(
         self,
@@ -41,15 +41,17 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.picked = Signal("widget.picked")
-        self._hub: inspector_hub.Hub | None = inspector_hub.opened(namespace) if self.asks else None
+        self._hub: inspector_hub.InspectorHub | None = (
+            inspector_hub.acquire(namespace) if self.uses_inspector else None
+        )
         self._lock = fork_safety.lock()
-        self._setting = Setting()
+        self._own_changes = OwnChanges()
         self._given: dict[str, Any] = {}  # what has no name of the user's
         self._body = widgets.HTML()
-        self.live = Live(self._refresh_open, sources, also)
+        self.redraws = Redraws(self._refresh_if_open, sources, also)
 
     @property
-    def hub(self) -> inspector_hub.Hub:
+    def hub(self) -> inspector_hub.InspectorHub:
         """What answers; none once the widget is closed."""
         if self._hub is None:
             raise ProtocolError(CLOSED, "this widget is closed")
@@ -60,7 +62,9 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         """What the widget shows below its controls at present."""
         return str(self._body.value)
 
-    def _named(self, argument: str, value: Any, accepts: given.Accepts, needed: str) -> str:
+    def _name_of_argument(
+        self, argument: str, value: Any, accepts: given.Accepts, needed: str
+    ) -> str:
         """The name of what the widget was given, by name or as it is; '' for nothing.
 
         Raises:
@@ -72,18 +76,18 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
             return value.strip()
         if not accepts(value):
             self.close()
-            raise given.refused(type(self).__name__, argument, value, needed)
-        name = self.hub.called(value)
+            raise given.argument_error(type(self).__name__, argument, value, needed)
+        name = self.hub.name_of(value)
         if name in self.hub.view.widget_values:
             self._given[name] = value
         return name
 
-    def _again(self, name: str) -> str:
+    def _current_name(self, name: str) -> str:
         """The name of what was given without one, or another where the user has taken it since."""
         value = self._given.get(name)
         if value is None or self.hub.view.snapshot().get(name) is value:
             return name
-        found = self.hub.called(value)
+        found = self.hub.name_of(value)
         self._given[found] = value
         return found
 
@@ -91,7 +95,7 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
         """Ask for what is shown, and draw it."""
         raise NotImplementedError
 
-    def _refresh_open(self) -> None:
+    def _refresh_if_open(self) -> None:
         """As `refresh`; a widget that is closed meanwhile has nothing to say."""
         try:
             self.refresh()
@@ -110,34 +114,34 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop following and remove the widget."""
-        self.live.stop()
-        self._end()
+        self.redraws.stop()
+        self._end_twin()
         kept, self._hub = self._hub, None
         if kept is not None:
-            inspector_hub.closed(kept)
+            inspector_hub.release(kept)
         super().close()
 
-    def _begin(self) -> None:
-        if self._hub is not None or not self.asks:  # else it is closed
-            self.live.start()
+    def _activate(self) -> None:
+        if self._hub is not None or not self.uses_inspector:  # else it is closed
+            self.redraws.start()
 
-    def _rest(self) -> None:
-        self.live.stop()
+    def _deactivate(self) -> None:
+        self.redraws.stop()
 
     def _show(self) -> None:
         """Draw what is known now; of two threads the later one has the last word."""
         with self._lock:
-            self._draw(self._portrait())
+            self._draw(self._static_html())
 
     def _draw(self, markup: str) -> None:
         """Show something else; the same again is not sent."""
         if self._body.value != markup:
             self._body.value = markup
-            self._redrawn()
+            self._update_twin()
 
-    def _offer(self, control: Any, options: Iterable[Option], value: Any) -> None:
+    def _set_options(self, control: Any, options: Iterable[Option], value: Any) -> None:
         """Give a control new choices and one of them as its value, unheard."""
-        with self._lock, self._setting():  # a choice and its value go together
+        with self._lock, self._own_changes():  # a choice and its value go together
             found = list(options) or [(NONE, None)]
             values = [one for _, one in found]
             if list(control.options) != found:
@@ -146,17 +150,17 @@ class Part(WithTwin, widgets.VBox):  # type: ignore[misc]
             if control.value != wanted:
                 control.value = wanted
 
-    def _heard(self, control: Any, action: Callable[[Any], None], trait: str = "value") -> None:
+    def _on_change(self, control: Any, action: Callable[[Any], None], trait: str = "value") -> None:
         """Call `action` with what a user has set a control to."""
 
         def hear(change: Any) -> None:
-            if not self._setting:
+            if not self._own_changes:
                 action(change.new)
 
         control.observe(hear, trait)
 
 
-def labelled(names: Iterable[str]) -> list[Option]:
+def name_options(names: Iterable[str]) -> list[Option]:
     """Names as choices, safe to show."""
     return [(describe.printable(name), name) for name in names]
 

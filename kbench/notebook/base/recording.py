@@ -29,7 +29,7 @@ class Recording:
         self._viewers = 0
         self._left = 0
         self._pause: Callable[[], None] | None = None  # what ends the recording, while there is one
-        self._rest: threading.Timer | None = None
+        self._pause_timer: threading.Timer | None = None
         self._ended = False
         self._leave_cells = redraw.on_cells("pre_run_cell", self.refill)
         recorder.keep_feeds()
@@ -41,10 +41,10 @@ class Recording:
             if self._ended:
                 return
             self._left = MAX_RUNS
-            self._wake()
+            self._cancel_timer()
             self._begin()
 
-    def view(self) -> redraw.Undo:
+    def record_all(self) -> redraw.Undo:
         """Have every call recorded until the returned function is called."""
         with self._lock:
             self._viewers += 1
@@ -60,7 +60,7 @@ class Recording:
         """Record nothing any more; what was recorded stays."""
         with self._lock:
             self._ended = True
-            self._wake()
+            self._cancel_timer()
             self._stop()
             self.recorder.stop()
         self._leave_cells()
@@ -78,8 +78,8 @@ class Recording:
             self.recorder.stop()
             self.recorder.keep_feeds()
 
-    def _wake(self) -> None:
-        rest, self._rest = self._rest, None
+    def _cancel_timer(self) -> None:
+        rest, self._pause_timer = self._pause_timer, None
         if rest is not None:
             rest.cancel()
 
@@ -92,9 +92,9 @@ class Recording:
             if self._left > 0:
                 return
             self._stop()
-            self._rest = threading.Timer(REST_SECONDS, self.refill)
-            self._rest.daemon = True
-            self._rest.start()
+            self._pause_timer = threading.Timer(REST_SECONDS, self.refill)
+            self._pause_timer.daemon = True
+            self._pause_timer.start()
 
 
 # ------------------------------------------------------------------ of a whole session

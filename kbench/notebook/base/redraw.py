@@ -43,7 +43,7 @@ class Throttle:
         self._last = -interval
         self._told = ""
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Have the action run; asking again before it does changes nothing."""
         with self._lock:
             if self._due is None:
@@ -52,7 +52,7 @@ class Throttle:
                 self._due.daemon = True
                 self._due.start()
 
-    def press(self) -> None:
+    def request_now(self) -> None:
         """Run the action here and at once; soon, if it runs or has just run: for a user's moves.
 
         So a quick row of moves is not drawn one by one, however long a drawing takes.
@@ -61,7 +61,7 @@ class Throttle:
             rested = time.monotonic() >= self._last + self._interval
             at_once = self._due is None and rested and self._running.acquire(blocking=False)
         if not at_once:
-            self.ask()
+            self.request()
             return
         try:
             self._act()
@@ -94,7 +94,7 @@ class Throttle:
             self._last = time.monotonic()
 
 
-class Live:
+class Redraws:
     """The subscriptions of one widget: made when it is shown, dropped when it is hidden.
 
     `also` are further things to begin with; each gives what ends it.
@@ -124,9 +124,9 @@ class Live:
             if self.running:
                 return
             self._ends = [one.subscribe(self._event) for one in self._sources]
-            self._ends.append(after_cells(self.throttle.ask))
+            self._ends.append(after_cells(self.throttle.request))
             self._ends += [begin() for begin in self._also]
-        self.throttle.press()
+        self.throttle.request_now()
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -138,10 +138,10 @@ class Live:
 
     def _event(self, payload: Any) -> None:
         if self.wanted(payload):
-            self.throttle.ask()
+            self.throttle.request()
 
 
-class Setting:
+class OwnChanges:
     """Whether this thread is bringing controls in line, so that it does not hear of it itself."""
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ def between_cells(action: Callable[[], None]) -> None:
 # ------------------------------------------------------------------ messages of a front end
 
 
-def hear_beside(widget: Any) -> None:
+def use_requested_subshell(widget: Any) -> None:
     """Have what a front end says to a widget and its parts heard where the front end asks for.
 
     JupyterLab asks for a thread beside the program, so that widgets answer while a cell runs.
@@ -272,7 +272,7 @@ def hear_beside(widget: Any) -> None:
     if comm is not None and callable(getattr(comm, _ROUTE, None)):
         setattr(comm, _ROUTE, _as_asked)
     for part in getattr(widget, "children", ()):
-        hear_beside(part)
+        use_requested_subshell(part)
 
 
 def _as_asked(_data: Any, subshell: Any) -> Any:

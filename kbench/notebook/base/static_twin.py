@@ -14,7 +14,7 @@ from typing import Any
 from IPython.display import display
 
 from kbench.engine.inspect import describe
-from kbench.notebook.base.redraw import Throttle, hear_beside, shell
+from kbench.notebook.base.redraw import Throttle, shell, use_requested_subshell
 from kbench.notebook.html.markup import element, escape, page
 
 _UPDATE_SECONDS = 1.0
@@ -27,7 +27,7 @@ _HIDE = (
 )
 
 
-class WithTwin:
+class WithStaticTwin:
     """Mixin of the widgets: shows the widget, and its picture below it.
 
     A widget says what it is in `_label`, draws itself in `_portrait`, works from `_begin` to
@@ -38,46 +38,46 @@ class WithTwin:
     _handle: Any = None
     _view_count: int | None
     _throttle: Throttle | None = None
-    _whole: WithTwin | None = None  # the widget that this one is a part of
+    _container: WithStaticTwin | None = None  # the widget that this one is a part of
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         raise NotImplementedError
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         raise NotImplementedError
 
-    def _begin(self) -> None:
+    def _activate(self) -> None:
         """Called when the widget is shown."""
 
     def __repr__(self) -> str:
         """What it shows, in words."""
         try:
-            return f"{type(self).__name__}: {self._label()}"
+            return f"{type(self).__name__}: {self._static_text()}"
         except Exception:  # it is not made yet, or closed
             return type(self).__name__
 
-    def _rest(self) -> None:
+    def _deactivate(self) -> None:
         """Called when nobody sees the widget any more."""
 
-    def _count_views(self) -> None:
+    def _watch_views(self) -> None:
         """Have the front end tell how many views there are, and work while there is any."""
         if self._view_count is None:
             self._view_count = 0
-            self.observe(self._viewed, "_view_count")  # type: ignore[attr-defined]
+            self.observe(self._views_changed, "_view_count")  # type: ignore[attr-defined]
 
-    def _viewed(self, change: Any) -> None:
+    def _views_changed(self, change: Any) -> None:
         if not change.new:
-            self._rest()
+            self._deactivate()
         elif not change.old:
-            self._begin()
+            self._activate()
 
-    def _redrawn(self) -> None:
+    def _update_twin(self) -> None:
         if self._throttle is not None:
-            self._throttle.ask()
-        if self._whole is not None:
-            self._whole._redrawn()
+            self._throttle.request()
+        if self._container is not None:
+            self._container._update_twin()
 
-    def _end(self) -> None:
+    def _end_twin(self) -> None:
         """Stop following; the picture stays as it is."""
         if self._throttle is not None:
             self._throttle.stop()
@@ -85,32 +85,32 @@ class WithTwin:
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
         if not hasattr(shell(), "kernel"):  # a terminal: there is only text, and nothing to follow
-            display({"text/plain": self._label()}, raw=True)
+            display({"text/plain": self._static_text()}, raw=True)
             return
         bundle = self._repr_mimebundle_()
         if bundle is None:
             return
         live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
         display({**live, "text/plain": type(self).__name__}, raw=True)
-        self._handle = display(self._twin(), raw=True, display_id=True)
+        self._handle = display(self._static_bundle(), raw=True, display_id=True)
         self._throttle = Throttle(self._update, _UPDATE_SECONDS)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
-        hear_beside(self)
-        self._count_views()
-        self._begin()
+        use_requested_subshell(self)
+        self._watch_views()
+        self._activate()
         bundle: dict[str, Any] | None = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if bundle is not None:
-            bundle.update(self._twin())
+            bundle.update(self._static_bundle())
         return bundle
 
-    def _twin(self) -> dict[str, str]:
+    def _static_bundle(self) -> dict[str, str]:
         with describe.reading_once():
-            return {"text/plain": self._label(), "text/html": _framed(self._portrait)}
+            return {"text/plain": self._static_text(), "text/html": _framed(self._static_html)}
 
     def _update(self) -> None:
         if self._handle is not None:
-            self._handle.update(self._twin(), raw=True)
+            self._handle.update(self._static_bundle(), raw=True)
 
 
 def _framed(draw: Callable[[], str]) -> str:

@@ -44,13 +44,13 @@ _CROSSED = 255
 """Stands for what is no finite number, among numbers of colours."""
 
 
-class Picture:
+class SlicePainter:
     """Draws heat maps, histograms and images; of a large slice each pixel stands for a block."""
 
     def __init__(self) -> None:
         self._lock = fork_safety.lock()
-        self._frame: Frame | None = None
-        self._bars: Bars | None = None
+        self._frame: HeatmapFigure | None = None
+        self._bars: HistogramFigure | None = None
 
     def heat(self, part: NDArray[Any], labels: tuple[str, str]) -> bytes:
         """A colour map with its scale; NaN and infinities are left blank and crossed, or red.
@@ -58,7 +58,7 @@ class Picture:
         Of a slice that is larger than the picture each block gives its least and greatest number.
         """
         with self._lock:
-            self._frame = self._frame or Frame()
+            self._frame = self._frame or HeatmapFigure()
             room = self._frame.room
             raw, bad, each = block_view.paired(part, room)
             known = np.isfinite(raw)
@@ -99,7 +99,7 @@ class Picture:
         low, high, _ = block_view.extremes(part, 1, 1) if part.size else (0.0, 0.0, None)
         with self._lock:
             if self._bars is None:
-                self._bars = Bars()
+                self._bars = HistogramFigure()
             finite = values[np.isfinite(values)]
             if note and finite.size:  # the range is that of all
                 finite = np.concatenate([finite, np.ravel(low), np.ravel(high)])
@@ -123,7 +123,7 @@ def _seen(figure: Any) -> Pixels:
     return np.asarray(figure.canvas.buffer_rgba())
 
 
-class Frame:
+class HeatmapFigure:
     """What surrounds a heat map: axes with their labels, and the scale, both kept as drawn."""
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class Frame:
             numbers[strip] = inked(_seen(self._figure)[strip])
 
 
-class Bars:
+class HistogramFigure:
     """A histogram, whose axes are kept."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Words:
+class Text:
     """Any text."""
 
     start: str
@@ -63,7 +63,7 @@ class Fixed:
     value: Any
 
 
-Control = Choice | Number | Flag | Words | Fixed
+Control = Choice | Number | Flag | Text | Fixed
 Shape = tuple[int, ...]
 
 
@@ -78,12 +78,12 @@ def start_of(control: Control) -> Any:
     return control.start
 
 
-def written(value: Any) -> str:
+def python_text(value: Any) -> str:
     """A value as Python."""
     if type(value) is float:
         return repr(float(f"{value:.6g}")) if math.isfinite(value) else f"float('{value}')"
     if type(value) in (list, tuple):
-        inner = ", ".join(written(one) for one in value)
+        inner = ", ".join(python_text(one) for one in value)
         if type(value) is list:
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -96,7 +96,9 @@ def choice(values: Sequence[Any], start: Any) -> Control:
     if not any(_same(one, start) for one in found):
         found.insert(0, start)
     at = next(i for i, one in enumerate(found) if _same(one, start))
-    options = tuple((describe.printable(written(one), _CHOICE_CHARACTERS), one) for one in found)
+    options = tuple(
+        (describe.printable(python_text(one), _CHOICE_CHARACTERS), one) for one in found
+    )
     return Choice(options, at)
 
 
@@ -110,7 +112,7 @@ _PLAIN = (bool, int, float, str, tuple, list, type(None))
 # ------------------------------------------------------------------ ranges that were asked for
 
 
-def asked(name: str, wanted: Any, derived: Control | None, function: str) -> Control:
+def requested_control(name: str, wanted: Any, derived: Control | None, function: str) -> Control:
     """The control for a range: (low, high[, step]), a list or dict of choices, or a fixed value.
 
     A tuple for an argument that takes tuples is a value.
@@ -127,7 +129,7 @@ def asked(name: str, wanted: Any, derived: Control | None, function: str) -> Con
         paired = all(isinstance(one, tuple) and len(one) == 2 for one in wanted)
         if paired and wanted and all(isinstance(one[0], str) for one in wanted):
             return _labelled(wanted, name, function)
-        return _labelled([(written(one), one) for one in wanted], name, function)
+        return _labelled([(python_text(one), one) for one in wanted], name, function)
     if isinstance(wanted, tuple) and _is_range(wanted) and not _takes_tuples(derived):
         return _range(name, wanted, derived, function)
     return Fixed(wanted)
@@ -157,13 +159,13 @@ def _range(name: str, wanted: tuple[Any, ...], derived: Control | None, function
     whole = all(isinstance(one, (int, np.integer)) for one in wanted)
     if not all(map(math.isfinite, wanted)) or low > high:
         raise ArgumentError(
-            f"{name} goes from {written(low)} to {written(high)}, which is no range from a low "
-            "number to a high one",
+            f"{name} goes from {python_text(low)} to {python_text(high)}, "
+            "which is no range from a low number to a high one",
             function=function,
         )
     if len(wanted) == 3 and wanted[2] <= 0:
         raise ArgumentError(
-            f"the step of {name} must be positive, got {written(wanted[2])}", function=function
+            f"the step of {name} must be positive, got {python_text(wanted[2])}", function=function
         )
     step = wanted[2] if len(wanted) == 3 else 1 if whole else (high - low) / 40 or 1.0
     before = start_of(derived) if isinstance(derived, Number) else (low + high) / 2
@@ -176,7 +178,7 @@ def by_value(value: Any) -> Control:
     if isinstance(value, (bool, np.bool_)):
         return Flag(bool(value))
     if isinstance(value, str) and not isinstance(value, Code):
-        return Words(value)
+        return Text(value)
     if isinstance(value, (int, np.integer)):
         low, high = sorted((-int(value), 3 * int(value))) if value else (0, 10)
         return Number(low, high, 1, int(value), whole=True)

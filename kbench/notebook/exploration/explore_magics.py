@@ -51,14 +51,14 @@ class ExploreMagics(Magics):
         try:
             return explore(self._function(wanted), *values, **ranges)
         except KbenchError as error:
-            raise UsageError(f"%explore: {_told(error)}") from None
+            raise UsageError(f"%explore: {_reason_of(error)}") from None
 
     def _function(self, node: ast.expr) -> Any:
         """What is meant: a name of the user's goes before one of the API."""
         text = ast.unparse(node)
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
-        if isinstance(node, ast.Name) and node.id not in self._space():
+        if isinstance(node, ast.Name) and node.id not in self._namespace():
             return text
         if not isinstance(node, (ast.Name, ast.Attribute)):
             raise UsageError(_EXPLORE)
@@ -90,9 +90,9 @@ class ExploreMagics(Magics):
                 return draw(value, name=describe.printable(text.strip()))
             return draw(value)
         except KbenchError as error:
-            raise UsageError(f"%plot: {_told(error)}") from None
+            raise UsageError(f"%plot: {_reason_of(error)}") from None
 
-    def _space(self) -> dict[str, Any]:
+    def _namespace(self) -> dict[str, Any]:
         shell: Any = self.shell
         found: dict[str, Any] = shell.user_ns
         return found
@@ -101,7 +101,7 @@ class ExploreMagics(Magics):
         """The value of an expression among the user's names."""
         try:
             code = compile(ast.Expression(node), "<kbench magic>", "eval")
-            return eval(code, self._space())
+            return eval(code, self._namespace())
         except Exception as error:
             shown = describe.printable(ast.unparse(node))
             raise UsageError(f"{shown}: {type(error).__name__}: {error}") from None
@@ -118,5 +118,5 @@ def _usual(value: Any, plots: Any) -> Any:
     return plots.timeline if describe.is_function(value) or steps else plots.heatmap
 
 
-def _told(error: KbenchError) -> str:
+def _reason_of(error: KbenchError) -> str:
     return f"{error.reason}; try {error.suggestion}" if error.suggestion else error.reason

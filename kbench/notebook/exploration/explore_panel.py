@@ -12,9 +12,9 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
-from kbench.notebook.base.redraw import Setting, Throttle, hear_beside
+from kbench.notebook.base.redraw import OwnChanges, Throttle, use_requested_subshell
 from kbench.notebook.base.slicing import Slice, first, parse
-from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.exploration import explore_view
 from kbench.notebook.exploration.explore_functions import functions
 from kbench.notebook.exploration.explore_run import Outcome, Runner
@@ -26,7 +26,7 @@ from kbench.notebook.html.markup import join
 MODES = ("numbers", "heat map")
 
 
-class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
+class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """Calls a function again whenever one of the controls for its arguments is moved.
 
     Arguments:
@@ -41,9 +41,9 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         super().__init__()
         self._lock = fork_safety.lock()
         self._runner = Runner()
-        self._ask = Throttle(self.refresh)
+        self._rerun = Throttle(self.refresh)
         self._stops: list[Callable[[], None]] = []
-        self._png: Any = None
+        self._painter: Any = None
         self.controls: dict[str, Any] = {}
         self.now: Outcome | None = None  # what the last call gave
         self.good: Outcome | None = None  # the last call that gave something
@@ -94,8 +94,8 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         for stop in self._stops:
             stop()
         self._stops = []
-        self._ask.stop()
-        self._end()
+        self._rerun.stop()
+        self._end_twin()
         for part in (*self.controls.values(), *self.children):
             part.close()
         super().close()
@@ -154,11 +154,11 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         self.output = widgets.Dropdown(
             description="output", style=WIDE, tooltip="Which of the results to look into"
         )
-        self._setting = Setting()
-        self._code, self._said, self._body = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._own_changes = OwnChanges()
+        self._code, self._message, self._body = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.mode.observe(lambda _change: self._redraw(), "value")
         self.index.observe(lambda change: self._typed(change.new), "value")
-        self.output.observe(lambda _change: None if self._setting else self._redraw(), "value")
+        self.output.observe(lambda _change: None if self._own_changes else self._redraw(), "value")
 
     def _arrange(self) -> None:
         """Controls for the arguments of the function that is explored."""
@@ -166,20 +166,20 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             old.close()
         self.controls, rows = {}, []
         for name, control in self.subject.controls.items():
-            made, shown = widget_of(name, control, explore_view.about(self.subject, name))
+            made, shown = widget_of(name, control, explore_view.argument_words(self.subject, name))
             if made is not None:
-                made.observe(lambda _change: self._ask.ask(), "value")
+                made.observe(lambda _change: self._rerun.request(), "value")
                 self.controls[name] = made
                 rows.append(shown)
         self.children = (
             *([_row(*self._choosers)] if self._choosers else []),
             widgets.VBox(rows),
             self._code,
-            self._said,
+            self._message,
             _row(self.mode, self.index, self.output),
             self._body,
         )
-        hear_beside(self)
+        use_requested_subshell(self)
 
     # -------------------------------------------------------------- drawing
 
@@ -195,7 +195,7 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             [explore_view.head(self.subject, now.line), explore_view.inputs(self.subject)]
         )
         self._code.value = views.styled(content)
-        self._said.value = explore_view.failure(now)
+        self._message.value = explore_view.failure(now)
         array = self._chosen()
         self._show_slice(array)
         png = b""
@@ -206,12 +206,12 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
         else:
             name = self.output.value
             self._body.value = explore_view.result(good, self._slice, good is not now, png, name)
-        self._redrawn()
+        self._update_twin()
 
     def _chosen(self) -> Any:
         """The array on view; the list of those that there are is brought up to date."""
         held = explore_view.arrays(self.good)
-        with self._setting():
+        with self._own_changes():
             if tuple(held) != tuple(self.output.options):
                 kept = self.output.value
                 self.output.options = tuple(held)
@@ -222,14 +222,16 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
     def _heat(self, array: Any) -> bytes:
         if describe.array(array).get("refused"):
             return b""
-        if self._png is None:
-            from kbench.notebook.drawing.heatmap import Picture  # matplotlib: on first need only
+        if self._painter is None:
+            from kbench.notebook.drawing.heatmap import (
+                SlicePainter,  # matplotlib: on first need only
+            )
 
-            self._png = Picture()
+            self._painter = SlicePainter()
         assert self._slice is not None
         axes = (self._slice.row_axis, self._slice.col_axis)
         labels = tuple("" if one is None else f"axis {one}" for one in axes)
-        drawn: bytes = self._png.heat(self._slice.of(array), labels)
+        drawn: bytes = self._painter.heat(self._slice.of(array), labels)
         return drawn
 
     def _show_slice(self, array: Any) -> None:
@@ -242,12 +244,12 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             self._slice = _picture(shape)
         elif any(at >= size for at, size in zip(chosen.index, shape, strict=True)):
             self._slice = _picture(shape)
-        with self._setting():
+        with self._own_changes():
             self.index.value = "" if self._slice is None else str(self._slice)
             self.index.disabled = len(shape) < 1
 
     def _typed(self, text: str) -> None:
-        if self._setting:
+        if self._own_changes:
             return
         with self._lock:
             array = self._chosen()
@@ -256,17 +258,19 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
             try:
                 self._slice = parse(text, array.shape)
             except ArgumentError as error:
-                self._said.value = explore_view.failure(Outcome(self.line, words=(error.reason,)))
+                self._message.value = explore_view.failure(
+                    Outcome(self.line, words=(error.reason,))
+                )
                 self._show_slice(array)
                 return
             self._draw()
 
     # -------------------------------------------------------------- showing
 
-    def _begin(self) -> None:
+    def _activate(self) -> None:
         if not self._stops:
             self._stops = [
-                config.changed.subscribe(lambda _name: self._ask.ask()),
+                config.changed.subscribe(lambda _name: self._rerun.request()),
                 variables.changed.subscribe(self._stored),
             ]
             if config.epoch() != self._epoch:
@@ -274,19 +278,19 @@ class Exploration(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _stored(self, variable: Any) -> None:
         if any(variable is one for one in self.subject.given.values()):
-            self._ask.ask()
+            self._rerun.request()
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         with self._lock:
             return explore_view.text(self.subject, self.good, self.now)
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         with self._lock:
             name = self.output.value
             return explore_view.portrait(self.subject, self.good, self.now, self._slice, name)
 
     def __repr__(self) -> str:
-        return self._label()
+        return self._static_text()
 
 
 def explore(fn: Any = None, *values: Any, **ranges: Any) -> Exploration:

@@ -21,7 +21,7 @@ from kbench.notebook.exploration.explore_samples import Code
 
 
 @dataclass(frozen=True)
-class About:
+class ArgumentFacts:
     """What is known when a control is derived: function, default, and the first input's shape."""
 
     function: str
@@ -35,22 +35,22 @@ class About:
         return len(self.shape)
 
 
-def derive(name: str, about: About) -> Control:
-    """The control of one argument; `about.default` is what it begins with."""
-    rule = _RULES.get((about.function, name)) if about.public else None
-    if rule is None and (about.public or name in _CLEAR):
+def derive(name: str, facts: ArgumentFacts) -> Control:
+    """The control of one argument; `facts.default` is what it begins with."""
+    rule = _RULES.get((facts.function, name)) if facts.public else None
+    if rule is None and (facts.public or name in _CLEAR):
         rule = _NAMED.get(name)
-    found = rule(about) if rule is not None else None
-    return found if found is not None else by_value(about.default)
+    found = rule(facts) if rule is not None else None
+    return found if found is not None else by_value(facts.default)
 
 
-def _between(low: float, high: float, step: float) -> Callable[[About], Control | None]:
+def _between(low: float, high: float, step: float) -> Callable[[ArgumentFacts], Control | None]:
     whole = all(isinstance(one, int) for one in (low, high, step))
 
-    def rule(about: About) -> Control | None:
-        if isinstance(about.default, bool) or not isinstance(about.default, (int, float)):
+    def rule(facts: ArgumentFacts) -> Control | None:
+        if isinstance(facts.default, bool) or not isinstance(facts.default, (int, float)):
             return None
-        start = min(max(about.default, low), high)
+        start = min(max(facts.default, low), high)
         if whole and isinstance(start, float):
             return Number(low, high, step / 4, start)
         return Number(low, high, step, start, whole)
@@ -58,37 +58,37 @@ def _between(low: float, high: float, step: float) -> Callable[[About], Control 
     return rule
 
 
-def _of(*values: Any) -> Callable[[About], Control]:
-    return lambda about: choice(values, about.default)
+def _of(*values: Any) -> Callable[[ArgumentFacts], Control]:
+    return lambda facts: choice(values, facts.default)
 
 
-def _scale(about: About) -> Control | None:
-    if not isinstance(about.default, (int, float)) or not 1e-9 <= about.default <= 1.0:
+def _scale(facts: ArgumentFacts) -> Control | None:
+    if not isinstance(facts.default, (int, float)) or not 1e-9 <= facts.default <= 1.0:
         return None
-    return Number(-9.0, 0.0, 0.5, float(about.default), log=True)
+    return Number(-9.0, 0.0, 0.5, float(facts.default), log=True)
 
 
-def _axes(about: About) -> Control | None:
+def _axes(facts: ArgumentFacts) -> Control | None:
     """Every axis that the input has, from both ends, and all pairs where several may be given."""
-    if not isinstance(about.default, (int, tuple, list, type(None))):
+    if not isinstance(facts.default, (int, tuple, list, type(None))):
         return None
-    extra = 1 if about.function in ("expand_dims", "stack") else 0
-    count = about.rank + extra
+    extra = 1 if facts.function in ("expand_dims", "stack") else 0
+    count = facts.rank + extra
     each: list[Any] = list(range(-count, count))
-    several = "Axis" in about.annotation or about.function == "reverse"
+    several = "Axis" in facts.annotation or facts.function == "reverse"
     if several:
         each += itertools.combinations(range(count), 2)
-    if "Axis" in about.annotation or about.default is None:
+    if "Axis" in facts.annotation or facts.default is None:
         each.insert(0, None)
-    if about.function == "normalize_batch_in_training":
-        sizes = range(1, about.rank + 1)
-        each = [list(one) for n in sizes for one in itertools.combinations(range(about.rank), n)]
-    return choice(each, about.default)
+    if facts.function == "normalize_batch_in_training":
+        sizes = range(1, facts.rank + 1)
+        each = [list(one) for n in sizes for one in itertools.combinations(range(facts.rank), n)]
+    return choice(each, facts.default)
 
 
-def _windows(about: About) -> Control | None:
+def _windows(facts: ArgumentFacts) -> Control | None:
     """Strides, window sizes and spacings: small whole numbers, or tuples of them."""
-    start = about.default
+    start = facts.default
     if isinstance(start, int) and 1 <= start <= 4:
         return Number(1, 4, 1, start, whole=True)
     if not isinstance(start, tuple) or not start:
@@ -100,81 +100,81 @@ def _windows(about: About) -> Control | None:
     return choice(sorted(values), tuple(start))
 
 
-def _paddings(about: About) -> Control | None:
+def _paddings(facts: ArgumentFacts) -> Control | None:
     """Of convolutions words, of padding functions the cells at each border."""
-    if isinstance(about.default, str):
-        causal = ("causal",) if about.function in ("conv1d", "separable_conv1d") else ()
-        return choice(("valid", "same", *causal), about.default)
-    if not isinstance(about.default, tuple) or not about.default:
+    if isinstance(facts.default, str):
+        causal = ("causal",) if facts.function in ("conv1d", "separable_conv1d") else ()
+        return choice(("valid", "same", *causal), facts.default)
+    if not isinstance(facts.default, tuple) or not facts.default:
         return None
     pairs = [(0, 0), (1, 1), (2, 2), (0, 2), (2, 0)]
-    if isinstance(about.default[0], int):
-        return choice(pairs, about.default)
-    count = len(about.default)
-    return choice([(one,) * count for one in pairs], about.default)
+    if isinstance(facts.default[0], int):
+        return choice(pairs, facts.default)
+    count = len(facts.default)
+    return choice([(one,) * count for one in pairs], facts.default)
 
 
-def _made_shapes(about: About) -> Control:
+def _made_shapes(facts: ArgumentFacts) -> Control:
     """Shapes of new tensors."""
     values = [(), (5,), (2, 3), (4, 4), (8, 8), (2, 3, 4)]
-    more = [None, (None, 3)] if about.function in ("placeholder", "constant") else []
-    return choice([*more, *values], about.default)
+    more = [None, (None, 3)] if facts.function in ("placeholder", "constant") else []
+    return choice([*more, *values], facts.default)
 
 
-def _reshapes(about: About) -> Control:
+def _reshapes(facts: ArgumentFacts) -> Control:
     """Every shape of rank 1 and 2 that the elements fill, and one with -1."""
-    total = math.prod(about.shape)
+    total = math.prod(facts.shape)
     pairs = [(n, total // n) for n in range(1, total + 1) if not total % n][: MAX_CHOICES - 4]
-    return choice([(total,), *pairs, (-1, 1), (2, -1)], about.default)
+    return choice([(total,), *pairs, (-1, 1), (2, -1)], facts.default)
 
 
-def _noise(about: About) -> Control:
+def _noise(facts: ArgumentFacts) -> Control:
     ones = [
-        tuple(1 if axis == at else size for axis, size in enumerate(about.shape))
-        for at in range(about.rank)
+        tuple(1 if axis == at else size for axis, size in enumerate(facts.shape))
+        for at in range(facts.rank)
     ]
-    return choice([None, *ones], about.default)
+    return choice([None, *ones], facts.default)
 
 
-def _orders(about: About) -> Control:
-    orders = itertools.islice(itertools.permutations(range(about.rank)), MAX_CHOICES)
-    return choice(list(orders), tuple(about.default))
+def _orders(facts: ArgumentFacts) -> Control:
+    orders = itertools.islice(itertools.permutations(range(facts.rank)), MAX_CHOICES)
+    return choice(list(orders), tuple(facts.default))
 
 
-def _flags(about: About) -> Control:
-    values = itertools.islice(itertools.product((False, True), repeat=about.rank), MAX_CHOICES)
-    return choice(list(values), tuple(about.default))
+def _flags(facts: ArgumentFacts) -> Control:
+    values = itertools.islice(itertools.product((False, True), repeat=facts.rank), MAX_CHOICES)
+    return choice(list(values), tuple(facts.default))
 
 
-def _corners(about: About) -> Control:
+def _corners(facts: ArgumentFacts) -> Control:
     """Where a slice begins, or how far it reaches: along each axis nothing, one, or all of it."""
-    low, high = (0, 1) if isinstance(about.default, tuple) and 0 in about.default else (1, 2)
-    steps = [(low,) * about.rank, (high,) * about.rank, about.shape]
-    ones = [tuple(high if i == at else low for i in range(about.rank)) for at in range(about.rank)]
-    whole = [(-1,) * about.rank] if low else []
-    return choice([*steps, *ones, *whole], about.default)
+    low, high = (0, 1) if isinstance(facts.default, tuple) and 0 in facts.default else (1, 2)
+    steps = [(low,) * facts.rank, (high,) * facts.rank, facts.shape]
+    ones = [tuple(high if i == at else low for i in range(facts.rank)) for at in range(facts.rank)]
+    whole = [(-1,) * facts.rank] if low else []
+    return choice([*steps, *ones, *whole], facts.default)
 
 
-def _repeats(about: About) -> Control | None:
-    if isinstance(about.default, int):
-        return Number(1, 5, 1, about.default, whole=True)
-    rank = about.rank
+def _repeats(facts: ArgumentFacts) -> Control | None:
+    if isinstance(facts.default, int):
+        return Number(1, 5, 1, facts.default, whole=True)
+    rank = facts.rank
     ones = [tuple(2 if i == at else 1 for i in range(rank)) for at in range(rank)]
-    return choice([(1,) * rank, *ones, (2,) * rank, (3,) * rank], about.default)
+    return choice([(1,) * rank, *ones, (2,) * rank, (3,) * rank], facts.default)
 
 
-def _outputs(about: About) -> Control | None:
+def _outputs(facts: ArgumentFacts) -> Control | None:
     """Sizes of the result of a transposed convolution around the first one."""
-    if not isinstance(about.default, tuple):
+    if not isinstance(facts.default, tuple):
         return None
-    first, *space = about.default
+    first, *space = facts.default
     inner, last = (space[:-1], space[-1:]) if len(space) > 2 else (space, [])
     more = [(first, *(one + n for one in inner), *last) for n in (-1, 0, 1, 2, 4)]
-    return choice(more if last else [about.default], about.default)
+    return choice(more if last else [facts.default], facts.default)
 
 
-def _optional(*values: float) -> Callable[[About], Control]:
-    return lambda about: choice([None, *values], about.default)
+def _optional(*values: float) -> Callable[[ArgumentFacts], Control]:
+    return lambda facts: choice([None, *values], facts.default)
 
 
 _DTYPES = _of(
@@ -193,7 +193,7 @@ _FOLDS = (
 )
 _MAPS = (Code("lambda a: a + a"), Code("lambda a: K.softmax(a)"), Code("lambda a: K.sum(a)"))
 
-_NAMED: dict[str, Callable[[About], Control | None]] = {
+_NAMED: dict[str, Callable[[ArgumentFacts], Control | None]] = {
     "axis": _axes,
     "axes": _axes,
     "reduction_axes": _axes,
@@ -251,11 +251,11 @@ _NAMED: dict[str, Callable[[About], Control | None]] = {
     "pattern": _orders,
     "broadcastable": _flags,
     "training": _of(None, 0, 1),
-    "fn": lambda about: choice(_MAPS if about.function == "map_fn" else _FOLDS, about.default),
+    "fn": lambda facts: choice(_MAPS if facts.function == "map_fn" else _FOLDS, facts.default),
     "step_function": _of(*_STEPS),
-    "name": lambda about: Fixed(about.default),
-    "message": lambda about: Fixed(about.default),
-    "input_length": lambda about: Fixed(about.default),
+    "name": lambda facts: Fixed(facts.default),
+    "message": lambda facts: Fixed(facts.default),
+    "input_length": lambda facts: Fixed(facts.default),
 }
 _CLEAR = frozenset(
     "axis axes epsilon strides pool_size dilation_rate kernel_size padding data_format "
@@ -265,7 +265,7 @@ _SHAPES = (
     "zeros ones constant placeholder random_uniform random_normal truncated_normal "
     "random_binomial random_bernoulli random_uniform_variable random_normal_variable"
 ).split()
-_RULES: dict[tuple[str, str], Callable[[About], Control | None]] = {
+_RULES: dict[tuple[str, str], Callable[[ArgumentFacts], Control | None]] = {
     **{(one, "shape"): _made_shapes for one in _SHAPES},
     ("reshape", "shape"): _reshapes,
     ("cast", "dtype"): _of(

@@ -85,8 +85,8 @@ class Runner:
         return Outcome(line, results, cut)
 
     def _evaluate(self, subject: Subject, line: str) -> tuple[tuple[Result, ...], int]:
-        space = dict(subject.space())
-        value = eval(compile(line, self._file, "eval"), space)
+        namespace = dict(subject.namespace())
+        value = eval(compile(line, self._file, "eval"), namespace)
         leaves = list(itertools.islice(_leaves(value), MAX_RESULTS + 1))
         kept = leaves[:MAX_RESULTS]
         arrays = _evaluated([one for _, one in kept if _has_value(one)])
@@ -96,7 +96,7 @@ class Runner:
             note = f"{one.kind} {one.spec}" if describe.is_tensor(one) else ""
             if describe.is_tensor(one) and one.kind == "update":
                 note = f"{STORED} in the variable"
-            found.append(Result(label, array, _told(array), note))
+            found.append(Result(label, array, _describe_value(array), note))
         return tuple(found), len(leaves) - len(kept)
 
 
@@ -156,7 +156,7 @@ def _has_value(leaf: Any) -> bool:
     return leaf.kind != "placeholder" or leaf.default is not None
 
 
-def _told(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if describe.is_tensor(value):
         return f"{value.kind} {value.spec}, which has a value once it is fed"
     return describe.printable(repr(value), 200) if _is_plain(value) else summary.line(value)

@@ -21,12 +21,12 @@ from kbench.notebook.exploration.explore_controls import (
     Control,
     Fixed,
     Shape,
-    asked,
+    python_text,
+    requested_control,
     start_of,
-    written,
 )
 from kbench.notebook.exploration.explore_functions import find, own_name
-from kbench.notebook.exploration.explore_rules import About, derive
+from kbench.notebook.exploration.explore_rules import ArgumentFacts, derive
 from kbench.notebook.exploration.explore_samples import Code
 
 _DEFAULT_SHAPE = (4, 3)
@@ -81,7 +81,7 @@ class Subject:
         if name not in self.controls:
             return None
         value = values.get(name, start_of(self.controls[name]))
-        return None if _is_default(value, parameter.default) else written(value)
+        return None if _is_default(value, parameter.default) else python_text(value)
 
     def preamble(self) -> str:
         """The Python that makes the inputs and whatever the line names."""
@@ -91,7 +91,7 @@ class Subject:
         lines += [f"{name} = {text}" for name, text in self.inputs.items()]
         return "\n".join(lines)
 
-    def space(self) -> dict[str, Any]:
+    def namespace(self) -> dict[str, Any]:
         """The names that the line is evaluated with; made anew after a change of the settings."""
         key = (config.epoch(), scope.generation(), *self.inputs, *self.given)
         if self._made is None or self._made[0] != key:
@@ -106,10 +106,10 @@ class Subject:
 
     def named(self) -> dict[str, Any]:
         """The inputs by their names in the line."""
-        space, line = self.space(), " ".join(self.operands.values())
-        known = [name for name in (*self.given, *self.inputs) if name in space]
+        namespace, line = self.namespace(), " ".join(self.operands.values())
+        known = [name for name in (*self.given, *self.inputs) if name in namespace]
         known.sort(key=lambda name: (name not in line, line.find(name)))
-        return {name: space[name] for name in known}
+        return {name: namespace[name] for name in known}
 
     def use_arrays(self, wanted: bool) -> None:
         """Make the samples for a function of the user's arrays of NumPy, or tensors again."""
@@ -124,7 +124,7 @@ def _is_default(value: Any, default: Any) -> bool:
     numbers = (int, float)
     if type(value) in numbers and type(default) in numbers:
         return bool(value == default)
-    return type(value) is type(default) and written(value) == written(default)
+    return type(value) is type(default) and python_text(value) == python_text(default)
 
 
 # ------------------------------------------------------------------ putting it together
@@ -205,9 +205,9 @@ def _bound(made: Subject, values: Sequence[Any]) -> dict[str, Any]:
 def _take(made: Subject, parameter: str, value: Any) -> Code:
     """Keep a value of the user's under the name it has; a placeholder gets sample values."""
     if value is None or isinstance(value, (bool, int, float, str)):
-        return Code(written(value))
+        return Code(python_text(value))
     if isinstance(value, (list, tuple)) and _is_small(value):
-        made.inputs[parameter] = f"np.array({written(list(value))})"
+        made.inputs[parameter] = f"np.array({python_text(list(value))})"
         return Code(parameter)
     if isinstance(value, (list, tuple)) and any(describe.is_tensor(one) for one in value):
         parts = [_take(made, f"{parameter}{at}", one) for at, one in enumerate(value)]
@@ -283,10 +283,10 @@ def _fill(
             continue
         if name == "seed" and made.public and default is None:
             default = 0  # the same numbers while other arguments change
-        about = About(made.name, default, shape or (), _annotation(parameter), made.public)
-        derived = None if is_input or default is _EMPTY else derive(name, about)
+        facts = ArgumentFacts(made.name, default, shape or (), _annotation(parameter), made.public)
+        derived = None if is_input or default is _EMPTY else derive(name, facts)
         if name in ranges:
-            derived = asked(name, ranges[name], derived, made.name)
+            derived = requested_control(name, ranges[name], derived, made.name)
             if isinstance(derived, Fixed) and not isinstance(derived.value, _PLAIN):
                 made.operands[name] = _take(made, name, derived.value)
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbench.engine.inspect import describe
 from kbench.notebook.base.slicing import Slice
-from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Number, written
+from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Number, python_text
 from kbench.notebook.exploration.explore_run import STORED, Outcome, Result
 from kbench.notebook.exploration.explore_subject import Subject
 from kbench.notebook.html import html, views
@@ -96,8 +96,8 @@ def _row(result: Result) -> tuple[object, object, object]:
         return result.note, "", escape(result.text, 200)
     kind = result.note.split(" ")[0] or type(result.value).__name__
     kind = result.note if _is_update(result) else kind
-    about: object = spread(held) if held.size > 8 else escape(_values(result.text), 120)
-    return kind, describe.spec_text(held.shape, str(held.dtype)), about
+    argument_words: object = spread(held) if held.size > 8 else escape(_values(result.text), 120)
+    return kind, describe.spec_text(held.shape, str(held.dtype)), argument_words
 
 
 def _is_update(result: Result) -> bool:
@@ -189,7 +189,7 @@ def text(subject: Subject, good: Outcome | None, now: Outcome | None) -> str:
         lines += [f"  {word}" for word in now.words[:12]]
     elif good is not None:
         lines += [f"  {one.label or 'result':<{width}}  {one.text}" for one in good.results]
-    lines += [f"  {name:<{width}}  {ways(one)}" for name, one in subject.controls.items()]
+    lines += [f"  {name:<{width}}  {control_words(one)}" for name, one in subject.controls.items()]
     return "\n".join(lines)
 
 
@@ -199,10 +199,10 @@ def _line(value: Any) -> str:
     return summary.line(value if held is None else held)
 
 
-def ways(control: Control) -> str:
+def control_words(control: Control) -> str:
     """What a control can be set to, in words."""
     if isinstance(control, Fixed):
-        return f"stays {describe.printable(written(control.value), 60)}"
+        return f"stays {describe.printable(python_text(control.value), 60)}"
     if isinstance(control, Choice):
         shown = ", ".join(label for label, _ in control.options[:8])
         return f"one of {shown}{', ...' if len(control.options) > 8 else ''}"
@@ -213,7 +213,7 @@ def ways(control: Control) -> str:
     return "any text" if isinstance(control.start, str) else "False or True"
 
 
-def about(subject: Subject, name: str) -> str:
+def argument_words(subject: Subject, name: str) -> str:
     """What the documentation says of an argument, in one line; at least which one it is."""
     doc = inspect.getdoc(subject.function) or ""
     lines = doc.partition("Arguments:")[2].partition("Returns:")[0].splitlines()

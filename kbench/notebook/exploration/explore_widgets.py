@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Words
+from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Text
 
 WIDE = {"description_width": "9em"}
 _LAYOUT = {"width": "26em", "max_width": "100%"}
@@ -31,7 +31,7 @@ def widget_of(name: str, control: Control, about: str) -> tuple[Any, Any]:
     made: Any
     if isinstance(control, Flag):
         made = widgets.Checkbox(value=control.start, indent=True, **common)
-    elif isinstance(control, Words):
+    elif isinstance(control, Text):
         made = widgets.Text(value=control.start, continuous_update=False, **common)
     else:
         options = [(label, at) for at, (label, _) in enumerate(control.options)]

@@ -10,7 +10,7 @@ _SAMPLED_ELEMENTS = 262_144
 """Elements that are read of an array above the limit."""
 
 
-class Allowance:
+class ReadBudget:
     """What is left to read of one output's elements, so that many arrays cost as one does."""
 
     def __init__(self, elements: int = EXACT_LIMIT) -> None:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from kbench.engine.inspect import describe
-from kbench.notebook.html.allowance import Allowance
+from kbench.notebook.html.allowance import ReadBudget
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
 from kbench.notebook.html.style import STYLE
 from kbench.workbench.inspector import summary
@@ -50,16 +50,16 @@ def _drawn(rows: list[tuple[str, str, Html]], total: int) -> Html:
 
 def _rows(value: Any) -> list[tuple[str, str, str]]:
     """Place, kind and summary of the first entries, all printable."""
-    allowance = Allowance()
+    budget = ReadBudget()
     pairs = value.items() if type(value) is dict else enumerate(value)
-    return [_row(key, one, allowance) for key, one in islice(pairs, MAX_ENTRIES)]
+    return [_row(key, one, budget) for key, one in islice(pairs, MAX_ENTRIES)]
 
 
-def _row(key: object, value: Any, allowance: Allowance) -> tuple[str, str, str]:
+def _row(key: object, value: Any, budget: ReadBudget) -> tuple[str, str, str]:
     name = repr(key) if type(key) in (str, int, float, bool) else f"<{summary.type_name(key)}>"
     kind = str(value.kind) if describe.is_tensor(value) else summary.type_name(value)
     array = describe.held_array(value)
-    if array is None or allowance.take(array):
+    if array is None or budget.take(array):
         what = summary.line(value)
     else:
         what = f"{describe.spec_text(array.shape, str(array.dtype))} {describe.size(array.nbytes)}"

@@ -134,7 +134,7 @@ def _head(kind: str, name: str, spec: str) -> Html:
 def _tensor(value: Any, found: KnownValue) -> str:
     row = describe.tensor(value)
     array = describe.held_array(value if found.value is None else found.value)
-    told = [
+    known = [
         ("op", row["op"] if row["kind"] == "tensor" else None),
         ("inputs", _inputs(row)),
         ("size", describe.size(row["bytes"]) if row["bytes"] is not None else None),
@@ -144,8 +144,8 @@ def _tensor(value: Any, found: KnownValue) -> str:
     ]
     matrix = sparse_summary.held_matrix(value if found.value is None else found.value)
     if matrix is not None:
-        told = [*(one for one in told if one[0] not in ("size", "value")), *_matrix(matrix)]
-    parts = [facts(told)]
+        known = [*(one for one in known if one[0] not in ("size", "value")), *_matrix(matrix)]
+    parts = [facts(known)]
     if array is not None:
         parts += _array_parts(array, row["name"].removesuffix(":0"))
     if row["inputs"]:
@@ -188,7 +188,7 @@ def _state(row: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------ arrays
 
 
-class Shown(Protocol):
+class SliceLike(Protocol):
     """Which slice of an array a table shows; see `slicing.Slice`."""
 
     @property
@@ -199,7 +199,7 @@ class Shown(Protocol):
     def col_axis(self) -> int | None: ...
 
 
-def array_view(array: Any, name: str = "", shown: Shown | None = None) -> str:
+def array_view(array: Any, name: str = "", shown: SliceLike | None = None) -> str:
     """HTML of an array: statistics and the edges of one slice."""
 
     def build() -> str:
@@ -211,7 +211,7 @@ def array_view(array: Any, name: str = "", shown: Shown | None = None) -> str:
     return _guarded(build)
 
 
-def _array_parts(array: Any, name: str, shown: Shown | None = None) -> list[Html]:
+def _array_parts(array: Any, name: str, shown: SliceLike | None = None) -> list[Html]:
     row = describe.array(array)
     if row.get("refused"):
         return [element("p", row["refused"])]
@@ -239,7 +239,7 @@ def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _values(array: Any, name: str, row: Mapping[str, Any], shown: Shown | None) -> Html:
+def _values(array: Any, name: str, row: Mapping[str, Any], shown: SliceLike | None) -> Html:
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
     limits = (row["min"], row["max"]) if row["finite"] else None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.engine.inspect import describe
-from kbench.notebook.html.allowance import Allowance
+from kbench.notebook.html.allowance import ReadBudget
 from kbench.notebook.html.markup import (
     MAX_OUTPUT_BYTES,
     Html,
@@ -91,10 +91,10 @@ def _layers(shown: Sequence[Part], total: int) -> Html:
 
 def _weights(shown: Sequence[Part], total: int) -> Html:
     rows = []
-    allowance = Allowance()
+    budget = ReadBudget()
     for one in shown:
         array = describe.held_array(one.value)
-        row = describe.array(array) if allowance.take(array) else {}
+        row = describe.array(array) if budget.take(array) else {}
         name = describe.printable(one.value.name).removesuffix(":0")
         learns = "yes" if one.weight is not None and one.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""

@@ -45,7 +45,7 @@ from kbench.workbench.watches import watch_lines
 from kbench.workbench.watches.watch_lines import WatchLines, words
 
 
-class Shown:
+class TextAndHtml:
     """Something with both forms that a front end chooses from: a text and HTML."""
 
     def __init__(self, text: str, markup: str) -> None:
@@ -68,7 +68,7 @@ class KbenchMagics(Magics):
         return self.shell
 
     @line_magic
-    def kb(self, line: str) -> Shown:
+    def kb(self, line: str) -> TextAndHtml:
         """Version, settings, how many names there are; `%kb arrays on` shows arrays as tensors."""
         if line.strip():
             if line.split() not in (["arrays", "on"], ["arrays", "off"]):
@@ -79,7 +79,7 @@ class KbenchMagics(Magics):
         return _pairs("kbench", [*facts, ("arrays shown", shown)])
 
     @line_magic
-    def vars(self, line: str) -> Shown:
+    def vars(self, line: str) -> TextAndHtml:
         """The names of the session, one line each; `%vars w*` takes those that match."""
         view = names()
         found = rows(view, line.strip() or None)
@@ -88,7 +88,7 @@ class KbenchMagics(Magics):
         texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in found]
         texts += [f"and {found.total - len(found)} more"] if found.total > len(found) else []
         none = f"no name fits {line.strip()!r}" if line.strip() else "no names yet"
-        return Shown("\n".join(texts) or none, views.names_table(found))
+        return TextAndHtml("\n".join(texts) or none, views.names_table(found))
 
     @line_magic
     def config_k(self, line: str) -> Any:
@@ -132,7 +132,7 @@ class KbenchMagics(Magics):
         return _watched(board)
 
     @line_magic
-    def plan(self, line: str) -> Shown:
+    def plan(self, line: str) -> TextAndHtml:
         """The steps of the last recorded call of a `K.function`: form, time, speed."""
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
@@ -159,7 +159,7 @@ class KbenchMagics(Magics):
             raise UsageError("the cell was not run to its end; its error stands above")
 
     @line_magic
-    def nan(self, line: str) -> Shown:
+    def nan(self, line: str) -> TextAndHtml:
         """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
         text, space = line.strip(), self._running.user_ns
         if not text:
@@ -172,7 +172,7 @@ class KbenchMagics(Magics):
             raise UsageError(f"%nan {text}: {error.reason}") from None
         lines = nan_words.lines({**data, "name": text})
         told = "\n".join(lines)
-        return Shown(told, views.styled(element("pre", views.lines(told, 8_000))))
+        return TextAndHtml(told, views.styled(element("pre", views.lines(told, 8_000))))
 
     @cell_magic
     def ab(self, line: str, cell: str) -> Any:
@@ -215,31 +215,31 @@ class KbenchMagics(Magics):
         print(self._coach().overview())
 
     @line_magic
-    def check(self, line: str) -> Shown:
+    def check(self, line: str) -> TextAndHtml:
         """Check an exercise of the lesson, the current one by default."""
-        verdict = _told(self._coach().check, line)
+        verdict = _coach_call(self._coach().check, line)
         style = "kb-good" if verdict.passed else "kb-bad"
         content = element("p", views.long(verdict.message), class_=style, role="status")
-        return Shown(verdict.message, views.styled(content))
+        return TextAndHtml(verdict.message, views.styled(content))
 
     @line_magic
     def hint(self, line: str) -> None:
         """The next hint for an exercise."""
-        print(_told(self._coach().hint, line))
+        print(_coach_call(self._coach().hint, line))
 
     @line_magic
     def solution(self, line: str) -> None:
         """The solution: after two failed checks, or at once with --sure."""
         words = line.split()
         sure = "--sure" in words
-        print(_told(self._coach().solution, " ".join(set(words) - {"--sure"}), sure))
+        print(_coach_call(self._coach().solution, " ".join(set(words) - {"--sure"}), sure))
 
     @line_magic
     def skip(self, line: str) -> None:
         """Put the answer of an exercise into the next cell, and count it as done."""
         coach = self._coach()
         name = line.strip() or coach.current or list(coach.lesson.exercises)[-1]
-        answer = _told(coach.skip, name)
+        answer = _coach_call(coach.skip, name)
         if _in_terminal(self._running):
             print(f"{name} counts as done; this enters its answer:\n{answer}")
             return
@@ -257,7 +257,7 @@ def _in_terminal(shell: Any) -> bool:
     return getattr(shell, "kernel", None) is None or watch_lines.channel(shell) is not None
 
 
-def _told(action: Any, line: str, *arguments: Any) -> Any:
+def _coach_call(action: Any, line: str, *arguments: Any) -> Any:
     """Call a method of the coach on the exercise named in `line`; complaints are usage errors."""
     try:
         return action(line.strip() or None, *arguments)
@@ -289,13 +289,15 @@ def watch_news() -> list[str]:
     return [] if KbenchMagics.watches is None else KbenchMagics.watches.news()
 
 
-def _watched(board: WatchLines) -> Shown:
+def _watched(board: WatchLines) -> TextAndHtml:
     """All watches as lines and as a table."""
     found = board.rows()
     texts = board.texts(found)
     rows = [(row["expression"], row["before"], words(row)) for row in found]
     content = element("div", table("watches", ("watch", "before", "now"), rows), class_="kb-text")
-    return Shown("\n".join(texts) or "no watches; %watch K.mean(w) adds one", views.styled(content))
+    return TextAndHtml(
+        "\n".join(texts) or "no watches; %watch K.mean(w) adds one", views.styled(content)
+    )
 
 
 def _panel() -> Any:
@@ -304,14 +306,14 @@ def _panel() -> Any:
     return ConfigPanel()
 
 
-def _pairs(title: str, facts: list[tuple[str, str]]) -> Shown:
+def _pairs(title: str, facts: list[tuple[str, str]]) -> TextAndHtml:
     width = max(len(name) for name, _ in facts)
     text = "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in facts)])
     content = element("div", table(title, ("name", "value"), facts), class_="kb-text")
-    return Shown(text, views.styled(content))
+    return TextAndHtml(text, views.styled(content))
 
 
-def _run(rows: dict[str, Any]) -> Shown:
+def _run(rows: dict[str, Any]) -> TextAndHtml:
     """A recorded run as text and as a table."""
     lines = [f"{rows['function']}  {seconds(float(rows['seconds']))}"]
     for row in rows["rows"][:40]:
@@ -327,4 +329,4 @@ def _run(rows: dict[str, Any]) -> Shown:
         lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
     shown = html.run_table(rows, plan_text.known_limits())
-    return Shown("\n".join(lines), views.styled(join([title, shown])))
+    return TextAndHtml("\n".join(lines), views.styled(join([title, shown])))

@@ -44,11 +44,11 @@ _MAX_FRAMES = 200
 """Frames that are looked through for a loop of Keras, from the innermost on."""
 
 
-class Bars(pace.Pace):
+class CellProgressBar(pace.Pace):
     """The bar of the running cell of one shell."""
 
     def __init__(self, show: Show) -> None:
-        super().__init__(self._told)
+        super().__init__(self._show_progress)
         self._show = show
         self._shown = fork_safety.lock()
         self._change: Callable[[Bundle], None] | None = None
@@ -88,9 +88,9 @@ class Bars(pace.Pace):
         data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         data["compiling"] = _compiling(calls)
         if found or calls > 1 or data["compiling"]:
-            self._told(data)
+            self._show_progress(data)
 
-    def _told(self, data: dict[str, Any]) -> None:
+    def _show_progress(self, data: dict[str, Any]) -> None:
         with self._shown:
             if not self._busy:
                 return
@@ -198,19 +198,19 @@ def install(running: Any, show: Show = _display) -> Callable[[], None]:
     """Draw bars in a shell from its next cell on; the returned function undoes it."""
     if getattr(running, _BARS, None) is not None:
         return lambda: None
-    bars = Bars(show)
-    setattr(running, _BARS, bars)
-    running.events.register("pre_run_cell", bars.before_cell)
-    running.events.register("post_run_cell", bars.after_cell)
+    bar = CellProgressBar(show)
+    setattr(running, _BARS, bar)
+    running.events.register("pre_run_cell", bar.before_cell)
+    running.events.register("post_run_cell", bar.after_cell)
 
     def restore() -> None:
-        if getattr(running, _BARS, None) is not bars:
+        if getattr(running, _BARS, None) is not bar:
             return
         delattr(running, _BARS)
-        running.events.unregister("pre_run_cell", bars.before_cell)
-        running.events.unregister("post_run_cell", bars.after_cell)
-        bars.cell_ended()
-        bars.close()
+        running.events.unregister("pre_run_cell", bar.before_cell)
+        running.events.unregister("post_run_cell", bar.after_cell)
+        bar.cell_ended()
+        bar.close()
 
     return restore
 

@@ -230,7 +230,7 @@ def _runs(source: Any) -> list[dict[str, Any]]:
             source = names().get(source.strip())
         except ProtocolError as error:
             raise ArgumentError(error.reason, function="timeline") from None
-    if given.runs(source):
+    if given.is_runnable(source):
         plans = [describe.plan(one) for one in engine_functions.functions_of(source)]
         runs = [one for one in plans if one is not None]
     else:

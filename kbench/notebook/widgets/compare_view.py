@@ -17,7 +17,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import Part, button, sentence
+from kbench.notebook.base.part import NamespaceWidget, button, sentence
 from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, details, element
@@ -35,7 +35,7 @@ _LINE_CHARACTERS = 100
 """Characters of each."""
 
 
-class CompareView(Part):
+class CompareView(NamespaceWidget):
     """Compares the values, times and forms of an expression under variants.
 
     Arguments:
@@ -55,7 +55,9 @@ class CompareView(Part):
         self.comparison: Any = None  # the last one, a `kbench.api.differences.Comparison`
         self._message = ""
         self._runs = False
-        self._make_controls(self._named("expression", expression, _is_value, NEEDED), variants)
+        self._make_controls(
+            self._name_of_argument("expression", expression, _is_value, NEEDED), variants
+        )
         self._show()
 
     def _make_controls(self, expression: str, variants: str) -> None:
@@ -81,8 +83,8 @@ class CompareView(Part):
         self._variants_typed(variants)
         self.compare_button = button("compare", "Evaluate the expression each way", self.compare)
         self.stop_button = button("stop", "Compare no longer", self.stop)
-        self._heard(self.preset, self._preset_chosen)
-        self._heard(self.variants, self._variants_typed)
+        self._on_change(self.preset, self._preset_chosen)
+        self._on_change(self.variants, self._variants_typed)
         boxes = [[self.expression, self.preset], [self.variants]]
         boxes[1] += [self.compare_button, self.stop_button]
         rows = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in boxes]
@@ -100,7 +102,7 @@ class CompareView(Part):
 
     def _variants_typed(self, text: str) -> None:
         known = [one for _, one in self.preset.options]
-        self._offer(self.preset, self.preset.options, text if text in known else "")
+        self._set_options(self.preset, self.preset.options, text if text in known else "")
 
     def refresh(self) -> None:
         """Nothing is compared unasked."""
@@ -123,7 +125,7 @@ class CompareView(Part):
             if self._runs:
                 return
             self._runs = True
-        self._say(QUEUED)
+        self._set_message(QUEUED)
         between_cells(lambda: self._run(expression, *wanted))
 
     def stop(self) -> None:
@@ -155,19 +157,19 @@ class CompareView(Part):
         if words:
             self._fail(words)
         else:
-            self._say("")
+            self._set_message("")
 
     def _fail(self, words: str) -> None:
         self.comparison = None
-        self._say(words)
+        self._set_message(words)
 
-    def _say(self, words: str) -> None:
+    def _set_message(self, words: str) -> None:
         self._message = words
         self._show()
 
     # -------------------------------------------------------------- drawing
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         found, message = self.comparison, self._message
         if found is None or message:
             calm = message in ("", QUEUED, EMPTY)
@@ -180,7 +182,7 @@ class CompareView(Part):
         fits = len(whole.encode()) + len(head.encode()) <= MAX_OUTPUT_BYTES
         return head + whole if fits else comparing.comparison(found)
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         if self.comparison is None:
             return self._message or EMPTY
         return str(self.comparison.text(_LINE_CHARACTERS))
@@ -189,7 +191,7 @@ class CompareView(Part):
 def _is_value(value: object) -> bool:
     if describe.is_function(value) or keras_models.is_model(value):
         return True
-    several = given.listed(value)
+    several = given.as_list(value)
     return bool(several) and all(
         describe.is_tensor(one) or describe.held_array(one) is not None for one in several
     )

@@ -16,7 +16,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.runtime import config
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import element
 
@@ -28,7 +28,7 @@ _WIDE = {"description_width": "10em"}
 _PHASES = (("symbolic, fed at a call", None), ("0, in use", 0), ("1, training", 1))
 
 
-class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
+class ConfigPanel(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """Shows and sets epsilon, floatx, image_data_format, learning_phase and num_threads."""
 
     def __init__(self) -> None:
@@ -38,42 +38,42 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
         self.fields = _make_fields()
         self._message = widgets.HTML()
         super().__init__([*self.fields.values(), self._message])
-        self._say(NOTE)
+        self._set_message(NOTE)
         self._pull()
         for name, field in self.fields.items():
             field.observe(lambda change, name=name: self._push(name, change.new), "value")
-        self._begin()
+        self._activate()
 
     @property
     def message(self) -> str:
         """What the line below the controls says: a refusal, or what changes do not reach."""
-        return self._said
+        return self._message_text
 
     def close(self) -> None:
         """Unbind from the engine and remove the controls."""
-        self._rest()
-        self._end()
+        self._deactivate()
+        self._end_twin()
         super().close()
 
-    def _begin(self) -> None:
+    def _activate(self) -> None:
         with self._lock:
             if self._unsubscribe is None:
                 self._unsubscribe = config.changed.subscribe(lambda _name: self._pull())
         self._pull()
 
-    def _rest(self) -> None:
+    def _deactivate(self) -> None:
         with self._lock:
             unsubscribe, self._unsubscribe = self._unsubscribe, None
         if unsubscribe is not None:
             unsubscribe()
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         known = config.snapshot().items()
         return "settings: " + ", ".join(
             f"{one} {views.setting(one, value)}" for one, value in known
         )
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         return views.settings()
 
     def _pull(self) -> None:
@@ -88,7 +88,7 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
                         field.value = shown
             finally:
                 self._local.pulling = False
-        self._redrawn()
+        self._update_twin()
 
     def _push(self, name: str, value: Any) -> None:
         """Control to engine, validated there; a refusal puts the control back.
@@ -99,13 +99,13 @@ class ConfigPanel(WithTwin, widgets.VBox):  # type: ignore[misc]
             return
         try:
             config.assign(name, value)
-            self._say(NOTE)
+            self._set_message(NOTE)
         except KbenchError as error:
-            self._say(f"{name} was not changed: {error.reason}", bad=True)
+            self._set_message(f"{name} was not changed: {error.reason}", bad=True)
         self._pull()
 
-    def _say(self, text: str, bad: bool = False) -> None:
-        self._said = text
+    def _set_message(self, text: str, bad: bool = False) -> None:
+        self._message_text = text
         style = "kb-bad" if bad else "kb-note"
         content = element("p", views.long(text), class_=style, role="status")
         self._message.value = views.styled(content)

@@ -15,9 +15,9 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given, inspector_hub
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NONE, Part, labelled, sentence
+from kbench.notebook.base.part import NONE, NamespaceWidget, name_options, sentence
 from kbench.notebook.base.redraw import Undo, names, rows
-from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.widgets.compare_view import CompareView
@@ -34,10 +34,10 @@ NEEDED = "a dictionary of names, a name, a tensor, an array, a K.function or a K
 TITLES = ("Names", "Value", "Watches", "Gradients", "Graph", "Plan", "A/B", "Settings")
 
 
-class ValueTab(Part):
+class ValueTab(NamespaceWidget):
     """A name to choose, and the view of its value."""
 
-    asks = False
+    uses_inspector = False
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [])
@@ -50,14 +50,14 @@ class ValueTab(Part):
             options=[(NONE, None)],
             tooltip="Which variable or array to look into",
         )
-        self._heard(self.chosen, self._chosen)
+        self._on_change(self.chosen, self._chosen)
         self.children = (self.chosen, self._body)
 
     def choose(self, name: str) -> None:
         """Look into a name, if it holds an array."""
         self._wanted = name
-        if self.live.running:
-            self.live.throttle.press()
+        if self.redraws.running:
+            self.redraws.throttle.request_now()
 
     def _chosen(self, name: str | None) -> None:
         if name is not None:
@@ -74,7 +74,7 @@ class ValueTab(Part):
             held = sorted(key for key, one in found.items() if describe.held_array(one) is not None)
             name = self._wanted or next(iter(held), "")
             none = [] if name in held else [(NONE, None)]
-            self._offer(self.chosen, [*none, *labelled(held)], name)
+            self._set_options(self.chosen, [*none, *name_options(held)], name)
             self._look(name)
 
     def _look(self, name: str) -> None:
@@ -99,15 +99,15 @@ class ValueTab(Part):
 
     def _only_view_works(self) -> None:
         if self.view is not None:
-            self.view._whole = self
-            self.view._begin() if self.live.running else self.view._rest()
+            self.view._container = self
+            self.view._activate() if self.redraws.running else self.view._deactivate()
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _activate(self) -> None:
+        super()._activate()
         self._only_view_works()
 
-    def _rest(self) -> None:
-        super()._rest()
+    def _deactivate(self) -> None:
+        super()._deactivate()
         self._only_view_works()
 
     def close(self) -> None:
@@ -118,19 +118,19 @@ class ValueTab(Part):
                 self.view.close()
         super().close()
 
-    def _label(self) -> str:
-        return "nothing on view" if self.view is None else self.view._label()
+    def _static_text(self) -> str:
+        return "nothing on view" if self.view is None else self.view._static_text()
 
-    def _portrait(self) -> str:
-        return self.html if self.view is None else self.view._portrait()
+    def _static_html(self) -> str:
+        return self.html if self.view is None else self.view._static_html()
 
 
-class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
+class Explorer(WithStaticTwin, widgets.Tab):  # type: ignore[misc]
     """The widgets of this package side by side, over the user's names or a given namespace."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         self._names = names(namespace)
-        self._hub = inspector_hub.opened(namespace)
+        self._hub = inspector_hub.acquire(namespace)
         self._shown, self._open = False, True
         self.table = VariableTable(namespace)
         self.values = ValueTab(namespace)
@@ -138,26 +138,26 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         self.gradients = GradPanel(namespace=namespace)
         self.graph = GraphView(namespace=namespace)
         self.plan = PlanTable(namespace=namespace)
-        self.versus = CompareView(namespace=namespace)
+        self.comparison = CompareView(namespace=namespace)
         self.settings = ConfigPanel()
         for view in (self.table._view, self.values._names):
             view.widget_values = self._hub.view.widget_values
-        self._parts: tuple[Part, ...] = (
+        self._parts: tuple[NamespaceWidget, ...] = (
             self.table,
             self.values,
             self.watches,
             self.gradients,
             self.graph,
             self.plan,
-            self.versus,
+            self.comparison,
         )
-        self._tabs: tuple[Part | ConfigPanel, ...] = (*self._parts, self.settings)
+        self._tabs: tuple[NamespaceWidget | ConfigPanel, ...] = (*self._parts, self.settings)
         self._settings_changed: Undo | None = None
         super().__init__(self._tabs, titles=TITLES)
         self.add_class("kb-tabs")  # for the style sheet
         for one in self._tabs:
-            one._whole = self
-        self.settings._rest()
+            one._container = self
+        self.settings._deactivate()
         for part in self._parts:
             part.picked.subscribe(partial(self._picked, part))
         self.observe(lambda _change: self._only_open_tab_works(), "selected_index")
@@ -179,7 +179,7 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
 
     def open_at(self, value: Any) -> None:
         """Open the tab that shows most of a value, or of what has this name."""
-        name = value if isinstance(value, str) else self._hub.called(value)
+        name = value if isinstance(value, str) else self._hub.name_of(value)
         try:
             found = self._hub.view.get(name)
         except ProtocolError as error:
@@ -194,14 +194,14 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
         """Stop and remove every part."""
         if self._open:
             self._open = False
-            self._rest()
-            self._end()
+            self._deactivate()
+            self._end_twin()
             for part in self._tabs:
                 part.close()
-            inspector_hub.closed(self._hub)
+            inspector_hub.release(self._hub)
         super().close()
 
-    def _picked(self, here: Part | None, name: str) -> None:
+    def _picked(self, here: NamespaceWidget | None, name: str) -> None:
         for part in self._parts:
             if part is not here:
                 part.choose(name)
@@ -211,34 +211,34 @@ class Explorer(WithTwin, widgets.Tab):  # type: ignore[misc]
             return
         for place, part in enumerate(self._tabs):
             if place != self.selected_index:
-                part._rest()
+                part._deactivate()
         if self.selected_index is not None:
-            self._tabs[self.selected_index]._begin()
-        self._redrawn()
+            self._tabs[self.selected_index]._activate()
+        self._update_twin()
 
-    def _begin(self) -> None:
+    def _activate(self) -> None:
         if self._settings_changed is None:  # the picture below the widget tells the settings, too
-            self._settings_changed = config.changed.subscribe(lambda _name: self._redrawn())
+            self._settings_changed = config.changed.subscribe(lambda _name: self._update_twin())
         self._shown = True
         self._only_open_tab_works()
 
-    def _rest(self) -> None:
+    def _deactivate(self) -> None:
         for part in self._tabs:
-            part._rest()
+            part._deactivate()
         self._shown = False
         stop, self._settings_changed = self._settings_changed, None
         if stop is not None:
             stop()
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         return f"names: {', '.join(self._names.names()[:20])}"
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         """The open tab, and the settings below it."""
         at = self.selected_index or 0
         open_ = views.names_table(rows(self._names))
         if 0 < at < len(self._parts):
-            open_ = self._parts[at]._portrait()
+            open_ = self._parts[at]._static_html()
         whole = open_ + views.settings()
         return whole if len(whole.encode()) <= MAX_OUTPUT_BYTES else open_
 
@@ -253,7 +253,7 @@ def explorer(namespace: Any = None) -> Explorer:
     if namespace is None or isinstance(namespace, dict):
         return Explorer(namespace)
     if not isinstance(namespace, str) and not given.is_watched(namespace):
-        raise given.refused("explorer", "namespace", namespace, NEEDED)
+        raise given.argument_error("explorer", "namespace", namespace, NEEDED)
     whole = Explorer()
     whole.open_at(namespace)
     return whole

@@ -14,7 +14,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
@@ -36,7 +36,7 @@ _STATES = {
 }
 
 
-class GradPanel(Part):
+class GradPanel(NamespaceWidget):
     """d loss / d variable for every trainable variable that a loss reaches.
 
     Arguments:
@@ -48,18 +48,20 @@ class GradPanel(Part):
     def __init__(self, loss: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.view: TensorView | None = None
-        names = [self._named("loss", one, _is_loss, NEEDED) for one in given.listed(loss)]
+        names = [
+            self._name_of_argument("loss", one, _is_loss, NEEDED) for one in given.as_list(loss)
+        ]
         self._losses = [one for one in names if one]  # that were asked for
         self._loss = self._losses[0] if self._losses else ""
         self._data: dict[str, Any] = {}
-        self._note, self._told = "", 0
+        self._note, self._newest_number = "", 0
         self._make_controls()
         self._show()
 
     def _make_controls(self) -> None:
         self.loss = Dropdown(
             description="loss",
-            options=[NEWEST, *labelled(self._losses)],
+            options=[NEWEST, *name_options(self._losses)],
             value=self._loss,
             tooltip="The scalar whose gradients are shown",
         )
@@ -70,8 +72,8 @@ class GradPanel(Part):
             "compute", "Compute the gradients now, however long it takes", self.compute
         )
         self.stop_button = button("stop", "Compute no longer", self._stop)
-        self._heard(self.loss, self._loss_chosen)
-        self._heard(self.look, self._look_chosen)
+        self._on_change(self.loss, self._loss_chosen)
+        self._on_change(self.look, self._look_chosen)
         top = [self.loss, self.compute_button, self.stop_button]
         self._top = widgets.HBox(top, layout={"flex_flow": "row wrap"})
         self.children = (self._top, self._body, self.look)
@@ -92,17 +94,17 @@ class GradPanel(Part):
 
         if name != self._loss and name in losses(self.hub.view):
             self._loss = name
-            if self.live.running:
-                self.live.throttle.ask()
+            if self.redraws.running:
+                self.redraws.throttle.request()
 
     def _loss_chosen(self, name: str) -> None:
         self._loss = name
         if name:
             self.picked.emit(name)
-        self.live.throttle.press()
+        self.redraws.throttle.request_now()
 
     def _ask(self, force: bool) -> None:
-        self._loss = self._again(self._loss)
+        self._loss = self._current_name(self._loss)
         try:
             reply = self.hub.ask("gradient", loss=self._loss, force=force)
         except ProtocolError as error:
@@ -110,25 +112,25 @@ class GradPanel(Part):
             return
         asked = [one for one in (*self._losses, self._loss) if one]
         names = dict.fromkeys([*asked, *reply["losses"]])
-        self._offer(self.loss, [NEWEST, *labelled(names)], self._loss)
+        self._set_options(self.loss, [NEWEST, *name_options(names)], self._loss)
         if reply["state"] == "none":
             self._fail("")
-        elif reply.get("number", 0) >= self._told:  # else it has been told already
-            self._say(_STATES.get(reply["state"], ""), reply["loss"])
+        elif reply.get("number", 0) >= self._newest_number:  # else it has been told already
+            self._set_note(_STATES.get(reply["state"], ""), reply["loss"])
 
     def _stop(self) -> None:
         self.hub.ask("gradient", loss=self._loss, stop=True)
-        self._say(_STATES["stopped"], self._data.get("loss", ""))
+        self._set_note(_STATES["stopped"], self._data.get("loss", ""))
 
     def _listen(self) -> Any:
-        return self.hub.told["gradient"].subscribe(self._take)
+        return self.hub.pushes["gradient"].subscribe(self._take)
 
     def _take(self, data: dict[str, Any]) -> None:
         """The gradients were computed, or were not."""
-        self._told = int(data.get("number") or 0)
+        self._newest_number = int(data.get("number") or 0)
         if data.get("stopped"):
             words = "held" if data["stopped"] == "cell" else "stopped"
-            self._say(_STATES[words], data["loss"])
+            self._set_note(_STATES[words], data["loss"])
         elif data.get("error"):
             self._fail(str(data["error"]))
         else:
@@ -143,7 +145,7 @@ class GradPanel(Part):
         self._list()
         self._show()
 
-    def _say(self, words: str, loss: str) -> None:
+    def _set_note(self, words: str, loss: str) -> None:
         """Why the rows may be old; those of another loss go."""
         with self._lock:
             if loss != self._data.get("loss"):
@@ -157,7 +159,7 @@ class GradPanel(Part):
         rows = self._data.get("rows") or []
         options = [("-", None), *((describe.printable(one["name"]), one["key"]) for one in rows)]
         kept = self.look.value
-        self._offer(self.look, options, kept)
+        self._set_options(self.look, options, kept)
         self._look(self.look.value)
 
     def _look_chosen(self, key: str | None) -> None:
@@ -199,7 +201,7 @@ class GradPanel(Part):
         name = data["loss"]
         return f"d {name} / d variable; {whole}{name} is {data['value']}; {took}"
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         with self._lock:
             data, note = self._data, self._note
         if not data:
@@ -210,7 +212,7 @@ class GradPanel(Part):
         notes = "; ".join(one for one in (note, fed, data["origin"]) if one)
         return views.listing(self._title(), HEADS, lines, notes)
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         if not self._data:
             return self._note or EMPTY
         rows = [cells(one) for one in self._data["rows"]]

@@ -11,7 +11,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.drawing import graph_svg
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
@@ -34,7 +34,7 @@ NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or 
 EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
 
 
-class GraphView(Part):
+class GraphView(NamespaceWidget):
     """The graph above a name: operations in boxes, dtypes and shapes on the edges.
 
     Arguments:
@@ -45,7 +45,7 @@ class GraphView(Part):
 
     def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [profile.inputs_fed, config.changed])
-        self._name = self._named("name", name, given.has_graph, NEEDED)
+        self._name = self._name_of_argument("name", name, given.has_graph, NEEDED)
         self._title = ""
         self._folds: Folds | None = None
         self._total = 0
@@ -69,8 +69,8 @@ class GraphView(Part):
         self.fold_button = button("fold", "Hide what only the node uses, or show it", self._fold)
         self.all_button = button("unfold all", "Show every node that there is room for", self._all)
         self.none_button = button("fold all", "Show the outputs alone", self._none)
-        self._heard(self.chosen, self._chosen)
-        self._heard(self.find, self._search)
+        self._on_change(self.chosen, self._chosen)
+        self._on_change(self.find, self._search)
         first = [self.chosen, self.find]
         second = [self.node, self.fold_button, self.all_button, self.none_button]
         boxes = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in (first, second)]
@@ -82,14 +82,14 @@ class GraphView(Part):
         """Draw the graph of a name if it has one."""
         if name != self._name and name in self._names():
             self._name = name
-            if self.live.running:
-                self.live.throttle.ask()
+            if self.redraws.running:
+                self.redraws.throttle.request()
 
     def _chosen(self, name: str | None) -> None:
         if name is not None:
             self._name = name
             self.picked.emit(name)
-            self.live.throttle.press()
+            self.redraws.throttle.request_now()
 
     def _names(self) -> list[str]:
         """Names that have a graph, the newest last."""
@@ -98,12 +98,12 @@ class GraphView(Part):
     def refresh(self) -> None:
         """Read the graph again; what was folded stays so."""
         names = self._names()
-        self._name = self._again(self._name)
+        self._name = self._current_name(self._name)
         values = self.hub.view.values()
         single = [one for one in names if type(values.get(one)) not in (list, tuple)]
         name = self._name or next(reversed(single), "")
         choices = names if not name or name in names else [name, *names]
-        self._offer(self.chosen, labelled(choices), name)
+        self._set_options(self.chosen, name_options(choices), name)
         with self._lock:
             if not name:
                 self._folds, self._message = None, ""
@@ -158,7 +158,7 @@ class GraphView(Part):
             self._message = "" if found else f"no node has {words!r}"
         self._show()
         if found:
-            self._offer(self.node, self.node.options, found[0])
+            self._set_options(self.node, self.node.options, found[0])
 
     # -------------------------------------------------------------- drawing
 
@@ -169,7 +169,7 @@ class GraphView(Part):
             options = [(_option(row, folds), row["id"]) for row in shown if folds is not None]
             kept = self.node.value
             self._draw(self._page(_MAX_DRAWING_BYTES))
-            self._offer(self.node, options, kept)
+            self._set_options(self.node, options, kept)
 
     def _page(self, limit: int) -> str:
         """The drawing and the list, or as much of them as `limit` bytes hold."""
@@ -186,28 +186,28 @@ class GraphView(Part):
         return text if len(text.encode()) <= limit else views.styled(self._words(folds))
 
     def _drawing(self, folds: Folds) -> str:
-        rows, beside, hidden = _told(folds)
+        rows, beside, hidden = _drawn_parts(folds)
         picture = graph_svg.drawing(describe.printable(self._title), rows, beside, hidden)
         listed = details("as a list", _list(rows, beside, hidden))
-        return views.styled(join([picture, self._said(folds, len(rows)), listed]))
+        return views.styled(join([picture, self._notes(folds, len(rows)), listed]))
 
     def _words(self, folds: Folds) -> Html:
         """What is left where no drawing is small enough."""
-        rows, beside, hidden = _told(folds)
-        return join([self._said(folds, len(rows)), _list(rows[:_FIRST_NODES], beside, hidden)])
+        rows, beside, hidden = _drawn_parts(folds)
+        return join([self._notes(folds, len(rows)), _list(rows[:_FIRST_NODES], beside, hidden)])
 
-    def _said(self, folds: Folds, shown: int) -> Html:
+    def _notes(self, folds: Folds, shown: int) -> Html:
         """How much of the graph is on view, and what the last action had to say."""
         left = self._total - len(folds.inline) - shown
         told = f"{shown} nodes shown, {left} folded" if left > 0 else ""
         notes = [one for one in (told, self._message) if one]
         return join([element("p", views.long(one), role="status") for one in notes])
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         with self._lock:
             return self._page(MAX_OUTPUT_BYTES)
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         with self._lock:
             folds = self._folds
         if folds is None:
@@ -228,7 +228,7 @@ def drawn(folds: Folds) -> list[Row]:
     return [row for row in folds.visible() if row["id"] not in folds.inline][: 2 * MAX_DRAWN_NODES]
 
 
-def _told(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
+def _drawn_parts(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
     """The nodes in boxes, what is told beside them, and how many nodes each hides."""
     rows = drawn(folds)
     hidden = {row["id"]: folds.hidden(row["id"]) for row in rows if row["id"] in folds.folded}

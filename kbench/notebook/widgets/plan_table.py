@@ -15,7 +15,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import Part, button, sentence
+from kbench.notebook.base.part import NamespaceWidget, button, sentence
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
 from kbench.workbench.core_types import Row
@@ -30,7 +30,7 @@ _SOURCE_CHARACTERS = 4_000
 """Characters of a source on show."""
 
 
-class PlanTable(Part):
+class PlanTable(NamespaceWidget):
     """The steps of the last call, of the last of one function, or of one of the last calls.
 
     Arguments:
@@ -41,7 +41,7 @@ class PlanTable(Part):
 
     def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace, [profile.run_finished], [self._record])
-        self._function = self._named("function", function, given.runs, NEEDED)
+        self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
         self._run: dict[str, Any] = {}
         self._limits: Row | None = None
         self._problem = ""  # why the machine was not measured
@@ -64,9 +64,9 @@ class PlanTable(Part):
             "measure", "Find what this machine can do at best, in less than a second", self.measure
         )
         self._source = widgets.HTML()
-        self._heard(self.run, lambda _number: self.live.throttle.press())
-        self._heard(self.sort, lambda _order: self._show())
-        self._heard(self.step, lambda _step: self._show_source())
+        self._on_change(self.run, lambda _number: self.redraws.throttle.request_now())
+        self._on_change(self.sort, lambda _order: self._show())
+        self._on_change(self.step, lambda _step: self._show_source())
         controls = widgets.HBox(
             [self.run, self.sort, self.step, self.measure_button], layout={"flex_flow": "row wrap"}
         )
@@ -80,9 +80,9 @@ class PlanTable(Part):
             return
         if describe.is_function(value) and name != self._function:
             self._function = name
-            self._offer(self.run, self.run.options, None)
-            if self.live.running:
-                self.live.throttle.ask()
+            self._set_options(self.run, self.run.options, None)
+            if self.redraws.running:
+                self.redraws.throttle.request()
 
     def measure(self) -> None:
         """Find what this machine can do at best, against which each step is told."""
@@ -96,7 +96,7 @@ class PlanTable(Part):
             self.measure_button.disabled = False
         with self._lock:
             self._problem = problem
-        self.live.throttle.press()
+        self.redraws.throttle.request_now()
 
     def _record(self) -> Any:
         return self.hub.record()
@@ -107,7 +107,7 @@ class PlanTable(Part):
         if self.run.value is not None:
             wanted = {"run": self.run.value}
         elif self._function:
-            self._function = self._again(self._function)
+            self._function = self._current_name(self._function)
             wanted = self._last_run()
         data = self.hub.ask("plan", **wanted)
         if data["run"] is None and self.run.value is not None:  # so many others ran since
@@ -120,13 +120,13 @@ class PlanTable(Part):
                 self._problem = ""
             self._limits = data["limits"]
             runs = [(_run_words(one), one["run"]) for one in reversed(data["runs"])]
-            self._offer(self.run, [NEWEST, *runs], self.run.value)
+            self._set_options(self.run, [NEWEST, *runs], self.run.value)
             steps = [
                 (f"{row['step']}  {row['op']}", row["step"])
                 for row in self._run.get("rows", ())
                 if row["source"]
             ]
-            self._offer(self.step, [("-", None), *steps], self.step.value)
+            self._set_options(self.step, [("-", None), *steps], self.step.value)
         self._show()
         self._show_source()
 
@@ -142,7 +142,7 @@ class PlanTable(Part):
 
     # -------------------------------------------------------------- drawing
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         with self._lock:
             run, limits, problem = self._run, self._limits, self._problem
         if not run:
@@ -170,7 +170,7 @@ class PlanTable(Part):
             value = self.hub.view.get(self._function)
         except ProtocolError:
             return f"there is no name {name}, and no call of that name was recorded"
-        if not given.runs(value):
+        if not given.is_runnable(value):
             return f"{name} must be {NEEDED}; it is {describe_operand(value)}"
         how = f"K.eval({name})" if describe.is_tensor(value) else f"call {name}"
         return f"no call of {name} was recorded yet: {how}, and its steps are shown"
@@ -185,7 +185,7 @@ class PlanTable(Part):
         code = views.lines(source, _SOURCE_CHARACTERS)
         self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         if not self._run:
             return self._missing()
         rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]

@@ -15,11 +15,11 @@ from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
-from kbench.notebook.base.computed import Computed
+from kbench.notebook.base.computed import ComputedValue
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.redraw import Live, Setting, hear_beside, names
+from kbench.notebook.base.redraw import OwnChanges, Redraws, names, use_requested_subshell
 from kbench.notebook.base.slicing import Slice, first, parse
-from kbench.notebook.base.static_twin import WithTwin
+from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import element, join
 from kbench.workbench.inspector import summary
@@ -30,7 +30,7 @@ NAME = "TensorView"
 MODES = ("numbers", "heat map", "image", "histogram")
 
 
-class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
+class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """Looks into a variable, tensor or array through controls for its axes.
 
     Arguments:
@@ -44,9 +44,9 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
         super().__init__()
-        self.live = Live(self._refresh_open, [variables.changed, config.changed])
-        self.live.wanted = self._wanted
-        self._computed: Computed | None = None
+        self.redraws = Redraws(self._refresh_if_open, [variables.changed, config.changed])
+        self.redraws.wanted = self._wanted
+        self._computed: ComputedValue | None = None
         self._inside: list[tuple[str, Any]] = []
         self._name = name or ""
         try:
@@ -57,8 +57,8 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             self.close()
             raise error if error.function else ArgumentError(error.reason, function=NAME) from None
         self._lock = fork_safety.lock()
-        self._setting = Setting()
-        self._picture: Any = None
+        self._own_changes = OwnChanges()
+        self._painter: Any = None
         self._undrawn = False  # whether the message says why there is no picture
         self._png = b""
         self._body = widgets.HTML()
@@ -78,7 +78,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         self.which.observe(lambda change: self._other(change.new), "value")
         self._make_controls()
         self.refresh()
-        hear_beside(self)
+        use_requested_subshell(self)
 
     def _chosen(self, value: Any) -> tuple[Any, str]:
         """The value to show first, and what to call it."""
@@ -91,7 +91,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
                 raise ArgumentError(error.reason) from None
         elif not own and (describe.is_tensor(value) or describe.is_function(value)):
             own = str(value.name)
-        found = given.insides(value, own)
+        found = given.values_inside(value, own)
         if found is None:
             return value, own or "array"
         if not found:
@@ -108,9 +108,9 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         array = given.array_of(value)
         computed = None
         if array is None:
-            computed = Computed(value)
+            computed = ComputedValue(value)
             try:
-                array = computed.first()
+                array = computed.compute_now()
             except ArgumentError:
                 computed.close()
                 raise
@@ -128,11 +128,11 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             try:
                 self._take(value, text)
             except ArgumentError as error:
-                self._say(error.reason)
+                self._set_message(error.reason)
                 return
             if self._array.shape != shape:
                 self._make_controls()
-                hear_beside(self)
+                use_requested_subshell(self)
         self._choose(self.slice)
 
     def _wanted(self, payload: Any) -> bool:
@@ -151,7 +151,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         try:
             self._choose(parse(text, self._array.shape))
         except ArgumentError as error:
-            self._say(error.reason)
+            self._set_message(error.reason)
             self._show_slice()
 
     def replace(self, value: Any, name: str) -> bool:
@@ -161,7 +161,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             return False
         with self._lock:
             self._take(value, name)
-        self.live.throttle.press()
+        self.redraws.throttle.request_now()
         return True
 
     def shows(self, value: Any, name: str) -> bool:
@@ -172,7 +172,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         """
         return value is self._value or (name == self._name and self.replace(value, name))
 
-    def _refresh_open(self) -> None:
+    def _refresh_if_open(self) -> None:
         """As `refresh`; a view that is closed meanwhile has nothing to say."""
         try:
             self.refresh()
@@ -192,7 +192,7 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
                 shown = self._drawn(mode)
             if self._body.value != shown:
                 self._body.value = shown
-                self._redrawn()
+                self._update_twin()
 
     def _read(self) -> np.ndarray:
         """The value as it is now; of a symbol the last one that is known."""
@@ -200,9 +200,9 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             if self._computed is None:
                 found = given.array_of(self._value)
             else:
-                found = self._computed.again()
+                found = self._computed.recompute()
         except ArgumentError as error:
-            self._say(error.reason)
+            self._set_message(error.reason)
             return self._array
         if found is None or found.ndim != self._array.ndim:
             return self._array
@@ -214,11 +214,11 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop following and remove the view."""
-        self.live.stop()
+        self.redraws.stop()
         if self._computed is not None:
             self._computed.close()
             self._computed = None
-        self._end()
+        self._end_twin()
         super().close()
 
     # -------------------------------------------------------------- drawing
@@ -233,11 +233,11 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         try:
             self._png = self._draw(mode)
         except ArgumentError as error:
-            self._say(error.reason)
+            self._set_message(error.reason)
             self._undrawn = True
             return ""
         if self._undrawn:  # what could not be drawn before is drawn now
-            self._say("")
+            self._set_message("")
             self._undrawn = False
         picture = views.picture(self._png, f"{mode} of {self._name}{self._index()}")
         notes = views.alerts(describe.array(self._array))
@@ -248,17 +248,17 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
     def _draw(self, mode: str) -> bytes:
         if describe.array(self._array).get("refused") or not self._array.size:
             raise ArgumentError("there are no numbers to draw")
-        if self._picture is None:
-            from kbench.notebook.drawing.heatmap import Picture
+        if self._painter is None:
+            from kbench.notebook.drawing.heatmap import SlicePainter
 
-            self._picture = Picture()
+            self._painter = SlicePainter()
         if mode == "image":
-            drawn: bytes = self._picture.image(self._pixels())
+            drawn: bytes = self._painter.image(self._pixels())
         elif mode == "histogram":
-            drawn = self._picture.histogram(self.slice.of(self._array), str(self.slice))
+            drawn = self._painter.histogram(self.slice.of(self._array), str(self.slice))
         else:
             labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
-            drawn = self._picture.heat(self.slice.of(self._array), labels)
+            drawn = self._painter.heat(self.slice.of(self._array), labels)
         return drawn
 
     def _pixels(self) -> np.ndarray:
@@ -321,17 +321,17 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
             stepper.observe(lambda _change: self._stepped(), "value")
 
     def _typed(self, text: str) -> None:
-        if not self._setting:
+        if not self._own_changes:
             self.look_at(text)
 
     def _stepped(self) -> None:
-        if not self._setting:
+        if not self._own_changes:
             index = tuple(stepper.value for stepper in self.steppers)
             self._choose(Slice(index, self.slice.row_axis, self.slice.col_axis))
 
     def _axes_chosen(self, changed: str) -> None:
         """Take over chosen axes; choosing the axis that the other has makes the two swap."""
-        if self._setting:
+        if self._own_changes:
             return
         row, col = self.rows.value, self.cols.value
         if row is not None and row == col:
@@ -344,15 +344,15 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
 
     def _choose(self, chosen: Slice) -> None:
         self.slice = chosen
-        self._say("")
+        self._set_message("")
         self._show_slice()
-        self.live.throttle.press()
+        self.redraws.throttle.request_now()
 
     def _show_slice(self) -> None:
         """Bring every control in line with the slice, without hearing of it."""
         shown = self._axes()
         pixels = self.mode.value == "image"
-        with self._setting():
+        with self._own_changes():
             self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
             self.index.value = self._index()
             for control in (self.rows, self.cols, self.index):
@@ -374,20 +374,20 @@ class TensorView(WithTwin, widgets.VBox):  # type: ignore[misc]
         texts = [":" if at in shown else str(one) for at, one in enumerate(self.slice.index)]
         return f"[{', '.join(texts)}]"
 
-    def _say(self, text: str) -> None:
+    def _set_message(self, text: str) -> None:
         said = element("p", views.long(text), class_="kb-bad", role="status")
         self._message.value = views.styled(said) if text else ""
 
-    def _begin(self) -> None:
-        self.live.start()
+    def _activate(self) -> None:
+        self.redraws.start()
 
-    def _rest(self) -> None:
-        self.live.stop()
+    def _deactivate(self) -> None:
+        self.redraws.stop()
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         return self._numbers()
 
 

@@ -11,7 +11,7 @@ from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NONE, Part, labelled
+from kbench.notebook.base.part import NONE, NamespaceWidget, name_options
 from kbench.notebook.base.redraw import Rows, names, rows
 from kbench.notebook.html import html, views
 from kbench.workbench.inspector.protocol import ProtocolError
@@ -24,7 +24,7 @@ _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class VariableTable(Part):
+class VariableTable(NamespaceWidget):
     """The names of a namespace (by default the user's), always up to date.
 
     Arguments:
@@ -33,7 +33,7 @@ class VariableTable(Part):
         pattern: glob that names must match; the field above the table changes it.
     """
 
-    asks = False
+    uses_inspector = False
 
     def __init__(self, namespace: Any = None, pattern: str = "*") -> None:
         if isinstance(namespace, str):
@@ -42,7 +42,7 @@ class VariableTable(Part):
         super().__init__(found, [variables.changed])
         if found is None and namespace is not None:
             self.close()
-            raise given.refused("VariableTable", "namespace", namespace, NEEDED)
+            raise given.argument_error("VariableTable", "namespace", namespace, NEEDED)
         namespace = found
         self._view = names(namespace)
         self.filter = widgets.Text(
@@ -64,22 +64,22 @@ class VariableTable(Part):
         row = widgets.HBox(controls, layout={"flex_flow": "row wrap"})
         self.children = (row, self._body, self._details)
         for control in (self.filter, self.sort):
-            self._heard(control, lambda _value: self.live.throttle.press())
-        self._heard(self.chosen, self._chosen)
+            self._on_change(control, lambda _value: self.redraws.throttle.request_now())
+        self._on_change(self.chosen, self._chosen)
 
     def refresh(self) -> None:
         """Read the names again; statistics are taken only of what has changed."""
         with self._lock:
             found = self._rows()
-            options = [(NONE, None), *labelled(row["key"] for row in found)]
-            self._offer(self.chosen, options, self.chosen.value)
+            options = [(NONE, None), *name_options(row["key"] for row in found)]
+            self._set_options(self.chosen, options, self.chosen.value)
             self._draw(views.names_table(found))
             self._detail()
 
     def choose(self, name: str) -> None:
         """Show the details of a name."""
-        self._offer(self.chosen, self.chosen.options, name)
-        if self.live.running:
+        self._set_options(self.chosen, self.chosen.options, name)
+        if self.redraws.running:
             self._detail()
 
     def _chosen(self, name: str | None) -> None:
@@ -97,11 +97,11 @@ class VariableTable(Part):
     def _rows(self) -> Rows:
         return rows(self._view, self.filter.value.strip() or None, _SORTS[self.sort.value])
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         found = self._rows()
         return f"{found.total} names: {', '.join(row['name'] for row in found[:20])}"
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         return views.names_table(self._rows())
 
 
@@ -109,9 +109,9 @@ def _names_of(value: Any) -> dict[str, Any] | None:
     """The names to show: of a namespace, or of the values within; None where there are none."""
     if value is None or type(value) is dict:
         return value
-    found = given.insides(value, "")
+    found = given.values_inside(value, "")
     if found is None and (describe.is_tensor(value) or describe.held_array(value) is not None):
-        found = [(given.called(value), value)]
+        found = [(given.identifier_of(value), value)]
     if found is None:
         return value if isinstance(value, dict) else None  # a namespace of a class of its own
     return dict(found)

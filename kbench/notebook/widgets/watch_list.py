@@ -11,7 +11,7 @@ from kbench.engine.graph import variables
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import Part, button, labelled, sentence
+from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
@@ -23,7 +23,7 @@ NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a l
 HELD = "as of before the running cell"
 
 
-class WatchList(Part):
+class WatchList(NamespaceWidget):
     """Expressions that are evaluated beside the program after each change, never while a cell runs.
 
     Arguments:
@@ -38,8 +38,10 @@ class WatchList(Part):
         self._known: dict[str, dict[str, Any]] = {}
         self._message = ""
         self._make_controls()
-        wanted = [one for one in given.listed(expressions) if one is not None]
-        for text in [self._named("expressions", one, given.is_watched, NEEDED) for one in wanted]:
+        wanted = [one for one in given.as_list(expressions) if one is not None]
+        for text in [
+            self._name_of_argument("expressions", one, given.is_watched, NEEDED) for one in wanted
+        ]:
             self.add(text)
         self._list()
 
@@ -59,7 +61,7 @@ class WatchList(Part):
             button("evaluate", "Evaluate the chosen one, however long it takes", self._force),
         ]
         self.add_button, self.remove_button, self.evaluate_button = buttons
-        self._heard(self.expression, self._typed)
+        self._on_change(self.expression, self._typed)
         self.children = (
             widgets.HBox([self.expression, buttons[0]], layout={"flex_flow": "row wrap"}),
             widgets.HBox([self.chosen, *buttons[1:]], layout={"flex_flow": "row wrap"}),
@@ -91,13 +93,13 @@ class WatchList(Part):
 
     def choose(self, name: str) -> None:
         """Put a name into the field, where one press watches it."""
-        with self._setting():
+        with self._own_changes():
             self.expression.value = name
 
     def _typed(self, text: str) -> None:
         if text.strip():
             self.add(text)
-            with self._setting():
+            with self._own_changes():
                 self.expression.value = ""
 
     def _remove_chosen(self) -> None:
@@ -111,9 +113,9 @@ class WatchList(Part):
     def _list(self, value: str | None = None) -> None:
         """Bring choices and table in line with the list."""
         kept = self.chosen.value if value is None else value
-        self._offer(self.chosen, labelled(self.expressions), kept)
-        if self.live.running:
-            self.live.throttle.press()
+        self._set_options(self.chosen, name_options(self.expressions), kept)
+        if self.redraws.running:
+            self.redraws.throttle.request_now()
         else:
             self._show()
 
@@ -139,7 +141,7 @@ class WatchList(Part):
         self._take([{**row, "changed": False} for row in news], HELD if data["held"] else "")
 
     def _listen(self) -> Any:
-        return self.hub.told["watch"].subscribe(lambda data: self._take(data["rows"], ""))
+        return self.hub.pushes["watch"].subscribe(lambda data: self._take(data["rows"], ""))
 
     def _take(self, rows: Sequence[dict[str, Any]], note: str) -> None:
         """News of some watches: a reply and what is told later may cross."""
@@ -154,7 +156,7 @@ class WatchList(Part):
 
     _held = ""
 
-    def _portrait(self) -> str:
+    def _static_html(self) -> str:
         with self._lock:
             rows = [self._known.get(one, {"expression": one}) for one in self.expressions]
             message = self._message or self._held
@@ -167,7 +169,7 @@ class WatchList(Part):
         heads = ("watch", "before", "now")
         return views.listing("watches", heads, lines, message)
 
-    def _label(self) -> str:
+    def _static_text(self) -> str:
         with self._lock:
             rows = [self._known[one] for one in self.expressions if one in self._known]
         return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY

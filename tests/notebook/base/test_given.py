@@ -53,14 +53,14 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
     monkeypatch.setattr(
         redraw, "named", lambda given=None: (made if given is None else given, None)
     )
-    holder = inspector_hub.opened(None)  # what was fed is known from here on
+    holder = inspector_hub.acquire(None)  # what was fed is known from here on
     stop = holder.record()
     made["f"]([made["data"]])
     made["g"]([made["data"]])
     K.eval(made["z"])
     yield made
     stop()
-    inspector_hub.closed(holder)
+    inspector_hub.release(holder)
     assert not inspector_hub._hubs
     for one in (profile.run_finished, profile.inputs_fed, variables.changed, config.changed):
         assert not one, f"{one.name} is listened to"
@@ -209,7 +209,7 @@ def test_the_obvious_call_shows_it_or_says_why_not(
     if kind in ("GradPanel", "WatchList"):
         settled(words, made)
     elif kind != "CompareView":
-        wait_for(lambda: words in text_of(made._portrait()).replace("\xa0", " "))
+        wait_for(lambda: words in text_of(made._static_html()).replace("\xa0", " "))
     else:
         made.compare_button.click()
         shown = text_of(made.html)
@@ -217,7 +217,7 @@ def test_the_obvious_call_shows_it_or_says_why_not(
     live_parts = getattr(made, "_tabs", [made])
     for one in live_parts:
         if hasattr(one, "live"):
-            one.live.throttle.ask()
+            one.redraws.throttle.request()
     time.sleep(2 * redraw.REDRAW_SECONDS if kind == "PlanTable" else 0)
     made.close()
     quiet(caplog)
@@ -283,7 +283,7 @@ def test_of_functions_of_one_name_each_has_its_own_plan(names: Names) -> None:
     one, other = PlanTable(names["f"]), PlanTable(names["g"])
     for made in (one, other):
         made._repr_mimebundle_()
-    assert "mean" in one._label() + text_of(one.html) or "sum" in text_of(one.html)
+    assert "mean" in one._static_text() + text_of(one.html) or "sum" in text_of(one.html)
     assert text_of(one.html) != text_of(other.html)
     steps = text_of(one.html)
     for _ in range(40):  # more than are kept
@@ -327,7 +327,7 @@ def test_one_tensor_of_several_is_chosen(names: Names) -> None:
     assert "first/kernel" in options and len(options) > 3 and view.picture
     place = options.index("first/bias")
     view.which.value = place
-    wait_for(lambda: view._array.ndim == 1 and "first/bias" in view._label())
+    wait_for(lambda: view._array.ndim == 1 and "first/bias" in view._static_text())
     view.mode.value = "numbers"
     wait_for(lambda: "first/bias" in text_of(view._body.value))
     view.close()
@@ -340,7 +340,7 @@ def test_a_widget_that_cannot_be_drawn_says_so_once(
     made._repr_mimebundle_()
     monkeypatch.setattr(made, "_read", lambda name: 1 / 0)
     for _ in range(3):
-        made.live.throttle._run()
+        made.redraws.throttle._run()
     assert "not shown: ZeroDivisionError: division by zero" in text_of(made.html)
     errors = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert [one.getMessage() for one in errors] == [

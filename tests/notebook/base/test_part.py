@@ -112,7 +112,7 @@ def test_watches_follow_changes_with_old_and_new_value(names: Names) -> None:
     settled("K.sum(w)6", part)
     K.set_value(names["w"], np.full((3, 2), 2.0))
     wait_for(lambda: re.search(r"K\.sum\(w\)6changed: 12", text_of(part.html)))
-    assert part._label().endswith("K.sum(w)  6 -> 12")
+    assert part._static_text().endswith("K.sum(w)  6 -> 12")
     part.expression.value = "data.shape"
     assert part.expressions == ["K.sum(w)", "data.shape"] and part.expression.value == ""
     settled("(4, 3)", part)
@@ -234,7 +234,7 @@ def test_a_name_chosen_in_one_tab_is_on_view_in_the_others(names: Names) -> None
     whole._repr_mimebundle_()
     wait_for(lambda: len(whole.table.chosen.options) > 5)
     whole.table.chosen.value = "w"
-    assert whole.versus.expression.value == "w" and whole.watches.expression.value == "w"
+    assert whole.comparison.expression.value == "w" and whole.watches.expression.value == "w"
     whole.selected_index = 1
     wait_for(lambda: whole.view is not None and "w[" in whole.view._body.value)
     whole.selected_index = 4

@@ -64,8 +64,8 @@ def test_no_name_and_no_value_breaks_a_tab(name: str, caplog: pytest.LogCaptureF
     whole.choose(name)
     for place, part in enumerate(whole._tabs):
         whole.selected_index = place
-        wait_for(lambda: not any(one.live.throttle._due for one in whole._parts))
-        twin = part._twin()
+        wait_for(lambda: not any(one.redraws.throttle._due for one in whole._parts))
+        twin = part._static_bundle()
         assert len(twin["text/html"].encode()) <= 13_000 and twin["text/plain"]
         text_of(twin["text/html"])
         assert "\u202e" not in twin["text/html"] and "\x1b" not in twin["text/html"]

@@ -64,7 +64,7 @@ def test_the_last_word_is_drawn(names: dict[str, Any]) -> None:
     together([toggle, toggle, store, lambda _draw: part.refresh()])
     part.add("1 + 1")
     wait_for(lambda: all(one in part.html for one in part.expressions))
-    wait_for(lambda: part.html == part._portrait() and "not evaluated yet" not in part.html)
+    wait_for(lambda: part.html == part._static_html() and "not evaluated yet" not in part.html)
     part.close()
 
 
@@ -104,7 +104,7 @@ def test_tabs_names_and_stores_at_once(names: dict[str, Any]) -> None:
     whole.selected_index = 4
     whole.choose("loss")
     wait_for(lambda: "graph of loss" in whole.graph.html)
-    assert [one.live.running for one in whole._parts] == [at == 4 for at in range(7)]
+    assert [one.redraws.running for one in whole._parts] == [at == 4 for at in range(7)]
     whole.close()
 
 
@@ -115,7 +115,7 @@ def test_closing_while_it_works(
     for _ in range(5):
         part = kind(namespace=names)
         part._repr_mimebundle_()
-        part.live.throttle.ask()
+        part.redraws.throttle.request()
         part.close()
         part._refresh_open()
     assert caplog.records == []
@@ -130,10 +130,10 @@ def test_a_press_never_waits_for_a_drawing() -> None:
         done.append(1)
 
     throttle = redraw.Throttle(action)
-    throttle.ask()
+    throttle.request()
     assert begun.wait(30)
     for _ in range(20):
-        throttle.press()
+        throttle.request_now()
     assert done == []
     go.set()
     wait_for(lambda: len(done) == 2)

@@ -118,10 +118,10 @@ def test_a_watch_is_added_while_a_cell_runs(browser: Browser) -> None:
 def test_a_cleared_output_lets_the_widget_rest(browser: Browser) -> None:
     book = shown(
         browser,
-        "print(it.table.live.running)",
+        "print(it.table.redraws.running)",
         "end = time.monotonic() + 30\n"
-        "while it.table.live.running and time.monotonic() < end: time.sleep(0.01)\n"
-        "print(it.table.live.running)",
+        "while it.table.redraws.running and time.monotonic() < end: time.sleep(0.01)\n"
+        "print(it.table.redraws.running)",
     )
     assert book.run(1).strip() == "True"
     book.cell(0).locator(".jp-InputArea-editor").click()

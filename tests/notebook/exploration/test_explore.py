@@ -112,7 +112,7 @@ def moved(one: Any, **values: Any) -> str:
     for name, value in values.items():
         one.controls[name].value = value
     wait_for(lambda: one.now is not None and one.now.line == one.line)
-    return str(one._said.value)
+    return str(one._message.value)
 
 
 def test_a_moved_control_changes_the_result_and_the_line(made: list[Any]) -> None:
@@ -329,7 +329,7 @@ def test_any_of_several_results_is_looked_into(made: list[Any]) -> None:
 def test_a_slice_of_the_result(text: str, said: str, made: list[Any]) -> None:
     made.append(one := explore("conv2d"))
     one.index.value = text
-    assert said in one._said.value
+    assert said in one._message.value
     assert one.index.value == "[0, :, :, 0]"
 
 
@@ -350,9 +350,9 @@ def test_heat_map_and_picture(made: list[Any]) -> None:
 @pytest.mark.parametrize("name", ["rnn", "ctc_decode", "batch_normalization", "gradients", "tile"])
 def test_the_picture_is_small(name: str, made: list[Any]) -> None:
     made.append(one := explore(name))
-    assert len(one._portrait().encode()) <= MAX_OUTPUT_BYTES
-    assert one._portrait().count("<style>") == 1
-    moved_bytes = sum(len(part.value) for part in (one._code, one._said, one._body))
+    assert len(one._static_html().encode()) <= MAX_OUTPUT_BYTES
+    assert one._static_html().count("<style>") == 1
+    moved_bytes = sum(len(part.value) for part in (one._code, one._message, one._body))
     assert moved_bytes < 40_000
 
 

@@ -33,7 +33,7 @@ def test_graph_has_shapes_on_its_edges_and_a_list(names: dict[str, Any]) -> None
     assert "desc" in tags and "title" in tags and "li" in tags
     shown = text_of(part.html)
     assert "float32[?, 2]" in shown and "w float32[3, 2]" in shown and "takes" in shown
-    assert "graph of loss" in part._label() and "dot" in part._label()
+    assert "graph of loss" in part._static_text() and "dot" in part._static_text()
     assert not re.search(r"#[0-9a-f]{3,6}|rgb|url\(|id=", part.html.split("</style>")[1])
     part.close()
 
@@ -58,7 +58,7 @@ def test_big_graph_is_folded_and_bounded() -> None:
     for number in range(300):
         y = K.tanh(y + (x if number % 7 == 0 else 1.0))
     part = GraphView(namespace={"y": y})
-    assert "folded" in text_of(part.html) and len(part._portrait().encode()) <= MAX_OUTPUT_BYTES
+    assert "folded" in text_of(part.html) and len(part._static_html().encode()) <= MAX_OUTPUT_BYTES
     assert 1 < len(drawn(part._folds)) <= 30
     part.all_button.click()
     assert 30 < len(drawn(part._folds)) <= MAX_DRAWN_NODES and len(part.html.encode()) <= 60_000

@@ -37,7 +37,7 @@ def names() -> Iterator[Names]:
 def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
     part = PlanTable(namespace=names)
     names["train"]([names["data"]])
-    assert not part.live.running and "no run yet" in text_of(part.html)
+    assert not part.redraws.running and "no run yet" in text_of(part.html)
     part._repr_mimebundle_()
     settled("train", part)  # it was called before the plan was shown
     shown = text_of(part.html)
@@ -46,14 +46,14 @@ def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
     names["other"]([names["data"]])
     settled("other", part)
     part.choose("train")
-    wait_for(lambda: "train" in part._label())
+    wait_for(lambda: "train" in part._static_text())
     part.sort.value = "time"
     assert "train" in text_of(part.html)
     part._view_count = 1
     part._view_count = 0  # as a front end tells when the output is cleared
-    assert not part.live.running
+    assert not part.redraws.running
     part._view_count = 1
-    assert part.live.running
+    assert part.redraws.running
     part.close()
     assert not profile.run_finished
 

@@ -16,7 +16,13 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.notebook import TensorView
 from kbench.notebook.base import inspector_hub, redraw
 from kbench.notebook.base.slicing import Slice, first, parse
-from kbench.notebook.drawing.heatmap import MAX_SIDE_PIXELS, Picture, sampled, thinned, unit_range
+from kbench.notebook.drawing.heatmap import (
+    MAX_SIDE_PIXELS,
+    SlicePainter,
+    sampled,
+    thinned,
+    unit_range,
+)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +103,12 @@ def test_view_follows_its_variable_only() -> None:
 
 def test_one_figure_is_used_again() -> None:
     view = TensorView(np.random.default_rng(0).normal(size=(2, 30, 40)), mode="heat map")
-    picture, before = view._picture, view.picture
+    picture, before = view._painter, view.picture
     frame = picture._frame
     assert before.startswith(b"\x89PNG")
     view.steppers[0].value = 1
     wait_for(lambda: 'alt="heat map of array[1, :, :]"' in view._body.value)
-    assert view._picture is picture and view.picture != before
+    assert view._painter is picture and view.picture != before
     assert picture._frame is frame and len(frame._figure.axes) == 2
     assert 'alt="heat map of array[1, :, :]"' in view._body.value
     view.mode.value = "numbers"
@@ -173,7 +179,7 @@ def test_of_large_slices_nothing_is_left_out() -> None:
 LOW, HIGH, RED = (68, 1, 84), (253, 231, 37), (168, 7, 26)  # the ends of the map, and no number
 
 
-def count(picture: Picture, png: bytes, colour: tuple[int, int, int]) -> int:
+def count(picture: SlicePainter, png: bytes, colour: tuple[int, int, int]) -> int:
     """How many pixels within a heat map are of about this colour."""
     assert picture._frame is not None
     inside = colours(png)[picture._frame._at]
@@ -182,7 +188,7 @@ def count(picture: Picture, png: bytes, colour: tuple[int, int, int]) -> int:
 
 @pytest.mark.parametrize("shape", [(5000, 3000), (5000, 20), (20, 5000), (285, 341), (600, 100)])
 def test_what_is_rare_in_a_large_slice_is_seen(shape: tuple[int, int]) -> None:
-    picture = Picture()
+    picture = SlicePainter()
     for turned in (False, True):
         striped = np.zeros(shape, np.float32)
         striped[1::8] = 1.0
@@ -202,24 +208,24 @@ def test_what_is_rare_in_a_large_slice_is_seen(shape: tuple[int, int]) -> None:
 def test_images_are_in_true_colour_and_small() -> None:
     y, x = np.mgrid[0:384, 0:384] / 384
     smooth = np.stack([y, x, (x + y) / 2], -1)
-    png = Picture().image(smooth)
+    png = SlicePainter().image(smooth)
     assert np.abs(colours(png) - np.round(smooth * 255)).max() <= 1
     plain = io.BytesIO()
     Image.fromarray(np.round(smooth * 255).astype(np.uint8)).save(plain, "png", compress_level=4)
     assert len(png) <= plain.getbuffer().nbytes
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    assert (colours(Picture().image(noise))[::12, ::12] == noise).all()
+    assert (colours(SlicePainter().image(noise))[::12, ::12] == noise).all()
     smooth[100, 200] = np.nan
-    assert (np.abs(colours(Picture().image(smooth)) - RED).max(-1) <= 1).sum() == 9
+    assert (np.abs(colours(SlicePainter().image(smooth)) - RED).max(-1) <= 1).sum() == 9
 
 
 def test_large_images_are_means_with_a_mark_for_nan() -> None:
     image = np.zeros((2048, 2048, 1), np.uint8)
     image[::2] = 200
-    assert (np.abs(colours(Picture().image(image)) - 100) <= 1).all()
+    assert (np.abs(colours(SlicePainter().image(image)) - 100) <= 1).all()
     floats = image / 255.0
     floats[77, 1234] = np.nan
-    seen = colours(Picture().image(floats))
+    seen = colours(SlicePainter().image(floats))
     assert (np.abs(seen - RED).max(-1) <= 1).sum() >= 4
 
 
@@ -231,7 +237,7 @@ def test_histograms_of_large_slices_are_not_of_every_so_many_rows() -> None:
     assert sampled(striped[:100])[1] == ""
     striped[...] = 0.0
     striped[3, 3] = 7.0
-    assert Picture().histogram(striped, "x") != Picture().histogram(striped * 0, "x")
+    assert SlicePainter().histogram(striped, "x") != SlicePainter().histogram(striped * 0, "x")
 
 
 def test_an_error_goes_when_a_picture_can_be_drawn() -> None:
@@ -259,7 +265,7 @@ def test_every_cell_of_a_heat_map_has_its_colour(shape: tuple[int, int]) -> None
     holes = draw.random(shape) < 0.1
     holes[0, 0] = holes[-1, -1] = False
     values[holes] = draw.choice([np.nan, np.inf, -np.inf], int(holes.sum()))
-    picture = Picture()
+    picture = SlicePainter()
     picture.heat(np.ones(shape), ("", ""))
     shown = colours(picture.heat(values, ("rows", "columns")))
     assert picture._frame is not None
@@ -279,7 +285,7 @@ def test_every_cell_of_a_heat_map_has_its_colour(shape: tuple[int, int]) -> None
 
 
 def test_the_scale_says_what_the_colours_are() -> None:
-    picture, values = Picture(), np.arange(12.0).reshape(3, 4)
+    picture, values = SlicePainter(), np.arange(12.0).reshape(3, 4)
     before = colours(picture.heat(values, ("a", "b")))
     after = colours(picture.heat(values * 3, ("a", "b")))
     where = np.flatnonzero((before != after).any((0, 2)))
@@ -287,7 +293,7 @@ def test_the_scale_says_what_the_colours_are() -> None:
     assert where.size and where.min() >= picture._frame._bar[1].stop  # its numbers, nothing else
     assert (colours(picture.heat(values, ("a", "b"))) == before).all()
     assert (colours(picture.heat(values.T, ("a", "b"))) != before).any()
-    assert (colours(Picture().heat(values, ("a", "b"))) == before).all()
+    assert (colours(SlicePainter().heat(values, ("a", "b"))) == before).all()
 
 
 ENDS = [0.001, 0.0012, 0.0037, 0.0089, 0.0102, 0.02, 0.0375, 0.1, 0.15, 0.9, 7.5, 11.0, 99.0,
@@ -296,16 +302,16 @@ ENDS = [0.001, 0.0012, 0.0037, 0.0089, 0.0102, 0.02, 0.0375, 0.1, 0.15, 0.9, 7.5
 
 @pytest.mark.parametrize("low, high", [(-one, one) for one in ENDS] + [(-one, 0) for one in ENDS])
 def test_numbers_at_the_scale_are_not_cut(low: float, high: float) -> None:
-    shown = colours(Picture().heat(np.array([[low, high]]), ("", "")))
+    shown = colours(SlicePainter().heat(np.array([[low, high]]), ("", "")))
     assert (shown[:, -2:] == 255).all() and (shown[:2] == 255).all()
 
 
 @pytest.mark.parametrize("values", [np.arange(9.0), np.ones(4), np.array([np.nan]), np.zeros(0)])
 def test_histograms_are_drawn_anew(values: np.ndarray) -> None:
-    used = Picture()
+    used = SlicePainter()
     for other in (np.linspace(-1, 1, 50), np.full(3, 2.0), values):
         drawn = used.histogram(other.reshape(1, -1), "x")
-    assert drawn == Picture().histogram(values.reshape(1, -1), "x")
+    assert drawn == SlicePainter().histogram(values.reshape(1, -1), "x")
 
 
 @pytest.mark.parametrize(

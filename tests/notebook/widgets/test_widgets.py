@@ -69,7 +69,7 @@ def test_refusal_message_is_escaped(panel: ConfigPanel) -> None:
 
 
 def test_learning_phase_is_set_and_made_symbolic_again(panel: ConfigPanel) -> None:
-    assert "learning_phase symbolic" in panel._label()
+    assert "learning_phase symbolic" in panel._static_text()
     panel.fields["learning_phase"].value = 1
     assert K.learning_phase() == 1
     panel.fields["learning_phase"].value = None
@@ -140,7 +140,7 @@ def test_every_control_has_a_label_and_a_tooltip(panel: ConfigPanel) -> None:
 def test_table_follows_variables_once_shown() -> None:
     w = K.variable(np.zeros((2, 2)), name="w")
     table = VariableTable({"w": w, "text": "a secret", "_w": w})
-    assert table.html == "" and not table.live.running
+    assert table.html == "" and not table.redraws.running
     bundle = table._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert ">w<" in bundle["text/html"] and ">v0<" in table.html
@@ -204,19 +204,19 @@ def test_redraws_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redraw, "threading", clock.made)
     throttle = redraw.Throttle(lambda: calls.append(clock.now), 0.1)
     for _ in range(550):
-        throttle.ask()
+        throttle.request()
         clock.go_on(0.001)
     clock.go_on(1.0)
     assert calls == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    throttle.press()  # a user's move after a rest is drawn at once, the next ones together
+    throttle.request_now()  # a user's move after a rest is drawn at once, the next ones together
     assert calls[-1] == clock.now
     for _ in range(5):
-        throttle.press()
-    throttle.ask()
+        throttle.request_now()
+    throttle.request()
     assert len(calls) == 8
     clock.go_on(0.1)
     assert len(calls) == 9 and clock.timers == []
-    throttle.ask()
+    throttle.request()
     throttle.stop()
     clock.go_on(1.0)
     assert len(calls) == 9 and clock.timers == []
@@ -245,7 +245,7 @@ def test_of_many_names_the_number_is_told_and_all_are_ordered() -> None:
     values["z"] = np.ones(1000)
     table = VariableTable(values)
     table.refresh()
-    assert "of 1001 names" in table.html and table._label().startswith("1001 names")
+    assert "of 1001 names" in table.html and table._static_text().startswith("1001 names")
     table.sort.value = "size"
     table.refresh()
     assert table._rows()[0]["name"] == "z" and "of 1001 names" in table.html
@@ -288,20 +288,22 @@ def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_only_the_open_tab_works() -> None:
     w = K.variable(np.zeros((2, 2)))
     whole = explorer({"w": w, "x": K.placeholder((2,)), "a": np.ones(3)})
-    assert not whole.table.live.running
+    assert not whole.table.redraws.running
     bundle = whole._repr_mimebundle_()
     assert "epsilon" in bundle["text/html"] and ">w<" in bundle["text/html"]
-    assert whole.table.live.running
+    assert whole.table.redraws.running
     whole.selected_index = 1
-    assert not whole.table.live.running and whole.view is not None and whole.view.live.running
+    assert not whole.table.redraws.running and whole.view is not None and whole.view.redraws.running
     assert [name for name, _ in whole.chosen.options] == ["a", "w"]
     whole.chosen.value = "w"
     assert "w[:, :]" in whole.view._body.value
     for at, part in enumerate(whole._parts):
         whole.selected_index = at
-        assert [one.live.running for one in whole._parts] == [one is part for one in whole._parts]
+        assert [one.redraws.running for one in whole._parts] == [
+            one is part for one in whole._parts
+        ]
     whole.selected_index = len(whole._parts)
-    assert not any(one.live.running for one in whole._parts) and not whole.view.live.running
+    assert not any(one.redraws.running for one in whole._parts) and not whole.view.redraws.running
     whole.close()
     assert not variables.changed and not config.changed and not profile.fed_value_sources
 
