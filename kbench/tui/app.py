@@ -185,7 +185,7 @@ class WorkbenchApp(App[int]):
         """Read keys.toml; what was wrong with it before is forgotten."""
         old = self.keymap
         self.keymap = keymap.load(self.keys_file)
-        self.problems = [one for one in self.problems if one not in old.problems]
+        self.problems = [problem for problem in self.problems if problem not in old.problems]
         self.problems += self.keymap.problems
         if self.keymap.changes or old.changes:
             self.set_keymap(self.keymap.changes)
@@ -279,7 +279,7 @@ class WorkbenchApp(App[int]):
         """Keep what the diagnostics show: the key's name, its character, its meaning."""
         from kbench.tui.dialogs.diagnostics import meaning
 
-        codes = " ".join(f"U+{ord(one):04X}" for one in character or "")
+        codes = " ".join(f"U+{ord(letter):04X}" for letter in character or "")
         words = f"{key}{' ' * bool(codes)}{codes}: {meaning(key, self.keymap.changes)}"
         self.kitty_seen = self.kitty_seen or key in ONLY_KITTY
         self.last_keys.append(words)
@@ -361,7 +361,7 @@ def _resume_words(session: Any) -> str:
     """How the cells of a session that has been left come back, '' when there are none."""
     if session is None or session.journal.path is None:
         return ""
-    ran = sum(one.count is not None and not one.origin for one in session.cells.values())
+    ran = sum(cell.count is not None and not cell.origin for cell in session.cells.values())
     if not ran:
         return ""
     which = "it" if ran == 1 else "them"

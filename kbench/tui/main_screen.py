@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class MainScreen(LessonScreen):
-    """Widgets post messages; this screen hands them to the conductor, the panes, the dialogs."""
+    """Widgets post messages; this screen hands them to controllers, panes and dialogs."""
 
     BINDINGS = keys.bindings("main")
     AUTO_FOCUS = "#prompt"

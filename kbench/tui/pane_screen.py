@@ -274,14 +274,14 @@ class PaneScreen(Screen[None]):
     def taker(self, pane: str) -> Widget | None:
         """The widget of the pane that takes its keys."""
         inner = (self._widget(name) for name in INNER.get(pane, (pane,)))
-        return next((one for one in inner if one is not None and one.display), None)
+        return next((widget for widget in inner if widget is not None and widget.display), None)
 
     def action_next_pane(self, step: int) -> None:
         """Round all panes, those behind a tab included."""
         kind = self.layout_now.kind if self.layout_now else "tiny"
-        order = tuple(one for one in pane_layout.FOCUS_ORDER if self.choices.has(one))
+        order = tuple(pane for pane in pane_layout.FOCUS_ORDER if self.choices.has(pane))
         if kind == "tiny" or not self.choices.side:
-            order = tuple(one for one in order if one in SESSION or self.shows(one))
+            order = tuple(pane for pane in order if pane in SESSION or self.shows(pane))
         now = self.focused_pane()
         at = order.index(now) if now in order else 0
         self.action_pane(order[(at + step) % len(order)])

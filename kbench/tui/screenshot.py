@@ -134,7 +134,7 @@ async def _draw(
                 elif command == "press":
                     await pilot.press(*argument.split())
                 elif command == "took":
-                    timing.steps = [float(one) / 1e6 for one in argument.split()]
+                    timing.steps = [float(number) / 1e6 for number in argument.split()]
                 else:
                     _type(app, argument)
                 await _settle(pilot)

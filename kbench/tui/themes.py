@@ -1,10 +1,15 @@
-"""kbench's own themes; Textual's and those that take the terminal's colours are there as well."""
+"""kbench's own themes, and the style that all widgets share.
+
+Textual's themes and those that take the terminal's colours are there as well.
+"""
 
 from __future__ import annotations
 
 from textual.theme import Theme
 
 DEFAULT = "kbench-dark"
+MUTED = "$foreground 65%"
+"""A real colour; Textual's $text-muted comes out white in a line."""
 SHORT_NAMES = {
     "dark": "kbench-dark",
     "light": "kbench-light",

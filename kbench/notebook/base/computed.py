@@ -64,10 +64,10 @@ class ComputedValue:
         why = next(filter(None, map(unasked, nodes)), None)
         if why is not None:
             raise ArgumentError(f"{_own(value)} is not computed, {why}")
-        open_ = [one for one in nodes if one.kind == "placeholder"]
-        needed = [one for one in open_ if one.default is None]
-        fed, _ = self._hub.inspector.recorder.feeds(open_, {id(one) for one in needed})
-        missing = [one for one in needed if one not in fed]
+        open_ = [node for node in nodes if node.kind == "placeholder"]
+        needed = [node for node in open_ if node.default is None]
+        fed, _ = self._hub.inspector.recorder.feeds(open_, {id(node) for node in needed})
+        missing = [node for node in needed if node not in fed]
         if missing:
             raise ArgumentError(_needs(value, missing, self._hub))
         if value in fed:
@@ -83,9 +83,9 @@ class ComputedValue:
 
 
 def _needs(value: Any, missing: list[Any], there: inspector_hub.InspectorHub) -> str:
-    names = {id(one): name for name, one in there.view.values().items()}
-    shown = [names.get(id(one), one.name.partition(":")[0]) for one in missing]
-    words = ", ".join(describe.printable(one) for one in shown[:4])
+    names = {id(value): name for name, value in there.view.values().items()}
+    shown = [names.get(id(node), node.name.partition(":")[0]) for node in missing]
+    words = ", ".join(describe.printable(name) for name in shown[:4])
     more = " and more" if len(shown) > 4 else ""
     what = "was not fed yet" if value in missing else f"needs values for {words}{more}"
     return f"{_own(value)} {what}: call a K.function or K.eval that feeds them, then look again"
@@ -102,8 +102,8 @@ def value_of(value: Any) -> np.ndarray:
     Raises:
         ArgumentError: something that it needs was never fed, or it cannot be computed.
     """
-    one = ComputedValue(value)
+    computed = ComputedValue(value)
     try:
-        return one.compute_now()
+        return computed.compute_now()
     finally:
-        one.close()
+        computed.close()

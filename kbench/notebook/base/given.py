@@ -103,24 +103,24 @@ def values_inside(value: object, name: str) -> list[tuple[str, Any]] | None:
     if keras_models.is_layer(value):
         parts = _weights(value, "")
         found = [
-            (describe.printable(one.value.name).removesuffix(":0"), one.value) for one in parts
+            (describe.printable(part.value.name).removesuffix(":0"), part.value) for part in parts
         ]
     elif describe.is_function(value):
         function: Any = value
-        stores = [(describe.printable(one.name), one) for one in function.plan.targets]
-        made = [(describe.printable(one.name), one) for one in function.outputs]
-        found = [(text.removesuffix(":0"), one) for text, one in (*made, *stores)]
+        stores = [(describe.printable(target.name), target) for target in function.plan.targets]
+        made = [(describe.printable(output.name), output) for output in function.outputs]
+        found = [(text.removesuffix(":0"), value) for text, value in (*made, *stores)]
     elif type(value) is dict:
-        found = [(describe.printable(key), one) for key, one in value.items()]
+        found = [(describe.printable(key), value) for key, value in value.items()]
     elif type(value) in (list, tuple) and any(map(_is_value, value)):  # type: ignore[call-overload]
         items: Any = value
-        found = [(_item(one, f"{name}[{at}]"), one) for at, one in enumerate(items)]
+        found = [(_item(item, f"{name}[{at}]"), item) for at, item in enumerate(items)]
     if found is None:
         return None
     seen: list[str] = []
     for text, _ in found:
         seen.append(unique_name(text, seen))
-    return [(text, one) for text, (_, one) in zip(seen, found, strict=True) if _is_value(one)]
+    return [(text, value) for text, (_, value) in zip(seen, found, strict=True) if _is_value(value)]
 
 
 def _is_value(value: object) -> bool:

@@ -66,8 +66,8 @@ class InspectorHub:
 
     def name_of(self, value: Any) -> str:
         """The name of a value; one that has none gets one, for the widgets alone."""
-        for name, one in self.view.values().items():
-            if one is value:
+        for name, known in self.view.values().items():
+            if known is value:
                 return name
         name = given.unique_name(given.identifier_of(value), self.view.snapshot())
         self.view.widget_values[name] = value
@@ -95,7 +95,7 @@ _hubs: dict[int, InspectorHub] = {}
 
 
 def acquire(namespace: dict[str, Any] | None) -> InspectorHub:
-    """The hub of a namespace, by default the user's; whoever has it gives it back to `closed`."""
+    """The hub of a namespace, by default the user's; whoever has it gives it back to `release`."""
     names, hidden = redraw.named(namespace)
     with _lock:
         hub = _hubs.get(id(names))
@@ -111,6 +111,6 @@ def release(hub: InspectorHub) -> None:
         hub.users -= 1
         if hub.users:
             return
-        for key in [key for key, one in _hubs.items() if one is hub]:
+        for key in [key for key, other in _hubs.items() if other is hub]:
             del _hubs[key]
     hub.close()

@@ -26,7 +26,7 @@ Option = tuple[str, Any]
 class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """A widget on the names of a namespace; `refresh` draws it, on whatever thread.
 
-    `asks`: whether it asks the hub, which then knows what is fed from now on.
+    `uses_inspector`: whether it asks the hub, which then knows what is fed from now on.
 
     `picked` tells a name that the user has chosen here; `choose` takes one chosen elsewhere.
     """
@@ -143,7 +143,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """Give a control new choices and one of them as its value, unheard."""
         with self._lock, self._own_changes():  # a choice and its value go together
             found = list(options) or [(NONE, None)]
-            values = [one for _, one in found]
+            values = [choice for _, choice in found]
             if list(control.options) != found:
                 control.options = found
             wanted = value if value in values else values[0]

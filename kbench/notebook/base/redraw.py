@@ -123,7 +123,7 @@ class Redraws:
         with self._lock:
             if self.running:
                 return
-            self._ends = [one.subscribe(self._event) for one in self._sources]
+            self._ends = [source.subscribe(self._event) for source in self._sources]
             self._ends.append(after_cells(self.throttle.request))
             self._ends += [begin() for begin in self._also]
         self.throttle.request_now()
@@ -185,7 +185,7 @@ def names(namespace: dict[str, Any] | None = None) -> View:
     return View(*named(namespace))
 
 
-class Rows(list[dict[str, Any]]):
+class NameRows(list[dict[str, Any]]):
     """Rows of names, and how many names there are in `total`, those included that have no row."""
 
     total = 0
@@ -193,7 +193,7 @@ class Rows(list[dict[str, Any]]):
 
 def rows(
     view: View, pattern: str | None = None, order: Callable[[dict[str, Any]], Any] | None = None
-) -> Rows:
+) -> NameRows:
     """The rows of a view's names with their statistics: the first `ROW_LIMIT` in an order.
 
     All names take part in the order; statistics, which cost more, are read of the first alone.
@@ -204,7 +204,7 @@ def rows(
     if order is not None:
         found.sort(key=order)
     chosen = [row["key"] for row in found[:MAX_ROWS]]
-    shown = Rows(row for row in _pages(view, chosen, True) if row["kind"] != "gone")
+    shown = NameRows(row for row in _pages(view, chosen, True) if row["kind"] != "gone")
     shown.total = len(found) - len(chosen) + len(shown)
     return shown
 

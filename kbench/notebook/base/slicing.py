@@ -20,13 +20,13 @@ class Slice:
 
     def __str__(self) -> str:
         shown = (self.row_axis, self.col_axis)
-        texts = [":" if axis in shown else str(one) for axis, one in enumerate(self.index)]
+        texts = [":" if axis in shown else str(at) for axis, at in enumerate(self.index)]
         return f"[{', '.join(texts)}]"
 
     def of(self, array: np.ndarray) -> np.ndarray:
         """The slice as a view of rank 2."""
         shown = (self.row_axis, self.col_axis)
-        key = tuple(slice(None) if axis in shown else one for axis, one in enumerate(self.index))
+        key = tuple(slice(None) if axis in shown else at for axis, at in enumerate(self.index))
         part = array[key]
         if self.row_axis is not None and self.col_axis is not None:
             return part.T if self.row_axis > self.col_axis else part

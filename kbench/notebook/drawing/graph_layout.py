@@ -35,14 +35,14 @@ def layers(inputs: Mapping[int, Sequence[int]]) -> dict[int, int]:
     order = inputs_first(inputs, reversed(list(inputs)))
     found: dict[int, int] = {}
     for key in order:
-        found[key] = max((found[one] + 1 for one in inputs[key]), default=0)
+        found[key] = max((found[source] + 1 for source in inputs[key]), default=0)
     users: dict[int, list[int]] = {key: [] for key in inputs}
     for key in order:
-        for one in inputs[key]:
-            users[one].append(key)
+        for source in inputs[key]:
+            users[source].append(key)
     for key in reversed(order):  # an input that is used far below goes down to where it is
         if users[key] and not inputs[key]:
-            found[key] = min(found[one] for one in users[key]) - 1
+            found[key] = min(found[user] for user in users[key]) - 1
     return found
 
 
@@ -90,15 +90,15 @@ def _order(rows: list[list[int]], above: Mapping[int, Sequence[int]]) -> None:
     """Put each key at the middle of its neighbours, by turns of those above and below."""
     below: dict[int, list[int]] = {key: [] for row in rows for key in row}
     for key, sources in above.items():
-        for one in sources:
-            below[one].append(key)
+        for source in sources:
+            below[source].append(key)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         ties = above if down else below
         at = {key: float(place) for row in rows for place, key in enumerate(row)}
         for row in rows if down else reversed(rows):
             middles = {
-                key: sum(at[one] for one in ties[key]) / len(ties[key]) if ties[key] else at[key]
+                key: sum(at[tie] for tie in ties[key]) / len(ties[key]) if ties[key] else at[key]
                 for key in row
             }
             row.sort(key=lambda key: middles[key])
@@ -122,8 +122,8 @@ def _place(
             edge += room[key]
     below: dict[int, list[int]] = {key: [] for key in at}
     for key, sources in above.items():
-        for one in sources:
-            below[one].append(key)
+        for source in sources:
+            below[source].append(key)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
             ties = above if sweep % 2 == 0 else below
@@ -134,7 +134,8 @@ def _place(
     found.place = {key: place - left for key, place in at.items() if key >= 0}
     layer_of = {key: number for number, row in enumerate(rows) for key in row}
     found.bends = {
-        edge: [(at[one] - left, layer_of[one]) for one in chain] for edge, chain in passing.items()
+        edge: [(at[stand_in] - left, layer_of[stand_in]) for stand_in in chain]
+        for edge, chain in passing.items()
     }
 
 
@@ -151,7 +152,7 @@ def _settle(
     blocks: list[tuple[list[int], float, float]] = []  # keys, their width, left edge wanted
     for key in row:
         near = ties[key]
-        middle = sum(at[one] for one in near) / len(near) if near else at[key]
+        middle = sum(at[tie] for tie in near) / len(near) if near else at[key]
         keys, width, left = [key], room[key], middle - room[key] / 2
         while blocks and blocks[-1][2] + blocks[-1][1] > left:
             before, wide, wanted = blocks.pop()

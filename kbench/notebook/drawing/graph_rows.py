@@ -29,7 +29,7 @@ def graph(value: Any) -> Html:
             row["op"],
             row["name"],
             row["spec"],
-            " ".join("-" if one is None else str(one) for one in row["inputs"]),
+            " ".join("-" if number is None else str(number) for number in row["inputs"]),
             row["place"] or "",
         )
         for row in rows
@@ -47,7 +47,10 @@ def _nearest(value: Any) -> tuple[list[Any], bool]:
         if len(found) > MAX_WALKED_NODES:
             return list(found.values()), False
         layer = {
-            id(one): one for node in layer.values() for one in node.inputs if id(one) not in found
+            id(source): source
+            for node in layer.values()
+            for source in node.inputs
+            if id(source) not in found
         }
     return list(found.values()), True
 
@@ -55,12 +58,12 @@ def _nearest(value: Any) -> tuple[list[Any], bool]:
 def _rows(nodes: list[Any]) -> list[dict[str, Any]]:
     """As those of `describe.graph`, of these nodes only, the tensor itself last."""
     order = nodes[::-1]
-    ids = {id(one): number for number, one in enumerate(order)}
+    ids = {id(node): number for number, node in enumerate(order)}
     return [
         {
-            **describe.tensor(one),
+            **describe.tensor(node),
             "id": number,
-            "inputs": [ids.get(id(source)) for source in one.inputs[:16]],
+            "inputs": [ids.get(id(source)) for source in node.inputs[:16]],
         }
-        for number, one in enumerate(order)
+        for number, node in enumerate(order)
     ]

@@ -36,13 +36,13 @@ def drawing(
     """
     known = {row["id"]: row for row in rows}
     inputs = {
-        key: [one for one in dict.fromkeys(row["inputs"]) if one in known]
+        key: [key for key in dict.fromkeys(row["inputs"]) if key in known]
         for key, row in known.items()
     }
     layout = laid_out(inputs)
     wide = round(layout.width * NODE_WIDTH * _PITCH_WIDTHS) + 8
     high = layout.layers * (NODE_HEIGHT + LAYER_GAP) - LAYER_GAP + _FOOT_PIXELS
-    lines = [_edge(layout, one, key) for key, sources in inputs.items() for one in sources]
+    lines = [_edge(layout, source, key) for key, sources in inputs.items() for source in sources]
     nodes = [
         _node(layout, row, beside.get(key, ""), hidden.get(key, 0)) for key, row in known.items()
     ]
@@ -70,7 +70,7 @@ def drawing(
 
 def description(rows: Sequence[Row]) -> str:
     """The drawing in a sentence."""
-    ends = {one for row in rows for one in row["inputs"]}
+    ends = {source for row in rows for source in row["inputs"]}
     last = [str(row["name"]) for row in rows if row["id"] not in ends]
     return f"{len(rows)} nodes in layers, from the inputs down to {', '.join(last[:4])}"
 
@@ -122,7 +122,7 @@ def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
         y=f"{top + NODE_HEIGHT + 14:.0f}",
         font_size="10",
     )
-    whole = "  ".join(str(one) for one in (row["name"], row["op"], row["spec"], beside) if one)
+    whole = "  ".join(str(text) for text in (row["name"], row["op"], row["spec"], beside) if text)
     return element("g", join([element("title", escape(whole, 300)), box, *texts, spec]))
 
 

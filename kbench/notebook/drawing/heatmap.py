@@ -137,8 +137,8 @@ class HeatmapFigure:
         self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN)
         self._scale.yaxis.offsetText.set(ha="right", x=_POWER_WIDTHS)
         self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
-        for one in (self._axes.xaxis, self._axes.yaxis):
-            one.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        for axis in (self._axes.xaxis, self._axes.yaxis):
+            axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         self._at, self._bar = self._inside(self._axes), self._inside(self._scale)
         self._axes.patch.set(hatch="xxx", edgecolor=_colour(RED), facecolor="white", linewidth=0)
         self._figure.canvas.draw()
@@ -237,7 +237,7 @@ class HistogramFigure:
             scale = max(abs(low), abs(high)) or 1.0
             if high - low <= 1e-9 * scale or not np.isfinite(high - low):
                 ends = (
-                    [f"{one:.6g}" for one in (low, high)] if whole is None else [*map(str, whole)]
+                    [f"{end:.6g}" for end in (low, high)] if whole is None else [*map(str, whole)]
                 )
                 words = f"all {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
             else:

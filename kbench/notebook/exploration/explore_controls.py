@@ -83,7 +83,7 @@ def python_text(value: Any) -> str:
     if type(value) is float:
         return repr(float(f"{value:.6g}")) if math.isfinite(value) else f"float('{value}')"
     if type(value) in (list, tuple):
-        inner = ", ".join(python_text(one) for one in value)
+        inner = ", ".join(python_text(item) for item in value)
         if type(value) is list:
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -93,11 +93,11 @@ def python_text(value: Any) -> str:
 def choice(values: Sequence[Any], start: Any) -> Control:
     """A choice among values, among which the first one is put if it is missing."""
     found = list(values)[:MAX_CHOICES]
-    if not any(_same(one, start) for one in found):
+    if not any(_same(value, start) for value in found):
         found.insert(0, start)
-    at = next(i for i, one in enumerate(found) if _same(one, start))
+    at = next(i for i, value in enumerate(found) if _same(value, start))
     options = tuple(
-        (describe.printable(python_text(one), _CHOICE_CHARACTERS), one) for one in found
+        (describe.printable(python_text(value), _CHOICE_CHARACTERS), value) for value in found
     )
     return Choice(options, at)
 
@@ -123,13 +123,13 @@ def requested_control(name: str, wanted: Any, derived: Control | None, function:
     if type(wanted).__name__ == "fixed" and hasattr(wanted, "value"):  # of ipywidgets
         return Fixed(wanted.value)
     if isinstance(wanted, dict):
-        pairs = [(str(label), one) for label, one in wanted.items()]
+        pairs = [(str(label), choice) for label, choice in wanted.items()]
         return _labelled(pairs, name, function)
     if isinstance(wanted, list):
-        paired = all(isinstance(one, tuple) and len(one) == 2 for one in wanted)
-        if paired and wanted and all(isinstance(one[0], str) for one in wanted):
+        paired = all(isinstance(pair, tuple) and len(pair) == 2 for pair in wanted)
+        if paired and wanted and all(isinstance(pair[0], str) for pair in wanted):
             return _labelled(wanted, name, function)
-        return _labelled([(python_text(one), one) for one in wanted], name, function)
+        return _labelled([(python_text(choice), choice) for choice in wanted], name, function)
     if isinstance(wanted, tuple) and _is_range(wanted) and not _takes_tuples(derived):
         return _range(name, wanted, derived, function)
     return Fixed(wanted)
@@ -138,13 +138,15 @@ def requested_control(name: str, wanted: Any, derived: Control | None, function:
 def _labelled(pairs: Sequence[tuple[str, Any]], name: str, function: str) -> Control:
     if not pairs:
         raise ArgumentError(f"{name} needs at least one choice, got none", function=function)
-    options = tuple((describe.printable(label, _CHOICE_CHARACTERS), one) for label, one in pairs)
+    options = tuple(
+        (describe.printable(label, _CHOICE_CHARACTERS), choice) for label, choice in pairs
+    )
     return Choice(options)
 
 
 def _is_range(wanted: tuple[Any, ...]) -> bool:
     numbers = (int, float, np.integer, np.floating)
-    plain = [isinstance(one, numbers) and not isinstance(one, bool) for one in wanted]
+    plain = [isinstance(number, numbers) and not isinstance(number, bool) for number in wanted]
     return len(wanted) in (2, 3) and all(plain)
 
 
@@ -156,7 +158,7 @@ def _takes_tuples(derived: Control | None) -> bool:
 
 def _range(name: str, wanted: tuple[Any, ...], derived: Control | None, function: str) -> Number:
     low, high = wanted[:2]
-    whole = all(isinstance(one, (int, np.integer)) for one in wanted)
+    whole = all(isinstance(number, (int, np.integer)) for number in wanted)
     if not all(map(math.isfinite, wanted)) or low > high:
         raise ArgumentError(
             f"{name} goes from {python_text(low)} to {python_text(high)}, "

@@ -22,7 +22,7 @@ def functions() -> dict[str, list[str]]:
 
     found = {}
     for family, members in reference.names().items():
-        there = [one for one in members if inspect.isroutine(getattr(K, one, None))]
+        there = [member for member in members if inspect.isroutine(getattr(K, member, None))]
         if there:
             found[family] = there
     return found
@@ -47,7 +47,7 @@ def find(wanted: Any) -> tuple[Any, str]:
             raise ArgumentError(
                 f"there is no function {describe.printable(name)!r}",
                 function="explore",
-                suggestion=", ".join(repr(one) for one in near) or None,
+                suggestion=", ".join(repr(name) for name in near) or None,
             )
         return found, name
     if isinstance(wanted, type) or not callable(wanted):

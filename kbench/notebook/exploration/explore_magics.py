@@ -41,13 +41,13 @@ class ExploreMagics(Magics):
         wanted: ast.expr = tree
         if isinstance(tree, ast.Call):
             wanted = tree.func
-            if any(isinstance(one, ast.Starred) for one in tree.args):
+            if any(isinstance(argument, ast.Starred) for argument in tree.args):
                 raise UsageError(_EXPLORE)
-            values = [self._value(one) for one in tree.args]
-            for one in tree.keywords:
-                if one.arg is None:
+            values = [self._value(argument) for argument in tree.args]
+            for keyword in tree.keywords:
+                if keyword.arg is None:
                     raise UsageError(_EXPLORE)
-                ranges[one.arg] = self._value(one.value)
+                ranges[keyword.arg] = self._value(keyword.value)
         try:
             return explore(self._function(wanted), *values, **ranges)
         except KbenchError as error:
@@ -114,7 +114,7 @@ def _usual(value: Any, plots: Any) -> Any:
     if isinstance(value, (plots.GradientNorms, dict)):
         return plots.gradient_norms
     records = value if isinstance(value, list) else [value]
-    steps = bool(records) and all(hasattr(one, "steps") for one in records)
+    steps = bool(records) and all(hasattr(record, "steps") for record in records)
     return plots.timeline if describe.is_function(value) or steps else plots.heatmap
 
 

@@ -124,7 +124,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def _make_choosers(self) -> tuple[Any, ...]:
         known = functions()
-        family = next(one for one, there in known.items() if self.subject.name in there)
+        family = next(name for name, there in known.items() if self.subject.name in there)
         families = widgets.Dropdown(
             options=list(known), value=family, description="family", style=WIDE,
             tooltip="Which part of the API to choose from",
@@ -144,7 +144,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _make_parts(self) -> None:
         self.mode = widgets.ToggleButtons(
             options=MODES,
-            tooltips=[f"Show the result as {one}" for one in MODES],
+            tooltips=[f"Show the result as {mode}" for mode in MODES],
             style={"button_width": "8em"},
         )
         self.index = widgets.Text(
@@ -230,7 +230,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             self._painter = SlicePainter()
         assert self._slice is not None
         axes = (self._slice.row_axis, self._slice.col_axis)
-        labels = tuple("" if one is None else f"axis {one}" for one in axes)
+        labels = tuple("" if axis is None else f"axis {axis}" for axis in axes)
         drawn: bytes = self._painter.heat(self._slice.of(array), labels)
         return drawn
 
@@ -277,7 +277,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 self.refresh()
 
     def _stored(self, variable: Any) -> None:
-        if any(variable is one for one in self.subject.given.values()):
+        if any(variable is given for given in self.subject.given.values()):
             self._rerun.request()
 
     def _static_text(self) -> str:

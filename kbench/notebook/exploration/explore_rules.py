@@ -45,7 +45,7 @@ def derive(name: str, facts: ArgumentFacts) -> Control:
 
 
 def _between(low: float, high: float, step: float) -> Callable[[ArgumentFacts], Control | None]:
-    whole = all(isinstance(one, int) for one in (low, high, step))
+    whole = all(isinstance(end, int) for end in (low, high, step))
 
     def rule(facts: ArgumentFacts) -> Control | None:
         if isinstance(facts.default, bool) or not isinstance(facts.default, (int, float)):
@@ -82,7 +82,7 @@ def _axes(facts: ArgumentFacts) -> Control | None:
         each.insert(0, None)
     if facts.function == "normalize_batch_in_training":
         sizes = range(1, facts.rank + 1)
-        each = [list(one) for n in sizes for one in itertools.combinations(range(facts.rank), n)]
+        each = [list(axes) for n in sizes for axes in itertools.combinations(range(facts.rank), n)]
     return choice(each, facts.default)
 
 
@@ -111,7 +111,7 @@ def _paddings(facts: ArgumentFacts) -> Control | None:
     if isinstance(facts.default[0], int):
         return choice(pairs, facts.default)
     count = len(facts.default)
-    return choice([(one,) * count for one in pairs], facts.default)
+    return choice([(pair,) * count for pair in pairs], facts.default)
 
 
 def _made_shapes(facts: ArgumentFacts) -> Control:
@@ -169,7 +169,7 @@ def _outputs(facts: ArgumentFacts) -> Control | None:
         return None
     first, *space = facts.default
     inner, last = (space[:-1], space[-1:]) if len(space) > 2 else (space, [])
-    more = [(first, *(one + n for one in inner), *last) for n in (-1, 0, 1, 2, 4)]
+    more = [(first, *(size + n for size in inner), *last) for n in (-1, 0, 1, 2, 4)]
     return choice(more if last else [facts.default], facts.default)
 
 
@@ -266,7 +266,7 @@ _SHAPES = (
     "random_binomial random_bernoulli random_uniform_variable random_normal_variable"
 ).split()
 _RULES: dict[tuple[str, str], Callable[[ArgumentFacts], Control | None]] = {
-    **{(one, "shape"): _made_shapes for one in _SHAPES},
+    **{(function, "shape"): _made_shapes for function in _SHAPES},
     ("reshape", "shape"): _reshapes,
     ("cast", "dtype"): _of(
         "float16", "float32", "float64", "bool", "int8", "uint8", "int16", "int32", "int64"

@@ -89,12 +89,12 @@ class Runner:
         value = eval(compile(line, self._file, "eval"), namespace)
         leaves = list(itertools.islice(_leaves(value), MAX_RESULTS + 1))
         kept = leaves[:MAX_RESULTS]
-        arrays = _evaluated([one for _, one in kept if _has_value(one)])
+        arrays = _evaluated([leaf for _, leaf in kept if _has_value(leaf)])
         found = []
-        for label, one in kept:
-            array = arrays.get(id(one), one)
-            note = f"{one.kind} {one.spec}" if describe.is_tensor(one) else ""
-            if describe.is_tensor(one) and one.kind == "update":
+        for label, leaf in kept:
+            array = arrays.get(id(leaf), leaf)
+            note = f"{leaf.kind} {leaf.spec}" if describe.is_tensor(leaf) else ""
+            if describe.is_tensor(leaf) and leaf.kind == "update":
                 note = f"{STORED} in the variable"
             found.append(Result(label, array, _describe_value(array), note))
         return tuple(found), len(leaves) - len(kept)
@@ -102,20 +102,20 @@ class Runner:
 
 def _leaves(value: Any, label: str = "") -> Iterator[tuple[str, Any]]:
     """The tensors, arrays and other values in lists, tuples and dictionaries, with their places."""
-    if isinstance(value, (list, tuple)) and any(_is_data(one) for one in _flat(value)):
-        for at, one in enumerate(value):
-            yield from _leaves(one, f"{label}[{at}]")
-    elif isinstance(value, dict) and any(_is_data(one) for one in value.values()):
-        for key, one in value.items():
-            yield from _leaves(one, f"{label}[{describe.printable(repr(key), 20)}]")
+    if isinstance(value, (list, tuple)) and any(_is_data(item) for item in _flat(value)):
+        for at, item in enumerate(value):
+            yield from _leaves(item, f"{label}[{at}]")
+    elif isinstance(value, dict) and any(_is_data(item) for item in value.values()):
+        for key, item in value.items():
+            yield from _leaves(item, f"{label}[{describe.printable(repr(key), 20)}]")
     else:
         yield label, value
 
 
 def _flat(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _flat(one)
+        for item in value:
+            yield from _flat(item)
     else:
         yield value
 
@@ -130,18 +130,18 @@ def _is_data(value: Any) -> bool:
 
 def _evaluated(tensors: list[Any]) -> dict[int, Any]:
     """The values of tensors, computed together; of an update the value that it would store."""
-    nodes = [one.inputs[1] if one.kind == "update" else one for one in tensors]
-    for one in nodes:
-        shape = one.spec.shape or ()
+    nodes = [tensor.inputs[1] if tensor.kind == "update" else tensor for tensor in tensors]
+    for node in nodes:
+        shape = node.spec.shape or ()
         count = math.prod(1 if size is None else size for size in shape)
         if count > MAX_ELEMENTS:
             raise ArgumentError(
-                f"the result {one.spec} has {count} elements; at most {MAX_ELEMENTS} are explored",
+                f"the result {node.spec} has {count} elements; at most {MAX_ELEMENTS} are explored",
                 function="explore",
             )
-    nodes = [_unprinted(one) for one in nodes]
+    nodes = [_unprinted(node) for node in nodes]
     arrays = Function([], nodes, name="explore")([]) if nodes else []
-    return {id(one): array for one, array in zip(tensors, arrays, strict=True)}
+    return {id(tensor): array for tensor, array in zip(tensors, arrays, strict=True)}
 
 
 def _unprinted(node: Any) -> Any:
@@ -165,7 +165,7 @@ def _describe_value(value: Any) -> str:
 def _is_plain(value: Any, depth: int = 4) -> bool:
     """Whether a value's text runs no code of the user's."""
     if type(value) in (list, tuple):
-        return depth > 0 and all(_is_plain(one, depth - 1) for one in value[:100])
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value[:100])
     return type(value) in (str, int, float, bool, type(None))
 
 
@@ -195,12 +195,12 @@ def words(error: BaseException) -> list[str]:
     path = positions.path(error.__traceback__)
     if path and path[-1].frame.f_code.co_filename == __file__:  # as it was evaluated, not called
         row["source"], row["span"] = [], None
-        for one in row["operands"]:
-            one["line"] = None
-    for one in row["operands"]:  # they were made here, under names that nobody knows
-        one["place"], one["name"] = None, ""
+        for operand in row["operands"]:
+            operand["line"] = None
+    for operand in row["operands"]:  # they were made here, under names that nobody knows
+        operand["place"], operand["name"] = None, ""
     row["layer"] = None
-    return [_plain(one) for one in (head, *explanation.drawing(row)[:_MAX_ERROR_LINES])]
+    return [_plain(line) for line in (head, *explanation.drawing(row)[:_MAX_ERROR_LINES])]
 
 
 def _plain(text: str) -> str:

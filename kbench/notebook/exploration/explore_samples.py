@@ -203,13 +203,13 @@ def known(name: str) -> Sample:
     maker = _Inputs(dict(inputs))
     parameters = inspect.signature(getattr(backend, name)).parameters
     given = [*zip(parameters, call.args, strict=False)]
-    given += [(str(one.arg), one.value) for one in call.keywords]
+    given += [(str(keyword.arg), keyword.value) for keyword in call.keywords]
     needed = [
         pair
         for pair in given
         if pair[0] != "dtype" or parameters["dtype"].default is inspect.Parameter.empty
     ]
-    arguments = {one: maker.argument(one, node) for one, node in needed}
+    arguments = {parameter: maker.argument(parameter, node) for parameter, node in needed}
     return Sample(maker.inputs, arguments)
 
 
@@ -226,7 +226,7 @@ class _Inputs(ast.NodeTransformer):
         self._parameter, self._plain = parameter, isinstance(node, ast.Call)
         changed = self.visit(node)
         text = ast.unparse(changed)
-        names = {one.id for one in ast.walk(changed) if isinstance(one, ast.Name)}
+        names = {found.id for found in ast.walk(changed) if isinstance(found, ast.Name)}
         if names & set(self.inputs) or isinstance(changed, ast.Lambda):
             return Code(text)
         return eval(text, {"d": DTYPE})  # our own text, from the tables
@@ -235,7 +235,7 @@ class _Inputs(ast.NodeTransformer):
         symbol = node.func.id if isinstance(node.func, ast.Name) else ""
         if symbol not in _SYMBOLS:
             return self.generic_visit(node)
-        shape = tuple(ast.literal_eval(one) for one in node.args)
+        shape = tuple(ast.literal_eval(argument) for argument in node.args)
         name = self._parameter if self._plain else _LETTERS[len(self.inputs)]
         self.inputs[name] = _MAKERS[symbol](shape, len(self.inputs))
         return ast.Name(name, ast.Load())
@@ -284,13 +284,13 @@ def fitting_value(function: str, parameter: str, default: Any, shape: tuple[int,
     if (function, parameter) == ("permute_dimensions", "pattern"):
         return tuple(reversed(range(rank)))
     if (function, parameter) == ("pattern_broadcast", "broadcastable"):
-        return tuple(one == 1 for one in shape)
+        return tuple(size == 1 for size in shape)
     if (function, parameter) == ("reshape", "shape"):
         return (-1,)
     if (function, parameter) == ("tile", "n"):
         return (2, *(1 for _ in shape[1:])) if shape else default
     if (function, parameter) == ("squeeze", "axis"):
-        return next((axis for axis, one in enumerate(shape) if one == 1), 0)
+        return next((axis for axis, size in enumerate(shape) if size == 1), 0)
     if function == "slice":
-        return (0,) * rank if parameter == "start" else tuple(min(one, 2) for one in shape)
+        return (0,) * rank if parameter == "start" else tuple(min(size, 2) for size in shape)
     return default

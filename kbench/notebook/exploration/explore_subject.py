@@ -154,26 +154,28 @@ def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Su
     for parameter, value in bound.items():
         made.operands[parameter] = _take(made, parameter, value)
     made.parameters = {
-        key: one for key, one in made.parameters.items() if one.kind not in _KEYWORDS
+        key: parameter
+        for key, parameter in made.parameters.items()
+        if parameter.kind not in _KEYWORDS
     }
     _fill(made, sample, ranges, bool(values))
     return made
 
 
 def _check(made: Subject, values: Sequence[Any], ranges: Mapping[str, Any]) -> None:
-    kinds = [one.kind for one in made.parameters.values()]
-    places = sum(one in (inspect.Parameter.POSITIONAL_ONLY, _POSITIONAL) for one in kinds)
+    kinds = [parameter.kind for parameter in made.parameters.values()]
+    places = sum(kind in (inspect.Parameter.POSITIONAL_ONLY, _POSITIONAL) for kind in kinds)
     if len(values) > places and _STAR not in kinds:
         raise ArgumentError(
             f"{made.name} takes at most {places} values, got {len(values)}", function="explore"
         )
-    unknown = [one for one in ranges if one not in made.parameters]
+    unknown = [name for name in ranges if name not in made.parameters]
     if unknown:
         raise ArgumentError(
             f"{made.name} has no argument {unknown[0]!r}; it has {', '.join(made.parameters)}",
             function="explore",
         )
-    twice = [one for one in list(made.parameters)[: len(values)] if one in ranges]
+    twice = [name for name in list(made.parameters)[: len(values)] if name in ranges]
     if twice:
         raise ArgumentError(f"{twice[0]} is given twice", function="explore")
 
@@ -209,10 +211,10 @@ def _take(made: Subject, parameter: str, value: Any) -> Code:
     if isinstance(value, (list, tuple)) and _is_small(value):
         made.inputs[parameter] = f"np.array({python_text(list(value))})"
         return Code(parameter)
-    if isinstance(value, (list, tuple)) and any(describe.is_tensor(one) for one in value):
-        parts = [_take(made, f"{parameter}{at}", one) for at, one in enumerate(value)]
+    if isinstance(value, (list, tuple)) and any(describe.is_tensor(item) for item in value):
+        parts = [_take(made, f"{parameter}{at}", item) for at, item in enumerate(value)]
         return Code(f"[{', '.join(parts)}]")
-    name = next((one for one, held in names().values().items() if held is value), parameter)
+    name = next((known for known, held in names().values().items() if held is value), parameter)
     if name in ("K", "np", made.called) or name in made.given or not name.isidentifier():
         if made.given.get(name) is value:
             return Code(name)
@@ -252,14 +254,14 @@ def _fed(made: Subject, values: Sequence[Any]) -> None:
             function="explore",
         )
     parts = []
-    for number, one in enumerate(made.function.inputs):
-        name = one.name.split(":")[0].replace("/", "_")
+    for number, tensor in enumerate(made.function.inputs):
+        name = tensor.name.split(":")[0].replace("/", "_")
         name = name if name.isidentifier() else f"input{number}"
         if values:
             parts.append(_take(made, name, values[number]))
             continue
-        shape = _known_shape(one.spec.shape or ())
-        made.inputs[name] = explore_samples.fed(shape, number, one.spec.dtype)
+        shape = _known_shape(tensor.spec.shape or ())
+        made.inputs[name] = explore_samples.fed(shape, number, tensor.spec.dtype)
         parts.append(Code(name))
     made.parameters = dict(inspect.signature(made.function.__call__).parameters)
     made.operands = {"inputs": Code(f"[{', '.join(parts)}]")}
@@ -335,7 +337,9 @@ def _add(made: Subject, sample: explore_samples.Sample, text: str) -> None:
 
 
 def _names(text: str) -> set[str]:
-    return {one.id for one in ast.walk(syntax.parse_module(text)) if isinstance(one, ast.Name)}
+    return {
+        found.id for found in ast.walk(syntax.parse_module(text)) if isinstance(found, ast.Name)
+    }
 
 
 def _first_shape(made: Subject) -> Shape | None:
@@ -362,7 +366,7 @@ def _shape_of(value: Any) -> Shape | None:
         return (
             None
             if shape is None
-            else tuple(_UNKNOWN_AXIS_SIZE if one is None else one for one in shape)
+            else tuple(_UNKNOWN_AXIS_SIZE if size is None else size for size in shape)
         )
     try:
         return tuple(np.shape(value))

@@ -38,7 +38,7 @@ def code(text: str) -> Html:
 
 def escape_lines(text: str) -> Html:
     """Text of several lines, each of them escaped."""
-    return Html("\n".join(escape(one, _LINE_CHARACTERS) for one in text.split("\n")))
+    return Html("\n".join(escape(line, _LINE_CHARACTERS) for line in text.split("\n")))
 
 
 def head(subject: Subject, line: str) -> Html:
@@ -82,7 +82,7 @@ def spread(array: Any) -> Html:
 
 def outputs(outcome: Outcome) -> Html:
     """A table of what the call gave."""
-    rows = [(one.label or "result", *_row(one)) for one in outcome.results]
+    rows = [(result.label or "result", *_row(result)) for result in outcome.results]
     if not rows:
         return Html("")
     cut = f", the first {len(rows)} of {len(rows) + outcome.cut}" if outcome.cut else ""
@@ -112,10 +112,10 @@ def _values(text: str) -> str:
 def arrays(outcome: Outcome | None) -> dict[str, Any]:
     """The arrays that a call gave, by their places in what it gave."""
     found = {}
-    for one in outcome.results if outcome is not None else ():
-        held = describe.held_array(one.value)
+    for result in outcome.results if outcome is not None else ():
+        held = describe.held_array(result.value)
         if held is not None:
-            found[f"result{one.label}"] = held
+            found[f"result{result.label}"] = held
     return found
 
 
@@ -183,13 +183,17 @@ def text(subject: Subject, good: Outcome | None, now: Outcome | None) -> str:
     line = now.line if now is not None else subject.line({})
     lines = [line]
     named = subject.named()
-    width = max((len(one) for one in [*named, *subject.controls, "result"]), default=0)
+    width = max((len(word) for word in [*named, *subject.controls, "result"]), default=0)
     lines += [f"  {name:<{width}}  {_line(value)}" for name, value in named.items()]
     if now is not None and now.words:
         lines += [f"  {word}" for word in now.words[:12]]
     elif good is not None:
-        lines += [f"  {one.label or 'result':<{width}}  {one.text}" for one in good.results]
-    lines += [f"  {name:<{width}}  {control_words(one)}" for name, one in subject.controls.items()]
+        lines += [
+            f"  {result.label or 'result':<{width}}  {result.text}" for result in good.results
+        ]
+    lines += [
+        f"  {name:<{width}}  {control_words(control)}" for name, control in subject.controls.items()
+    ]
     return "\n".join(lines)
 
 
@@ -217,9 +221,9 @@ def argument_words(subject: Subject, name: str) -> str:
     """What the documentation says of an argument, in one line; at least which one it is."""
     doc = inspect.getdoc(subject.function) or ""
     lines = doc.partition("Arguments:")[2].partition("Returns:")[0].splitlines()
-    for at, one in enumerate(lines):
-        if one.strip().startswith(f"{name}: "):
-            found = [one.strip()]
+    for at, line in enumerate(lines):
+        if line.strip().startswith(f"{name}: "):
+            found = [line.strip()]
             for more in lines[at + 1 :]:
                 if not more.startswith(" " * 8) or ": " in more[:24]:
                     break

@@ -46,7 +46,7 @@ def _number(control: Number, common: dict[str, Any]) -> tuple[Any, Any]:
     keyboard and screen reader there is the field alone, which goes the same way by the arrow keys.
     """
     number = int if control.whole else float
-    low, high, step = (number(one) for one in (control.low, control.high, control.step))
+    low, high, step = (number(value) for value in (control.low, control.high, control.step))
     ends = {"min": 10.0**low, "max": 10.0**high} if control.log else {"min": low, "max": high}
     value = min(max(number(control.start), ends["min"]), ends["max"])
     more = {"readout": False, "tooltip": common["tooltip"], "layout": _DRAG}

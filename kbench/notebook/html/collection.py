@@ -52,7 +52,7 @@ def _rows(value: Any) -> list[tuple[str, str, str]]:
     """Place, kind and summary of the first entries, all printable."""
     budget = ReadBudget()
     pairs = value.items() if type(value) is dict else enumerate(value)
-    return [_row(key, one, budget) for key, one in islice(pairs, MAX_ENTRIES)]
+    return [_row(key, entry, budget) for key, entry in islice(pairs, MAX_ENTRIES)]
 
 
 def _row(key: object, value: Any, budget: ReadBudget) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ def comparison(value: Any) -> str:
     ]
     if unfelt := value.unfelt():
         parts.append(element("p", escape(unfelt, 400), class_="kb-note"))
-    shown = [_outputs(one) for one in value.results if one.outputs]
+    shown = [_outputs(result) for result in value.results if result.outputs]
     if shown:
         parts.append(details("outputs", join(shown)))
     return page(element("p", head, class_="kb-head"), parts)
@@ -40,6 +40,6 @@ def _outputs(result: Any) -> Html:
     """One line of text for each output of an engine."""
     lines = [
         element("p", join([element("code", f"{result.engine}{name}"), escape(f" {text}")]))
-        for name, text in ((name, summary.line(one)) for name, one in result.outputs.items())
+        for name, text in ((name, summary.line(output)) for name, output in result.outputs.items())
     ]
     return join(lines[:8])

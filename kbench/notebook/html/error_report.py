@@ -28,6 +28,6 @@ def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any =
     words, more = explanation.parts(error)
     if more:
         whole = str(error)
-        lines = [*(one.replace(whole, words) for one in lines), "", *more]
+        lines = [*(line.replace(whole, words) for line in lines), "", *more]
     shell._showtraceback(kind, error, lines)
     return lines

@@ -37,8 +37,8 @@ def parts(error: Any) -> list[Html]:
     ]
     if error.operands:
         found.append(element("div", _operands(error.operands), class_="kb-text"))
-    if any(one["start"] is not None for one in row.get("operands", ())):
-        lines = [escape(one, _DRAWING_CHARACTERS) for one in row["drawing"][:_MAX_DRAWING_LINES]]
+    if any(operand["start"] is not None for operand in row.get("operands", ())):
+        lines = [escape(line, _DRAWING_CHARACTERS) for line in row["drawing"][:_MAX_DRAWING_LINES]]
         found.append(element("pre", Html("\n".join(lines))))
     return found
 
@@ -49,8 +49,14 @@ def _code(text: str | None) -> Html | None:
 
 def _operands(operands: Any) -> Html:
     rows = [
-        (one.role, one.kind, one.name, escape(one.spec, _TEXT_CHARACTERS), str(one.place or ""))
-        for one in operands[:8]
+        (
+            operand.role,
+            operand.kind,
+            operand.name,
+            escape(operand.spec, _TEXT_CHARACTERS),
+            str(operand.place or ""),
+        )
+        for operand in operands[:8]
     ]
     cut = "" if len(rows) == len(operands) else f"the first {len(rows)} of "
     words = "operand" if len(operands) == 1 else "operands"

@@ -125,7 +125,7 @@ def _message(error: Exception) -> str:
 def _head(kind: str, name: str, spec: str) -> Html:
     """The line that stands on top: what it is, what it is called, its dtype and shape."""
     pieces = [element("b", kind), element("code", name) if name else "", escape(spec)]
-    return element("p", Html(" ".join(one for one in pieces if one)), class_="kb-head")
+    return element("p", Html(" ".join(piece for piece in pieces if piece)), class_="kb-head")
 
 
 # ------------------------------------------------------------------ tensors
@@ -144,7 +144,7 @@ def _tensor(value: Any, found: KnownValue) -> str:
     ]
     matrix = sparse_summary.held_matrix(value if found.value is None else found.value)
     if matrix is not None:
-        known = [*(one for one in known if one[0] not in ("size", "value")), *_matrix(matrix)]
+        known = [*(fact for fact in known if fact[0] not in ("size", "value")), *_matrix(matrix)]
     parts = [facts(known)]
     if array is not None:
         parts += _array_parts(array, row["name"].removesuffix(":0"))
@@ -168,7 +168,9 @@ def _inputs(row: Mapping[str, Any]) -> Html | None:
     shown = row["inputs"][:4]
     if not shown:
         return None
-    texts = [join([element("code", one["name"]), escape(f" {one['spec']}")]) for one in shown]
+    texts = [
+        join([element("code", source["name"]), escape(f" {source['spec']}")]) for source in shown
+    ]
     more = row["input_count"] - len(shown)
     tail = escape(f", and {more} more") if more else Html("")
     return join([Html(", ".join(texts)), tail])
@@ -258,7 +260,7 @@ def _values(array: Any, name: str, row: Mapping[str, Any], shown: SliceLike | No
         if number:
             lines.append(["…"] * len(heads))
             classes.append([""] * (len(heads) - 1))
-        bands = [cut(span, one) for one in cols]
+        bands = [cut(span, columns) for columns in cols]
         for line in range(span[1]):
             cells, levels = _line(bands, line)
             lines.append([span[0] + line, *cells])
@@ -308,7 +310,7 @@ def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:
 def _slice(name: str, window: Mapping[str, Any]) -> str:
     """`w[0, :, :]`: which slice a table shows."""
     shown = (window["row_axis"], window["col_axis"])
-    index = [":" if axis in shown else str(one) for axis, one in enumerate(window["index"])]
+    index = [":" if axis in shown else str(at) for axis, at in enumerate(window["index"])]
     return f"{name}[{', '.join(index)}]" if index else name
 
 
@@ -331,8 +333,8 @@ def _function(value: Any) -> str:
 
 def _names(tensors: Sequence[Any]) -> Html:
     row = {"inputs": [], "input_count": len(tensors)}
-    for one in tensors[:4]:
-        facts_of_one = describe.tensor(one)
+    for tensor in tensors[:4]:
+        facts_of_one = describe.tensor(tensor)
         row["inputs"].append({"name": facts_of_one["name"], "spec": facts_of_one["spec"]})  # type: ignore[attr-defined]
     return _inputs(row) or escape("none")
 

@@ -55,7 +55,7 @@ def table(
     classes: Sequence[Sequence[str]] | None = None,
 ) -> Html:
     """A table whose first column names the row; `classes` are those of the other cells."""
-    head = join(element("th", one, scope="col") for one in heads)
+    head = join(element("th", head, scope="col") for head in heads)
     lines = []
     for number, row in enumerate(rows):
         cells = [element("th", row[0], scope="row")]

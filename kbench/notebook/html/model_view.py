@@ -41,11 +41,11 @@ def parts(value: object) -> list[Html]:
         ("step", None if row.get("step") is None else str(row["step"])),
     ]
     inside = keras_models.parts(value, "")
-    layers = [one for one in inside if one.weight is None]
-    weights = [one for one in inside if one.weight is not None]
+    layers = [part for part in inside if part.weight is None]
+    weights = [part for part in inside if part.weight is not None]
     for layer in layers:
         held = keras_models.parts(layer.value, "")
-        weights += [one for one in held if one.weight is not None]
+        weights += [part for part in held if part.weight is not None]
     found = [facts(known)]
     room = TABLE_BYTES
     if layers:
@@ -78,8 +78,8 @@ def _caption(shown: int, total: int, what: str) -> str:
 
 def _layers(shown: Sequence[Part], total: int) -> Html:
     rows = []
-    for one in shown:
-        row = keras_models.facts(one.value, one.owner)
+    for part in shown:
+        row = keras_models.facts(part.value, part.owner)
         idle = row["params"] and not row["trainable"]
         trained = "" if not row["params"] else "no" if idle else f"{row['trainable']:,}"
         sources = ", ".join(row["sources"])
@@ -92,13 +92,13 @@ def _layers(shown: Sequence[Part], total: int) -> Html:
 def _weights(shown: Sequence[Part], total: int) -> Html:
     rows = []
     budget = ReadBudget()
-    for one in shown:
-        array = describe.held_array(one.value)
+    for part in shown:
+        array = describe.held_array(part.value)
         row = describe.array(array) if budget.take(array) else {}
-        name = describe.printable(one.value.name).removesuffix(":0")
-        learns = "yes" if one.weight is not None and one.weight.trainable else "no"
+        name = describe.printable(part.value.name).removesuffix(":0")
+        learns = "yes" if part.weight is not None and part.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""
-        rows.append((name, str(one.value.spec), _range(row), mean, learns))
+        rows.append((name, str(part.value.spec), _range(row), mean, learns))
     heads = ("weight", "dtype[shape]", "range", "mean", "trainable")
     return table(_caption(len(shown), total, "weights"), heads, rows)
 

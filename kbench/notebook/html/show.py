@@ -19,14 +19,14 @@ def show(*values: Any) -> None:
     A tensor that needs no feed is computed, those inside a list are not. Without values, the
     settings are shown. Outside IPython the text is printed.
     """
-    bundles = [html.bundle(one) for one in values] or [_settings()]
+    bundles = [html.bundle(value) for value in values] or [_settings()]
     if shell() is None:
-        print("\n".join(one["text/plain"] for one in bundles))
+        print("\n".join(bundle["text/plain"] for bundle in bundles))
         return
     from IPython.display import display
 
-    for one in bundles:
-        display(one, raw=True)
+    for bundle in bundles:
+        display(bundle, raw=True)
 
 
 def _settings() -> dict[str, str]:

@@ -66,7 +66,7 @@ def setting(name: str, value: Any) -> str:
 def lines(text: str, limit: int) -> Html:
     """Lines of code, escaped one by one; what is over the limit is cut, and says so."""
     shown = text if len(text) <= limit else f"{text[:limit]}\n# more is not shown"
-    return Html("\n".join(escape(one, MESSAGE_CHARACTERS) for one in shown.split("\n")))
+    return Html("\n".join(escape(line, MESSAGE_CHARACTERS) for line in shown.split("\n")))
 
 
 def alerts(row: Mapping[str, Any]) -> Html:
@@ -109,7 +109,7 @@ def listing(
 def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
     """Rows of `namespace.View` as a table; a long list is cut, and says so.
 
-    Of `Rows` (live.py) it says how many names there are in all.
+    Of `NameRows` (redraw.py) it says how many names there are in all.
     """
     if not rows:
         return page(_title(title), [element("p", "no names yet")])

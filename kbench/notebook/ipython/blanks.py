@@ -40,12 +40,14 @@ def _check(node: ast.expr, name: str) -> None:
 
 def refuse(shell: Any) -> None:
     """Have the shell reject cells with blanks from now on."""
-    if not any(isinstance(one, _Refuser) for one in shell.ast_transformers):
+    if not any(isinstance(transformer, _Refuser) for transformer in shell.ast_transformers):
         shell.ast_transformers.append(_Refuser())
 
 
 def allow(shell: Any) -> None:
     """Run every cell again as it is."""
     shell.ast_transformers[:] = [
-        one for one in shell.ast_transformers if not isinstance(one, _Refuser)
+        transformer
+        for transformer in shell.ast_transformers
+        if not isinstance(transformer, _Refuser)
     ]

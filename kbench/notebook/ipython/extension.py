@@ -58,11 +58,11 @@ def unload_ipython_extension(shell: Any) -> None:
 def _add_magics(shell: Any) -> Callable[[], None]:
     manager = shell.magics_manager
     known = manager.magics
-    names = [(kind, name) for one in _MAGICS for kind in _KINDS for name in one.magics[kind]]
+    names = [(kind, name) for magics in _MAGICS for kind in _KINDS for name in magics.magics[kind]]
     before = {pair: known[pair[0]].get(pair[1]) for pair in names}
     registry = dict(manager.registry)
-    for one in _MAGICS:
-        shell.register_magics(one)
+    for magics in _MAGICS:
+        shell.register_magics(magics)
 
     def restore() -> None:
         for (kind, name), function in before.items():
@@ -70,11 +70,11 @@ def _add_magics(shell: Any) -> Callable[[], None]:
                 known[kind].pop(name, None)
             else:
                 known[kind][name] = function
-        for one in _MAGICS:
-            if one.__name__ in registry:
-                manager.registry[one.__name__] = registry[one.__name__]
+        for magics in _MAGICS:
+            if magics.__name__ in registry:
+                manager.registry[magics.__name__] = registry[magics.__name__]
             else:
-                manager.registry.pop(one.__name__, None)
+                manager.registry.pop(magics.__name__, None)
         KbenchMagics.coach = KbenchMagics.watches = None
         recording.finish()
         blanks.allow(shell)
@@ -97,7 +97,7 @@ def _add_formatter(shell: Any) -> Callable[[], None]:
         show.arrays(shell, False)
         for name in _SHOWN:
             deferred.pop(name, None)
-        for kind in [one for one in direct if _path(one) in _SHOWN]:
+        for kind in [kind for kind in direct if _path(kind) in _SHOWN]:
             direct.pop(kind)
         deferred.update(before[0])
         direct.update(before[1])

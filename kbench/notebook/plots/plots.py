@@ -92,7 +92,7 @@ def heatmap(
     if max(numbers.shape) > _MAX_CROSSED_CELLS:  # a crossed cell would be lost
         rows, columns = np.nonzero(bad)
         scale = [size / count for size, count in zip(part.shape, numbers.shape, strict=True)]
-        places = [(at + 0.5) * one - 0.5 for at, one in zip((rows, columns), scale, strict=True)]
+        places = [(at + 0.5) * size - 0.5 for at, size in zip((rows, columns), scale, strict=True)]
         axes.plot(places[1], places[0], "x", color="#a8071a", markersize=5, markeredgewidth=1.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -112,8 +112,8 @@ def _title(
     words = [f"{base.name_of(x, name)}{shown if array.ndim else ''}"]
     words.append(describe.spec_text(array.shape, str(array.dtype)))
     words.append(block_view.words(each))
-    words += [f"{row[one]} {word}" for one, word in (("nan", "NaN"), ("inf", "Inf")) if row[one]]
-    return ", ".join(one for one in words if one)
+    words += [f"{row[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "Inf")) if row[key]]
+    return ", ".join(word for word in words if word)
 
 
 def image_grid(
@@ -172,7 +172,9 @@ def _pictures(array: Any, most: int) -> tuple[list[tuple[str, Any]], int]:
     if array.ndim == 3 and array.shape[-1 if last else 0] in (1, 3, 4):
         array = array[None]
     elif array.ndim == 3:
-        return [(f"image {at}", one[:, :, None]) for at, one in enumerate(array[:most])], len(array)
+        return [(f"image {at}", image[:, :, None]) for at, image in enumerate(array[:most])], len(
+            array
+        )
     if array.ndim != 4:
         spec = describe.spec_text(array.shape, str(array.dtype))
         raise ArgumentError(
@@ -182,6 +184,8 @@ def _pictures(array: Any, most: int) -> tuple[list[tuple[str, Any]], int]:
     channels = array.shape[-1 if last else 1]
     if channels in (1, 3, 4):
         chosen = array[:most] if last else np.moveaxis(array[:most], 1, -1)
-        return [(f"image {at}", one) for at, one in enumerate(chosen)], len(array)
+        return [(f"image {at}", image) for at, image in enumerate(chosen)], len(array)
     maps = np.moveaxis(array[0], -1, 0) if last else array[0]
-    return [(f"channel {at}", one[:, :, None]) for at, one in enumerate(maps[:most])], channels
+    return [
+        (f"channel {at}", channel[:, :, None]) for at, channel in enumerate(maps[:most])
+    ], channels

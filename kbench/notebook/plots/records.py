@@ -61,7 +61,7 @@ class _Thinning:
             self._rows.append({"step": step, **row})
             if len(self._rows) >= self._most:
                 self.every *= 2
-                self._rows = [one for one in self._rows if one["step"] % self.every == 0]
+                self._rows = [row for row in self._rows if row["step"] % self.every == 0]
 
 
 class History(_Thinning):
@@ -102,7 +102,7 @@ class History(_Thinning):
             if "refused" in row:
                 raise ArgumentError(row["refused"], function="History.add")
             kept = ("min", "max", "mean", "std", "histogram", "nan", "inf", "finite")
-            self._keep(step, {one: row[one] for one in kept})
+            self._keep(step, {key: row[key] for key in kept})
 
     def stop(self) -> None:
         """Follow the variable no more; what is recorded stays."""
@@ -144,24 +144,26 @@ class GradientNorms(_Thinning):
             kind = describe.printable(type(loss).__name__)
             raise ArgumentError(f"loss must be a tensor, got {kind}", function="GradientNorms")
         nodes = walk([loss])
-        reached = [one for one in nodes if describe.is_variable(one) and _learns(one)]
+        reached = [node for node in nodes if describe.is_variable(node) and _learns(node)]
         chosen = list(variables) if variables is not None else reached
-        if not chosen or not all(describe.is_variable(one) for one in chosen):
+        if not chosen or not all(describe.is_variable(variable) for variable in chosen):
             raise ArgumentError(
                 "the loss depends on no float variable" if not chosen else "variables are needed",
                 function="GradientNorms",
             )
-        inputs = [one for one in nodes if one.kind == "placeholder"]
-        self.inputs: list[Any] = sorted(inputs, key=lambda one: int(one.serial))
+        inputs = [node for node in nodes if node.kind == "placeholder"]
+        self.inputs: list[Any] = sorted(inputs, key=lambda node: int(node.serial))
         found = gradients(loss, chosen)
-        self.names = _distinct([one.name.removesuffix(":0") for one in chosen])
+        self.names = _distinct([variable.name.removesuffix(":0") for variable in chosen])
         self.missing = [
-            name for name, one in zip(self.names, found, strict=True) if one is None
+            name for name, gradient in zip(self.names, found, strict=True) if gradient is None
         ]  # to which no gradient flows
         self._reached = [
-            name for name, one in zip(self.names, found, strict=True) if one is not None
+            name for name, gradient in zip(self.names, found, strict=True) if gradient is not None
         ]
-        self._run = Function(self.inputs, [one for one in found if one is not None], name="norms")
+        self._run = Function(
+            self.inputs, [gradient for gradient in found if gradient is not None], name="norms"
+        )
 
     def add(self, feeds: Sequence[Any] | Mapping[Any, Any] = ()) -> dict[str, float]:
         """Compute the norms on the values of one step, and record them.
@@ -175,12 +177,14 @@ class GradientNorms(_Thinning):
             FeedError: a value that is missing or does not fit.
         """
         if isinstance(feeds, Mapping):
-            absent = [one.name for one in self.inputs if one not in feeds and one.default is None]
+            absent = [
+                node.name for node in self.inputs if node not in feeds and node.default is None
+            ]
             if absent:
                 raise ArgumentError(f"no value for {absent[0]!r}", function="GradientNorms.add")
-            feeds = [feeds.get(one, one.default) for one in self.inputs]
-        elif not feeds and all(one.default is not None for one in self.inputs):
-            feeds = [one.default for one in self.inputs]
+            feeds = [feeds.get(node, node.default) for node in self.inputs]
+        elif not feeds and all(node.default is not None for node in self.inputs):
+            feeds = [node.default for node in self.inputs]
         arrays = self._run(list(feeds))
         norms = {name: norm(array) for name, array in zip(self._reached, arrays, strict=True)}
         step = self.steps

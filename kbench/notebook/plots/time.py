@@ -53,21 +53,21 @@ def history(record: Any, ax: Any = None, name: str | None = None) -> Figure:
             suggestion="with kbench.plots.History(w) as record: ... before it",
         )
     rows = record.rows
-    finite = [one for one in rows if one["finite"]]
+    finite = [row for row in rows if row["finite"]]
     if not finite:
         raise ArgumentError("there are no finite values in this record", function="history")
     axes = base.axes_of(ax, "history")
-    steps = np.array([one["step"] for one in finite], float)
-    low, high = min(one["min"] for one in finite), max(one["max"] for one in finite)
+    steps = np.array([row["step"] for row in finite], float)
+    low, high = min(row["min"] for row in finite), max(row["max"] for row in finite)
     if low < high:
         _draw_shares(axes, finite, steps, low, high, record.every)
-    mean, std = (np.array([one[key] for one in finite], float) for key in ("mean", "std"))
+    mean, std = (np.array([row[key] for row in finite], float) for key in ("mean", "std"))
     axes.plot(steps, mean, color="black", label="mean")
     for sign, label in ((-1, "mean ± sd"), (1, None)):
         axes.plot(steps, mean + sign * std, color="black", linestyle="--", label=label)
     for key, style in (("min", ":"), ("max", "-.")):
-        axes.plot(steps, [one[key] for one in finite], color="#444444", linestyle=style, label=key)
-    bad = [one["step"] for one in rows if one["nan"] or one["inf"]]
+        axes.plot(steps, [row[key] for row in finite], color="#444444", linestyle=style, label=key)
+    bad = [row["step"] for row in rows if row["nan"] or row["inf"]]
     if bad:
         axes.plot(bad, [high] * len(bad), "x", color="#a8071a", label="NaN or Inf")
     axes.set(xlabel="stores to the variable", ylabel="value")
@@ -123,7 +123,7 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
         )
     axes = base.axes_of(ax, "gradient_norms")
     known = [value for _, norms in series.values() for value in norms]
-    good = [one for one in known if np.isfinite(one) and one > 0]
+    good = [norm for norm in known if np.isfinite(norm) and norm > 0]
     low, high = (min(good) / 2, max(good) * 2) if good else (0.1, 1.0)
     shown = list(series.items())[:MAX_LINES]
     for number, (name, (steps, norms)) in enumerate(shown):
@@ -136,12 +136,12 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
         }
         usual = np.where(np.isfinite(values), np.maximum(values, low), np.nan)
         (line,) = axes.plot(steps, usual, label=base.plain(name), **style)
-        bad = [step for step, one in zip(steps, values, strict=True) if not np.isfinite(one)]
+        bad = [step for step, value in zip(steps, values, strict=True) if not np.isfinite(value)]
         if bad:
             label = f"{base.plain(name)}: NaN or Inf"
             axes.plot(bad, [high] * len(bad), "x", color=line.get_color(), label=label)
     more = len(series) - len(shown)
-    for text in [*(f"{base.plain(one)}: no gradient" for one in missing[:MAX_LINES])] + (
+    for text in [*(f"{base.plain(name)}: no gradient" for name in missing[:MAX_LINES])] + (
         [f"{more} more are not shown"] if more else []
     ):
         axes.plot([], [], " ", label=text)
@@ -156,18 +156,18 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
 def _series(record: Any) -> tuple[dict[str, tuple[list[int], list[float]]], list[str]]:
     if isinstance(record, GradientNorms):
         rows = record.rows
-        steps = [one["step"] for one in rows]
-        names = [one for one in record.names if one not in record.missing]
-        found = {name: (steps, [one["norms"][name] for one in rows]) for name in names}
+        steps = [row["step"] for row in rows]
+        names = [name for name in record.names if name not in record.missing]
+        found = {name: (steps, [row["norms"][name] for row in rows]) for name in names}
         return found, record.missing
     if isinstance(record, Mapping):
         try:
-            lists = {str(name): [float(one) for one in norms] for name, norms in record.items()}
+            lists = {str(name): [float(norm) for norm in norms] for name, norms in record.items()}
         except (TypeError, ValueError):
             raise ArgumentError(
                 "each name needs a sequence of numbers", function="gradient_norms"
             ) from None
-        return {name: (list(range(len(one))), one) for name, one in lists.items()}, []
+        return {name: (list(range(len(norms))), norms) for name, norms in lists.items()}, []
     kind = describe.printable(type(record).__name__)
     raise ArgumentError(
         f"record must be GradientNorms or a dictionary, got {kind}", function="gradient_norms"
@@ -190,7 +190,7 @@ def timeline(source: Any, ax: Any = None) -> Figure:
         ArgumentError: nothing was recorded.
     """
     runs = _runs(source)
-    title = ", ".join(describe.printable(one["function"]) for one in runs[:3])
+    title = ", ".join(describe.printable(run["function"]) for run in runs[:3])
     rows, at = [], 0.0
     for run in runs:
         for step in run["rows"]:
@@ -231,15 +231,15 @@ def _runs(source: Any) -> list[dict[str, Any]]:
         except ProtocolError as error:
             raise ArgumentError(error.reason, function="timeline") from None
     if given.is_runnable(source):
-        plans = [describe.plan(one) for one in engine_functions.functions_of(source)]
-        runs = [one for one in plans if one is not None]
+        plans = [describe.plan(function) for function in engine_functions.functions_of(source)]
+        runs = [plan for plan in plans if plan is not None]
     else:
         records = source if isinstance(source, (list, tuple)) else [source]
-        if not all(hasattr(one, "steps") and hasattr(one, "seconds") for one in records):
+        if not all(hasattr(record, "steps") and hasattr(record, "seconds") for record in records):
             kind = describe.printable(type(source).__name__)
             raise ArgumentError(f"source must be {_SOURCES}, got {kind}", function="timeline")
-        runs = [describe.run(one) for one in records]
-    if not any(one["rows"] for one in runs):
+        runs = [describe.run(record) for record in records]
+    if not any(run["rows"] for run in runs):
         raise ArgumentError(
             "no call was recorded, or none had steps",
             function="timeline",

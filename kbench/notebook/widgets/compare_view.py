@@ -87,7 +87,7 @@ class CompareView(NamespaceWidget):
         self._on_change(self.variants, self._variants_typed)
         boxes = [[self.expression, self.preset], [self.variants]]
         boxes[1] += [self.compare_button, self.stop_button]
-        rows = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in boxes]
+        rows = [widgets.HBox(box, layout={"flex_flow": "row wrap"}) for box in boxes]
         self.children = (*rows, self._body)
 
     def choose(self, name: str) -> None:
@@ -101,7 +101,7 @@ class CompareView(NamespaceWidget):
             self.variants.value = text
 
     def _variants_typed(self, text: str) -> None:
-        known = [one for _, one in self.preset.options]
+        known = [text for _, text in self.preset.options]
         self._set_options(self.preset, self.preset.options, text if text in known else "")
 
     def refresh(self) -> None:
@@ -193,5 +193,5 @@ def _is_value(value: object) -> bool:
         return True
     several = given.as_list(value)
     return bool(several) and all(
-        describe.is_tensor(one) or describe.held_array(one) is not None for one in several
+        describe.is_tensor(item) or describe.held_array(item) is not None for item in several
     )

@@ -70,7 +70,7 @@ class ConfigPanel(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _static_text(self) -> str:
         known = config.snapshot().items()
         return "settings: " + ", ".join(
-            f"{one} {views.setting(one, value)}" for one, value in known
+            f"{name} {views.setting(name, value)}" for name, value in known
         )
 
     def _static_html(self) -> str:

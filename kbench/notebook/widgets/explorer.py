@@ -71,7 +71,9 @@ class ValueTab(NamespaceWidget):
             if self._closed:
                 return
             found = self._names.values()
-            held = sorted(key for key, one in found.items() if describe.held_array(one) is not None)
+            held = sorted(
+                key for key, value in found.items() if describe.held_array(value) is not None
+            )
             name = self._wanted or next(iter(held), "")
             none = [] if name in held else [(NONE, None)]
             self._set_options(self.chosen, [*none, *name_options(held)], name)
@@ -155,8 +157,8 @@ class Explorer(WithStaticTwin, widgets.Tab):  # type: ignore[misc]
         self._settings_changed: Undo | None = None
         super().__init__(self._tabs, titles=TITLES)
         self.add_class("kb-tabs")  # for the style sheet
-        for one in self._tabs:
-            one._container = self
+        for tab in self._tabs:
+            tab._container = self
         self.settings._deactivate()
         for part in self._parts:
             part.picked.subscribe(partial(self._picked, part))

@@ -49,9 +49,9 @@ class GradPanel(NamespaceWidget):
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.view: TensorView | None = None
         names = [
-            self._name_of_argument("loss", one, _is_loss, NEEDED) for one in given.as_list(loss)
+            self._name_of_argument("loss", value, _is_loss, NEEDED) for value in given.as_list(loss)
         ]
-        self._losses = [one for one in names if one]  # that were asked for
+        self._losses = [name for name in names if name]  # that were asked for
         self._loss = self._losses[0] if self._losses else ""
         self._data: dict[str, Any] = {}
         self._note, self._newest_number = "", 0
@@ -110,7 +110,7 @@ class GradPanel(NamespaceWidget):
         except ProtocolError as error:
             self._fail(error.reason)
             return
-        asked = [one for one in (*self._losses, self._loss) if one]
+        asked = [name for name in (*self._losses, self._loss) if name]
         names = dict.fromkeys([*asked, *reply["losses"]])
         self._set_options(self.loss, [NEWEST, *name_options(names)], self._loss)
         if reply["state"] == "none":
@@ -157,7 +157,7 @@ class GradPanel(NamespaceWidget):
 
     def _list(self) -> None:
         rows = self._data.get("rows") or []
-        options = [("-", None), *((describe.printable(one["name"]), one["key"]) for one in rows)]
+        options = [("-", None), *((describe.printable(row["name"]), row["key"]) for row in rows)]
         kept = self.look.value
         self._set_options(self.look, options, kept)
         self._look(self.look.value)
@@ -206,18 +206,18 @@ class GradPanel(NamespaceWidget):
             data, note = self._data, self._note
         if not data:
             return sentence(note or EMPTY, "kb-bad" if note and not _is_state(note) else "kb-note")
-        lines: list[tuple[object, ...]] = [cells(one) for one in data["rows"]]
-        lines += [(one, *[""] * 6, "no path") for one in data["unreached"]]
+        lines: list[tuple[object, ...]] = [cells(row) for row in data["rows"]]
+        lines += [(name, *[""] * 6, "no path") for name in data["unreached"]]
         fed = f"on {', '.join(data['fed'])}" if data["fed"] else ""
-        notes = "; ".join(one for one in (note, fed, data["origin"]) if one)
+        notes = "; ".join(word for word in (note, fed, data["origin"]) if word)
         return views.listing(self._title(), HEADS, lines, notes)
 
     def _static_text(self) -> str:
         if not self._data:
             return self._note or EMPTY
-        rows = [cells(one) for one in self._data["rows"]]
+        rows = [cells(row) for row in self._data["rows"]]
         texts = (f"  {row[0]}  {row[1]}  norm {row[2]}  zeros {row[4]}  {row[-1]}" for row in rows)
-        return "\n".join([self._title(), *(one.rstrip() for one in texts)])
+        return "\n".join([self._title(), *(text.rstrip() for text in texts)])
 
 
 def cells(row: Row) -> tuple[object, ...]:
@@ -227,7 +227,7 @@ def cells(row: Row) -> tuple[object, ...]:
     if mark:
         bad = f" {row['bad']}" if row["bad"] else ""
         words = join([element("span", f"{mark}{bad} !", class_="kb-bad")])
-    numbers = [describe.number(row[one]) for one in ("norm", "ratio", "min", "max")]
+    numbers = [describe.number(row[key]) for key in ("norm", "ratio", "min", "max")]
     return (
         row["name"],
         describe.spec_text(row["shape"], row["dtype"]),

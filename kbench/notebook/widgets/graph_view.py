@@ -73,7 +73,7 @@ class GraphView(NamespaceWidget):
         self._on_change(self.find, self._search)
         first = [self.chosen, self.find]
         second = [self.node, self.fold_button, self.all_button, self.none_button]
-        boxes = [widgets.HBox(one, layout={"flex_flow": "row wrap"}) for one in (first, second)]
+        boxes = [widgets.HBox(box, layout={"flex_flow": "row wrap"}) for box in (first, second)]
         self.children = (*boxes, self._body)
 
     # -------------------------------------------------------------- what is shown
@@ -93,14 +93,14 @@ class GraphView(NamespaceWidget):
 
     def _names(self) -> list[str]:
         """Names that have a graph, the newest last."""
-        return [name for name, one in self.hub.view.values().items() if given.has_graph(one)]
+        return [name for name, value in self.hub.view.values().items() if given.has_graph(value)]
 
     def refresh(self) -> None:
         """Read the graph again; what was folded stays so."""
         names = self._names()
         self._name = self._current_name(self._name)
         values = self.hub.view.values()
-        single = [one for one in names if type(values.get(one)) not in (list, tuple)]
+        single = [name for name in names if type(values.get(name)) not in (list, tuple)]
         name = self._name or next(reversed(single), "")
         choices = names if not name or name in names else [name, *names]
         self._set_options(self.chosen, name_options(choices), name)
@@ -200,8 +200,8 @@ class GraphView(NamespaceWidget):
         """How much of the graph is on view, and what the last action had to say."""
         left = self._total - len(folds.inline) - shown
         told = f"{shown} nodes shown, {left} folded" if left > 0 else ""
-        notes = [one for one in (told, self._message) if one]
-        return join([element("p", views.long(one), role="status") for one in notes])
+        notes = [note for note in (told, self._message) if note]
+        return join([element("p", views.long(note), role="status") for note in notes])
 
     def _static_html(self) -> str:
         with self._lock:
@@ -213,14 +213,14 @@ class GraphView(NamespaceWidget):
         if folds is None:
             return self._message or EMPTY
         lines = graph_text.lines(folds.visible()[: 2 * MAX_DRAWN_NODES])
-        texts = (f"{one.rails}  {_line(one.row, one.beside)}" for one in lines)
+        texts = (f"{line.rails}  {_line(line.row, line.beside)}" for line in lines)
         return "\n".join([f"graph of {describe.printable(self._title)}", *texts])
 
 
 def _line(row: Row | None, beside: str) -> str:
     if row is None:
         return ""
-    return "  ".join(str(one) for one in (row["name"], row["op"], row["spec"], beside) if one)
+    return "  ".join(str(text) for text in (row["name"], row["op"], row["spec"], beside) if text)
 
 
 def drawn(folds: Folds) -> list[Row]:
@@ -245,7 +245,7 @@ def fold_far(folds: Folds, most: int) -> None:
     shown = len(queue)
     seen = set(queue)
     for key in queue:  # grows while it is read
-        new = [one for one in folds.inputs[key] if one not in seen]
+        new = [source for source in folds.inputs[key] if source not in seen]
         if shown + len(new) > most:
             continue
         folds.folded.discard(key)
@@ -257,9 +257,9 @@ def fold_far(folds: Folds, most: int) -> None:
 def _beside(row: Row, folds: Folds) -> str:
     """The variables that a node takes, in words."""
     texts = [
-        f"{str(folds.rows[one]['name']).removesuffix(':0')} {folds.rows[one]['spec']}"
-        for one in row["inputs"]
-        if one in folds.inline
+        f"{str(folds.rows[source]['name']).removesuffix(':0')} {folds.rows[source]['spec']}"
+        for source in row["inputs"]
+        if source in folds.inline
     ]
     more = (
         f" and {len(texts) - _MAX_INLINE_VARIABLES} more"
@@ -279,7 +279,7 @@ def _list(rows: Sequence[Row], beside: Mapping[int, str], hidden: Mapping[int, i
     names = {row["id"]: str(row["name"]).removesuffix(":0") for row in rows}
     items = []
     for row in rows:
-        takes = [names[one] for one in row["inputs"] if one in names]
+        takes = [names[source] for source in row["inputs"] if source in names]
         ran = row.get("ran") or {}
         words = [
             f"{names[row['id']]}: {row['op']} {row['spec']}",
@@ -291,5 +291,5 @@ def _list(rows: Sequence[Row], beside: Mapping[int, str], hidden: Mapping[int, i
             f"{row['bad']} not finite" if row.get("bad") else "",
             str(row.get("place") or ""),
         ]
-        items.append(element("li", views.long(", ".join(one for one in words if one))))
+        items.append(element("li", views.long(", ".join(word for word in words if word))))
     return element("ul", join(items))

@@ -119,7 +119,7 @@ class PlanTable(NamespaceWidget):
             if self._run.get("run") != before.get("run"):
                 self._problem = ""
             self._limits = data["limits"]
-            runs = [(_run_words(one), one["run"]) for one in reversed(data["runs"])]
+            runs = [(_run_words(run), run["run"]) for run in reversed(data["runs"])]
             self._set_options(self.run, [NEWEST, *runs], self.run.value)
             steps = [
                 (f"{row['step']}  {row['op']}", row["step"])
@@ -136,8 +136,10 @@ class PlanTable(NamespaceWidget):
             value = self.hub.view.get(self._function)
         except ProtocolError:
             return {"function": self._function}
-        records = [one.records for one in engine_functions.functions_of(value)]
-        number = self.hub.inspector.recorder.number_of([one for one in records if one is not None])
+        records = [function.records for function in engine_functions.functions_of(value)]
+        number = self.hub.inspector.recorder.number_of(
+            [records for records in records if records is not None]
+        )
         return {"run": number}
 
     # -------------------------------------------------------------- drawing
@@ -155,7 +157,7 @@ class PlanTable(NamespaceWidget):
             shown = html.run_table({**run, "rows": rows}, limits or {})
             whole = len(run["rows"]) + run["cut"]
             words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
-            notes = [element("p", views.long(one)) for one in words if one]
+            notes = [element("p", views.long(note)) for note in words if note]
             text = views.styled(join([head, shown, *notes]))
             if len(text.encode()) <= MAX_OUTPUT_BYTES or len(rows) <= 1:
                 return text
@@ -177,7 +179,7 @@ class PlanTable(NamespaceWidget):
 
     def _show_source(self) -> None:
         step = self.step.value
-        row = next((one for one in self._run.get("rows", ()) if one["step"] == step), None)
+        row = next((row for row in self._run.get("rows", ()) if row["step"] == step), None)
         source = str(row["source"] or "") if row is not None else ""
         if not source:
             self._source.value = ""

@@ -66,7 +66,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.mode = widgets.ToggleButtons(
             options=MODES,
             value=mode,
-            tooltips=[f"Show as {one}" for one in MODES],
+            tooltips=[f"Show as {mode}" for mode in MODES],
             style={"button_width": "8em"},
         )
         self.mode.observe(lambda _change: self._choose(self.slice), "value")
@@ -97,10 +97,10 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         if not found:
             raise ArgumentError(f"there is no tensor and no array in {describe_operand(value)}")
         self._inside = found
-        for text, one in found:  # the first one that can be shown
+        for text, inner in found:  # the first one that can be shown
             with suppress(ArgumentError):
-                self._take(one, text)
-                return one, text
+                self._take(inner, text)
+                return inner, text
         return found[0][1], found[0][0]
 
     def _take(self, value: Any, name: str) -> None:
@@ -371,7 +371,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _index(self) -> str:
         """What is shown, as text."""
         shown = self._axes()
-        texts = [":" if at in shown else str(one) for at, one in enumerate(self.slice.index)]
+        texts = [":" if at in shown else str(index) for at, index in enumerate(self.slice.index)]
         return f"[{', '.join(texts)}]"
 
     def _set_message(self, text: str) -> None:

@@ -12,7 +12,7 @@ from kbench.engine.inspect import describe
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.part import NONE, NamespaceWidget, name_options
-from kbench.notebook.base.redraw import Rows, names, rows
+from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
 from kbench.workbench.inspector.protocol import ProtocolError
 
@@ -94,7 +94,7 @@ class VariableTable(NamespaceWidget):
         except ProtocolError:  # deleted meanwhile
             self._details.value = ""
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> NameRows:
         return rows(self._view, self.filter.value.strip() or None, _SORTS[self.sort.value])
 
     def _static_text(self) -> str:

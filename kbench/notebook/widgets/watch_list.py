@@ -38,9 +38,10 @@ class WatchList(NamespaceWidget):
         self._known: dict[str, dict[str, Any]] = {}
         self._message = ""
         self._make_controls()
-        wanted = [one for one in given.as_list(expressions) if one is not None]
+        wanted = [expression for expression in given.as_list(expressions) if expression is not None]
         for text in [
-            self._name_of_argument("expressions", one, given.is_watched, NEEDED) for one in wanted
+            self._name_of_argument("expressions", expression, given.is_watched, NEEDED)
+            for expression in wanted
         ]:
             self.add(text)
         self._list()
@@ -158,11 +159,14 @@ class WatchList(NamespaceWidget):
 
     def _static_html(self) -> str:
         with self._lock:
-            rows = [self._known.get(one, {"expression": one}) for one in self.expressions]
+            rows = [
+                self._known.get(expression, {"expression": expression})
+                for expression in self.expressions
+            ]
             message = self._message or self._held
         lines = [
-            (one["expression"], views.long(str(one.get("before") or "")), views.long(_value(one)))
-            for one in rows
+            (row["expression"], views.long(str(row.get("before") or "")), views.long(_value(row)))
+            for row in rows
         ]
         if not lines:
             return sentence(message or EMPTY)
@@ -171,7 +175,11 @@ class WatchList(NamespaceWidget):
 
     def _static_text(self) -> str:
         with self._lock:
-            rows = [self._known[one] for one in self.expressions if one in self._known]
+            rows = [
+                self._known[expression]
+                for expression in self.expressions
+                if expression in self._known
+            ]
         return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY
 
 

@@ -32,7 +32,7 @@ class AxesList(LineView):
     def target(self) -> Target:
         """What has been chosen."""
         shown = (self.row_axis, self.col_axis)
-        index = tuple(0 if axis in shown else one for axis, one in enumerate(self.index))
+        index = tuple(0 if axis in shown else at for axis, at in enumerate(self.index))
         return Target(index, self.row_axis, self.col_axis)
 
     def row_count(self) -> int:

@@ -56,9 +56,9 @@ class Diagnostics(Pager):
 def meaning(key: str, changes: dict[str, str]) -> str:
     """The ids of the actions that a key is bound to, by place."""
     found = [
-        f"{one.id} ({'everywhere' if one.where == 'main' else one.where})"
-        for one in keys.TABLE
-        if key in changes.get(one.id, one.keys).split(",")
+        f"{row.id} ({'everywhere' if row.where == 'main' else row.where})"
+        for row in keys.TABLE
+        if key in changes.get(row.id, row.keys).split(",")
     ]
     return ", ".join(found) or "no action of kbench"
 
@@ -120,7 +120,7 @@ def _kernel(screen: MainScreen) -> list[str]:
         f", first frame after {human_seconds(bench.frame_seconds)}",
     ]
     if session_controller.hello:
-        shown = {name: one for name, one in session_controller.hello.items() if name != "verbs"}
+        shown = {name: value for name, value in session_controller.hello.items() if name != "verbs"}
         lines.append(f"inspector {shown}")
     trips = sorted(screen.panes.round_trips)
     if trips:

@@ -29,7 +29,7 @@ pause within typing."""
 def key_hints(app: App[Any], before: str = "", **words: str) -> Content:
     """What a frame says of its keys: each action's first key, and its word."""
     bench = cast("WorkbenchApp", app)
-    pieces = [f"{bench.key_word(one)} {word}" for one, word in words.items()]
+    pieces = [f"{bench.key_word(ident)} {word}" for ident, word in words.items()]
     return Content("  ".join([before, *pieces] if before else pieces))
 
 

@@ -18,8 +18,8 @@ from kbench.tui.keys import keys
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.prompt.prompt import Prompt
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import OutputDecoder, safe
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
 from kbench.tui.transcript.error_rows import chain_rows, expression_rows
 from kbench.tui.transcript.examples import EXAMPLES
@@ -71,7 +71,10 @@ def show_help(screen: MainScreen) -> None:
             lines.append(_key_line(screen, key))
     lines += [Content(""), Content.styled("Texts, lists and dialogs", "bold")]
     lines += [
-        _key_line(screen, key) for places in keys.DIALOGS for one in places for key in keys.of(one)
+        _key_line(screen, key)
+        for places in keys.DIALOGS
+        for place in places
+        for key in keys.of(place)
     ]
     preset = screen.bench.keymap.preset
     lines += [
@@ -97,7 +100,7 @@ def show_history(screen: MainScreen) -> None:
         if history is not None:
             return history.search(words)
         parts = words.lower().split()
-        found = [one for one in prompt.inputs if all(part in one.lower() for part in parts)]
+        found = [code for code in prompt.inputs if all(part in code.lower() for part in parts)]
         return list(dict.fromkeys(reversed(found)))
 
     def take(code: str | None) -> None:
@@ -288,8 +291,8 @@ def ask_filter(screen: MainScreen) -> None:
 
 def show_jump(screen: MainScreen) -> None:
     """One letter per pane, on the pane."""
-    there = {one: pane for one, pane in LETTERS.items() if screen.choices.has(pane)}
-    letters = {one: (pane, layout.TITLES[pane]) for one, pane in there.items()}
+    there = {letter: pane for letter, pane in LETTERS.items() if screen.choices.has(pane)}
+    letters = {letter: (pane, layout.TITLES[pane]) for letter, pane in there.items()}
     regions = screen.layout_now.regions if screen.layout_now else {}
 
     def act(pane: str | None) -> None:

@@ -15,7 +15,7 @@ from kbench.tui import layout
 from kbench.tui.dialogs.modal import ClosesOnce
 from kbench.tui.keys import keys
 from kbench.tui.keys.presets import PRESETS
-from kbench.tui.text.palette import MUTED
+from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -86,20 +86,27 @@ class BenchCommands(Provider):
 
     async def discover(self) -> Hits:
         """Before anything is typed."""
-        for one in self.commands():
-            if one.first:
-                yield DiscoveryHit(_line(Content(one.text), one.shown), one.run, one.text)
+        for command in self.commands():
+            if command.first:
+                yield DiscoveryHit(
+                    _line(Content(command.text), command.shown), command.run, command.text
+                )
 
     async def search(self, query: str) -> Hits:
         """By words and ids; what is near comes first where both fit alike."""
         matcher = self.matcher(query)
-        for at, one in enumerate(self.commands()):
-            score = matcher.match(one.text)
+        for at, command in enumerate(self.commands()):
+            score = matcher.match(command.text)
             if score > 0:
-                shown = _line(matcher.highlight(one.text), one.shown)
-                yield Hit(score + 1e-4 / (at + 1), shown, one.run, text=one.text)
-            elif query.lower().replace(" ", "_") in one.ident:
-                yield Hit(1e-3 / (at + 1), _line(Content(one.text), one.shown), one.run, one.text)
+                shown = _line(matcher.highlight(command.text), command.shown)
+                yield Hit(score + 1e-4 / (at + 1), shown, command.run, text=command.text)
+            elif query.lower().replace(" ", "_") in command.ident:
+                yield Hit(
+                    1e-3 / (at + 1),
+                    _line(Content(command.text), command.shown),
+                    command.run,
+                    command.text,
+                )
 
 
 def _line(words: Content, shown: str) -> Content:

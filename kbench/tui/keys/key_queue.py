@@ -2,8 +2,8 @@
 
 A key travels from the app to the focused widget and back up, and what it asks for, such as a
 dialog, may be some messages away. Meanwhile a key typed right behind it would still reach the pane
-that had the focus before. So after a key that can lead elsewhere a message is sent the same way,
-again and again until it has found nothing changed; keys that come before it is back are held.
+that had the focus before. So after a key that can lead elsewhere a probe is sent the same way,
+again and again until it has found nothing changed; keys that come before it is back wait.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def load(path: Path) -> Keymap:
         return Keymap(problems=(f"{path}: {error}; the default keys are used",))
     except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
         return Keymap(problems=(f"{put_aside(path, error)}; the default keys are used",))
-    problems = [f"{path}: there is no {one!r}" for one in table if one not in ("preset", "keys")]
+    problems = [f"{path}: there is no {name!r}" for name in table if name not in ("preset", "keys")]
     preset, own = table.get("preset", "default"), table.get("keys", {})
     if not isinstance(preset, str) or preset not in PRESETS:
         problems.append(f"{path}: there is no preset {preset!r}; there are {', '.join(PRESETS)}")
@@ -65,7 +65,7 @@ def load(path: Path) -> Keymap:
         if problem:
             problems.append(f"{path}: {name}: {problem}")
         else:
-            changes[name] = ",".join(_written(one) for one in text.split(","))
+            changes[name] = ",".join(_written(key) for key in text.split(","))
     return Keymap(preset, changes, (*problems, *conflicts(changes)))
 
 
@@ -79,9 +79,9 @@ def _mistake(place: str | None, text: object) -> str:
     """What is wrong with one line of the table, '' if nothing."""
     if place is None:
         return "there is no such action"
-    if not isinstance(text, str) or not all(one.strip() for one in text.split(",")):
+    if not isinstance(text, str) or not all(key.strip() for key in text.split(",")):
         return f'needs a text such as "f5,ctrl+e", got {text!r}'
-    for key in (_written(one) for one in text.split(",")):
+    for key in (_written(key) for key in text.split(",")):
         *modifiers, last = key.split("+")
         known = len(last) == 1 or last in NAMED or re.fullmatch(r"f([1-9]|1\d|2[0-4])", last)
         if not known or not MODIFIERS.issuperset(modifiers):
@@ -95,10 +95,10 @@ def _mistake(place: str | None, text: object) -> str:
 def conflicts(changes: Mapping[str, str]) -> list[str]:
     """Keys that two actions share where both could be meant, as lines for people."""
     problems: list[str] = []
-    panes = [("main", *one) for one in (*keys.PLACES.values(), *keys.INNER_PLACES.values())]
+    panes = [("main", *places) for places in (*keys.PLACES.values(), *keys.INNER_PLACES.values())]
     for places in (*panes, *keys.DIALOGS):
         seen: dict[str, keys.Key] = {}
-        for key in (one for place in places for one in keys.of(place)):
+        for key in (key for place in places for key in keys.of(place)):
             for name in changes.get(key.id, key.keys).split(","):
                 if name == keys.UNBOUND:
                     continue

@@ -18,8 +18,8 @@ from textual.widgets import Markdown, Static
 from kbench.tui.keys import keys
 from kbench.tui.session.bars import Line, clickable
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line, safe
+from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from textual.events import Resize

@@ -13,7 +13,7 @@ from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_typed, lesson_words
 from kbench.tui.lesson.lesson_state import LessonState
 from kbench.tui.prompt.prompt import completeness
-from kbench.tui.text.palette import MUTED
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
 from kbench.workbench.lessons import lesson_cells, lesson_files, lesson_pages
 from kbench.workbench.lessons.lesson_files import BLANK, Lesson, LessonError
@@ -36,7 +36,7 @@ class LessonCommands(LessonState):
             self.screen.notify(str(error), severity="error", markup=False)
             return
         numbers = list(shelf)
-        rows = [lesson_words.lesson_row(one, shelf[one], progress) for one in numbers]
+        rows = [lesson_words.lesson_row(number, shelf[number], progress) for number in numbers]
         left = [
             at
             for at, lesson in enumerate(shelf.values())
@@ -112,11 +112,11 @@ class LessonCommands(LessonState):
             "fold": self._fold, "lessons": self.choose, "leave": self._leave, "help": self._help,
             "quit": self.screen.action_quit,
         }  # fmt: skip
-        known = [one for one in actions if one == word] or [
-            one for one in actions if word and one.startswith(word)
+        known = [name for name in actions if name == word] or [
+            name for name in actions if word and name.startswith(word)
         ]
         if len(known) != 1:
-            ways = ", ".join(f":{one}" for one in known or actions)
+            ways = ", ".join(f":{name}" for name in known or actions)
             self.show_message([Content(f"no command :{word}; there are {ways}"[:400])])
         elif self.open:
             actions[known[0]]()
@@ -264,7 +264,9 @@ class LessonCommands(LessonState):
     def _end(self) -> None:
         """Beyond the last step."""
         left = [name for name in self.lesson.exercises if name not in self._passed()]
-        following = next((one for one in lesson_files.shelf() if one > self.lesson.number), None)
+        following = next(
+            (number for number in lesson_files.shelf() if number > self.lesson.number), None
+        )
         done = (
             "All exercises are done."
             if not left

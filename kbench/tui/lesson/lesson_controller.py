@@ -14,7 +14,7 @@ from textual.content import Content
 from kbench.tui.lesson import lesson_words
 from kbench.tui.lesson.lesson_commands import LessonCommands
 from kbench.tui.session.link import AskFailed
-from kbench.tui.text.palette import MUTED
+from kbench.tui.themes import MUTED
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import Verdict
 

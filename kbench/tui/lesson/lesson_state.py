@@ -184,7 +184,7 @@ class LessonState:
         if self.page.exercise not in {None, *self._passed()}:
             ways = [("lesson_check", "check"), ("lesson_hint", "hint"), ("lesson_next", "next")]
         words, style = lesson_words.state(self.page_state())
-        choices = [(f"{key(one)} {what}", what) for one, what in ways]
+        choices = [(f"{key(ident)} {what}", what) for ident, what in ways]
         self.pane.set_state(words, style, choices, f"{key('turn_down')} more")
 
     def _prompt_now(self) -> tuple[bool, bool]:

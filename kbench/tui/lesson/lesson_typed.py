@@ -104,7 +104,7 @@ def _blank_again(before: str, word: str, after: str, starter: str) -> str:
     match = re.fullmatch("(.*?)".join(map(re.escape, pieces)), lines[row])
     if match is None or word not in match.groups():
         return ""
-    fills = [BLANK if one == word else one for one in match.groups()]
+    fills = [BLANK if fill == word else fill for fill in match.groups()]
     lines[row] = "".join(piece + fill for piece, fill in zip(pieces, [*fills, ""], strict=True))
     return "\n".join(lines)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from kbench.tui.panes.rows import shape_text
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, TitleChanged
 from kbench.tui.panes.rows import number_text, shape_text
 from kbench.tui.text.glyphs import human_seconds
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 
 HELP = (
     "No loss yet: make a scalar, loss = K.mean(y * y),",
@@ -82,10 +82,10 @@ class GradientTable(Table):
     def row_of(self, key: str) -> Mapping[str, Any]:
         """What is known of the gradient under a key."""
         rows = self.data.get("rows") or []
-        return next((one for one in rows if one.get("key") == key), {})
+        return next((row for row in rows if row.get("key") == key), {})
 
     def _fill(self) -> None:
-        rows = [(str(one["key"]), self._cells(one)) for one in self.data.get("rows") or []]
+        rows = [(str(row["key"]), self._cells(row)) for row in self.data.get("rows") or []]
         if self._reason:
             width = max(self.text_width - 2, 20)
             self._set_empty_rows(textwrap.wrap(safe(self._reason), width) or [""])
@@ -95,7 +95,7 @@ class GradientTable(Table):
             self.empty_rows = [*HELP]
         unreached = self.data.get("unreached") or []
         if unreached:
-            words = [Content(safe(str(one))) for one in unreached]
+            words = [Content(safe(str(name))) for name in unreached]
             blank: list[Content | str] = [""] * (len(self.columns) - 2)
             rows += [
                 (f"none/{name.plain}", [name, *blank, Content.styled("no path", MUTED)])
@@ -160,7 +160,7 @@ class GradientTable(Table):
         row = self.row_of(self.current_key or "")
         if row:
             cells = (str(cell).strip() for cell in self._cells(row))
-            self.post_message(CopyText("  ".join(one for one in cells if one), str(row["name"])))
+            self.post_message(CopyText("  ".join(cell for cell in cells if cell), str(row["name"])))
 
 
 def _number(value: Any) -> str:

@@ -75,7 +75,7 @@ class GradientController:
             else:
                 table.fail(self.loss, str(error))
             return
-        self._losses = [str(one) for one in data.get("losses") or []]
+        self._losses = [str(loss) for loss in data.get("losses") or []]
         state, loss = str(data.get("state") or ""), str(data.get("loss") or "")
         if state == "none":
             table.clear()

@@ -12,9 +12,9 @@ from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText
 from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.lines import LineView
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import cut
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
 from kbench.workbench.analysis.graph_text import GraphLine
@@ -81,7 +81,7 @@ class GraphView(LineView):
 
         `again`: the same graph after a run, or with more of its nodes; cursor and folds stay.
         """
-        folded = [{self._name_of(part, one) for one in part[1].folded} for part in self._parts]
+        folded = [{self._name_of(part, key) for key in part[1].folded} for part in self._parts]
         before = self.current
         layers, rows = reply.get("layers") or [], reply.get("rows") or []
         self._parts = []
@@ -93,13 +93,13 @@ class GraphView(LineView):
             self._parts.append((title, Folds(rows), _more(reply.get("cut"), "nodes")))
         if again and before is not None:
             for part, names in zip(self._parts, folded, strict=False):
-                keep = {one for one in part[1].rows if self._name_of(part, one) in names}
+                keep = {key for key in part[1].rows if self._name_of(part, key) in names}
                 part[1].folded = keep if names else set()
             self._redraw(before)
             return
         self._at = 0
         self._redraw(None)
-        self._at = next((at for at, one in enumerate(self._drawn) if one.key is not None), 0)
+        self._at = next((at for at, entry in enumerate(self._drawn) if entry.key is not None), 0)
         self.scroll_to(y=0, animate=False)
 
     @staticmethod
@@ -122,31 +122,34 @@ class GraphView(LineView):
             if title:
                 drawn.append(DrawnLine(title))
             lines = graph_text.lines(folds.visible(), ascii)
-            drawn += [DrawnLine(part=number, line=one) for one in lines]
+            drawn += [DrawnLine(part=number, line=line) for line in lines]
             if more:
                 drawn.append(DrawnLine(more))
         self._drawn = drawn
         self.header_rows = 2 if drawn else 0
-        nodes = [one for one in drawn if one.line is not None]
+        nodes = [entry for entry in drawn if entry.line is not None]
         self._widths = (
-            min(max((len(one.line.rails) for one in nodes if one.line), default=0), MAX_RAIL_CELLS),
-            min(max((len(self._label(one)) for one in nodes), default=0), MAX_NAME_CELLS),
-            max((len(_spec(one.line)) for one in nodes if one.line), default=0),
+            min(
+                max((len(entry.line.rails) for entry in nodes if entry.line), default=0),
+                MAX_RAIL_CELLS,
+            ),
+            min(max((len(self._label(entry)) for entry in nodes), default=0), MAX_NAME_CELLS),
+            max((len(_spec(entry.line)) for entry in nodes if entry.line), default=0),
         )
         if on is not None:
-            places = [at for at, one in enumerate(drawn) if (one.part, one.key) == on]
+            places = [at for at, entry in enumerate(drawn) if (entry.part, entry.key) == on]
             self._at = places[0] if places else min(self._at, max(len(drawn) - 1, 0))
         self.refit()
 
     # ------------------------------------------------------------------ lines
 
-    def _label(self, one: DrawnLine) -> str:
+    def _label(self, entry: DrawnLine) -> str:
         """The name, and whether there is more below it."""
-        if one.line is None or one.line.row is None or one.key is None:
+        if entry.line is None or entry.line.row is None or entry.key is None:
             return ""
-        folds = self._parts[one.part][1]
-        mark = "+" if one.key in folds.folded else " "
-        return f"{mark}{safe(str(one.line.row['name'])).removesuffix(':0')}"
+        folds = self._parts[entry.part][1]
+        mark = "+" if entry.key in folds.folded else " "
+        return f"{mark}{safe(str(entry.line.row['name'])).removesuffix(':0')}"
 
     def row_count(self) -> int:
         """As many as there are lines."""
@@ -156,8 +159,10 @@ class GraphView(LineView):
         """One line, cut to the width."""
         if not self._drawn:
             return self.folded(self.empty_rows)[y]
-        one = self._drawn[y]
-        content = Content.styled(f" {one.words}", MUTED) if one.line is None else self._node(one)
+        entry = self._drawn[y]
+        content = (
+            Content.styled(f" {entry.words}", MUTED) if entry.line is None else self._node(entry)
+        )
         mark = ">" if y == self._at and self.has_focus else " "
         return self._fit(Content.assemble(mark, content))
 
@@ -165,16 +170,16 @@ class GraphView(LineView):
         width = max(self.text_width, 4)
         return line if line.cell_length <= width else cut(line, width, self.glyphs.ellipsis)
 
-    def _node(self, one: DrawnLine) -> Content:
-        line = one.line
+    def _node(self, entry: DrawnLine) -> Content:
+        line = entry.line
         assert line is not None
         rails, name, spec = self._widths
         left = f"{line.rails[:rails]:<{rails}} "
         if line.row is None:
             return Content.styled(left.rstrip(), MUTED)
         row = line.row
-        label = cut(Content(self._label(one)), name, self.glyphs.ellipsis).plain
-        hidden = self._parts[one.part][1].hidden(row["id"])
+        label = cut(Content(self._label(entry)), name, self.glyphs.ellipsis).plain
+        hidden = self._parts[entry.part][1].hidden(row["id"])
         said = f"  ({hidden} folded)" if hidden else ""
         seen, bad = _seen(row)
         beside = f"  with {safe(line.beside)}" if line.beside else ""
@@ -198,8 +203,8 @@ class GraphView(LineView):
         folds = self._parts[here[0]][1]
         row = folds.rows[here[1]]
         if y == 0:
-            known = [folds.rows[one] for one in row["inputs"] if one in folds.rows]
-            taken = ", ".join(f"{_short(one)} {safe(str(one['spec']))}" for one in known[:8])
+            known = [folds.rows[key] for key in row["inputs"] if key in folds.rows]
+            taken = ", ".join(f"{_short(row)} {safe(str(row['spec']))}" for row in known[:8])
             words = f"{safe(str(row['op']))}({taken}) -> {safe(str(row['spec']))}"
             return self._fit(Content.styled(f" {words}", "bold"))
         users = len(folds.users[here[1]])
@@ -220,8 +225,8 @@ class GraphView(LineView):
     @property
     def current(self) -> tuple[int, int] | None:
         """The part and node that the keys refer to."""
-        one = self._drawn[self._at] if self._at < len(self._drawn) else None
-        return None if one is None or one.key is None else (one.part, one.key)
+        entry = self._drawn[self._at] if self._at < len(self._drawn) else None
+        return None if entry is None or entry.key is None else (entry.part, entry.key)
 
     def on_focus(self) -> None:
         """Show the cursor."""
@@ -238,7 +243,7 @@ class GraphView(LineView):
         at = max(0, min(at, len(self._drawn) - 1))
         ways = (range(at, len(self._drawn)), range(at, -1, -1))
         for way in ways if step > 0 else ways[::-1]:
-            found = next((one for one in way if self._drawn[one].key is not None), None)
+            found = next((at for at in way if self._drawn[at].key is not None), None)
             if found is not None:
                 self._at = found
                 break
@@ -296,7 +301,7 @@ class GraphView(LineView):
             self.action_turn()
             return
         users = set(folds.users[here[1]])
-        places = (at for at, one in enumerate(self._drawn) if one.part == here[0])
+        places = (at for at, entry in enumerate(self._drawn) if entry.part == here[0])
         found = next((at for at in places if self._drawn[at].key in users), None)
         if found is not None:
             self._go(found)
@@ -383,5 +388,5 @@ def _seen(row: Row) -> tuple[str, str]:
     last, bad = row.get("last") or {}, row.get("bad")
     text = safe(str(last.get("text") or ""))
     if not text and last and "?" in str(row["spec"]):
-        text = f"({', '.join(str(one) for one in last['shape'])})"
+        text = f"({', '.join(str(size) for size in last['shape'])})"
     return text, f"{bad} NaN or Inf !" if bad else ""

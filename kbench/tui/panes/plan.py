@@ -10,9 +10,9 @@ from textual.message import Message
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, TitleChanged, TraceNan
 from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import Row
 from kbench.workbench.analysis.plan_text import machine, of_limit
 
@@ -110,7 +110,7 @@ class PlanTable(Table):
             rows.append((key, self._cells(row)))
             if key in self._unfolded:
                 parts = row.get("parts") or []
-                rows += [(f"{key}.{at}", self._part(one)) for at, one in enumerate(parts)]
+                rows += [(f"{key}.{at}", self._part(part)) for at, part in enumerate(parts)]
         self.fill(rows)
         self.post_message(TitleChanged("plan", self._title()))
 
@@ -136,7 +136,7 @@ class PlanTable(Table):
 
     def _part(self, part: Row) -> list[Content | str]:
         words = [safe(str(part.get(key) or "")) for key in ("op", "spec", "place")]
-        return ["", "  ".join(one for one in words if one), *[""] * (len(self.columns) - 2)]
+        return ["", "  ".join(word for word in words if word), *[""] * (len(self.columns) - 2)]
 
     def row(self, y: int) -> Content:
         """A step in its columns; an operation within one has the whole line."""
@@ -181,7 +181,7 @@ class PlanTable(Table):
         forms = self.run.get("forms") or {}
         words = ", ".join(f"{count} {form}" for form, count in forms.items())
         seconds = human_seconds(float(self.run.get("seconds") or 0.0))
-        numbers = [one["run"] for one in self.runs]
+        numbers = [run["run"] for run in self.runs]
         at = ""
         if self.run.get("run") in numbers and len(numbers) > 1:
             at = f" run {numbers.index(self.run['run']) + 1}/{len(numbers)}"
@@ -204,9 +204,11 @@ class PlanTable(Table):
     def details(self) -> list[str]:
         """All that is known of the run besides its steps, line by line."""
         lines = [self._title(), self._summary()]
-        for one in self.run.get("kernels") or []:
-            how = "loaded" if one.get("loaded") else "compiled"
-            lines.append(f"  {how} {human_seconds(float(one['seconds']))}  {safe(one['name'])}")
+        for kernel in self.run.get("kernels") or []:
+            how = "loaded" if kernel.get("loaded") else "compiled"
+            lines.append(
+                f"  {how} {human_seconds(float(kernel['seconds']))}  {safe(kernel['name'])}"
+            )
         if self.limits:
             lines.append(machine(self.limits))
         return lines
@@ -237,7 +239,7 @@ class PlanTable(Table):
 
     def action_other_run(self, step: int) -> None:
         """An earlier or a later run; behind the last one, the newest is followed."""
-        numbers = [one["run"] for one in self.runs]
+        numbers = [run["run"] for run in self.runs]
         now = self.run.get("run")
         at = (numbers.index(now) if now in numbers else len(numbers)) + step
         if not numbers or at < 0 or (at >= len(numbers) and self.pinned is None):

@@ -1,4 +1,4 @@
-"""The inspector's replies as typed rows; the only file that knows their field names."""
+"""The inspector's replies about names, windows and pictures as typed rows."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class ArrayPicture:
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> ArrayPicture:
         """From the reply to `image`."""
-        low, high = (_real(one) or 0.0 for one in reply["limits"])
+        low, high = (_real(limit) or 0.0 for limit in reply["limits"])
         return cls(
             shape=tuple(reply["shape"]),
             index=tuple(reply["index"]),
@@ -241,7 +241,7 @@ class ArrayPicture:
 
 def rows_of(data: Mapping[str, Any]) -> list[NameRow]:
     """The rows of a reply to `summary`; names that are gone are left out."""
-    return [row_of(one) for one in data.get("rows") or () if one.get("kind") != "gone"]
+    return [row_of(row) for row in data.get("rows") or () if row.get("kind") != "gone"]
 
 
 def row_of(row: Mapping[str, Any]) -> NameRow:

@@ -15,8 +15,8 @@ from kbench.tui.keys import keys
 from kbench.tui.messages import AssignSetting
 from kbench.tui.prompt.field import Field
 from kbench.tui.text.lines import LineView
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
+from kbench.tui.themes import MUTED
 
 CHOICES: dict[str, tuple[tuple[str, Any], ...]] = {
     "floatx": (("float16", "float16"), ("float32", "float32"), ("float64", "float64")),
@@ -96,7 +96,7 @@ class SettingsList(LineView):
         if sum(len(words) + 2 for words, _ in choices) > room:
             choices = [(_short(words), value) for words, value in choices]
         if sum(len(words) + 2 for words, _ in choices) > room:
-            choices = [one for one in choices if one[1] == self.values.get(name)]
+            choices = [choice for choice in choices if choice[1] == self.values.get(name)]
         return choices
 
     def place_of(self, name: str, x: int) -> Any:
@@ -145,7 +145,9 @@ class SettingsList(LineView):
             return
         values = [choice for _, choice in CHOICES[name]]
         now = self.values.get(name)
-        places = [at for at, one in enumerate(values) if one == now and type(one) is type(now)]
+        places = [
+            at for at, value in enumerate(values) if value == now and type(value) is type(now)
+        ]
         at = (places[0] if places else 0) + step
         if 0 <= at < len(values):
             self.post_message(AssignSetting(name, values[at]))
@@ -160,7 +162,9 @@ class SettingsList(LineView):
             return
         values = [choice for _, choice in CHOICES[name]]
         now = self.values.get(name)
-        places = [at for at, one in enumerate(values) if one == now and type(one) is type(now)]
+        places = [
+            at for at, value in enumerate(values) if value == now and type(value) is type(now)
+        ]
         at = ((places[0] if places else -1) + 1) % len(values)
         self.post_message(AssignSetting(name, values[at]))
 

@@ -21,9 +21,9 @@ from kbench.tui.panes.rows import (
 )
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.text.outline import Outline
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 
 SORTS = ("name", "kind", "size", "change")
 BAR_CELLS = 8
@@ -274,7 +274,7 @@ class VariablesTable(Table):
         kept = self._cells_of.get(row.name)
         if kept is None or kept[0] is not row or kept[1] != key:
             cells = [
-                Content(one) if isinstance(one, str) else one for one in self._cells(row, depth)
+                Content(cell) if isinstance(cell, str) else cell for cell in self._cells(row, depth)
             ]
             kept = self._cells_of[row.name] = row, key, cells
         return kept[2]

@@ -11,9 +11,9 @@ from textual.message import Message
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, TitleChanged
 from kbench.tui.text.glyphs import human_seconds
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import one_line, safe
+from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import Row
 
 BAD = "bold $text-error"
@@ -74,9 +74,16 @@ class WatchTable(Table):
         """Show these expressions; `rows` are news of some of them, the others stay as they are."""
         news = {str(row["expression"]): dict(row) for row in rows if self._is_news(row)}
         known = {**self._known, **news}
-        self._known = {one: known.get(one, {"expression": one}) for one in expressions}
+        self._known = {
+            expression: known.get(expression, {"expression": expression})
+            for expression in expressions
+        }
         self._fill()
-        changed = {one for one, row in news.items() if row.get("changed") and one in self._known}
+        changed = {
+            expression
+            for expression, row in news.items()
+            if row.get("changed") and expression in self._known
+        }
         if changed:
             self.flash(changed)
 
@@ -87,7 +94,7 @@ class WatchTable(Table):
 
     def forget(self) -> None:
         """The kernel is another one: nothing is known of the expressions."""
-        self._known = {one: {"expression": one} for one in self._known}
+        self._known = {expression: {"expression": expression} for expression in self._known}
         self._fill()
 
     def hold(self, stale: bool) -> None:

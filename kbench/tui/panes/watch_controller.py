@@ -113,7 +113,7 @@ class WatchController:
         elif what == "full" and (table := self._table) is not None:
             overlays.show_text(self.screen, "Watch", table.words(expression))
         elif what == "remove":
-            self._set([one for one in self.expressions if one != expression])
+            self._set([kept for kept in self.expressions if kept != expression])
 
     def _type(self, title: str, text: str, take: Any) -> None:
         def check(typed: str) -> str:
@@ -146,11 +146,11 @@ class WatchController:
         """Watch the cell under the cursor, or all of what has no cells."""
         name = pane.shown if pane.row is None else pane.row.expression
         index = pane.full_index()
-        self.add(f"{name}[{', '.join(str(one) for one in index)}]" if index else name)
+        self.add(f"{name}[{', '.join(str(number) for number in index)}]" if index else name)
 
     def _replace(self, old: str, new: str) -> None:
         place = self.expressions.index(old) if old in self.expressions else len(self.expressions)
-        others = [one for one in self.expressions if one not in (old, new)]
+        others = [kept for kept in self.expressions if kept not in (old, new)]
         self._set([*others[:place], new, *others[place:]])
 
     def _evaluate(self, expression: str) -> None:

@@ -151,7 +151,7 @@ class Assist:
         text = self.prompt.text[: self.prompt.position]
         if not self.screen.lesson_controller.open or not text.startswith(":"):
             return []
-        return [f":{one}" for one in COMMANDS if f":{one}".startswith(text)]
+        return [f":{command}" for command in COMMANDS if f":{command}".startswith(text)]
 
     def _ask_matches(self, explicit: bool) -> None:
         text, position = self.prompt.text, self.prompt.position
@@ -177,9 +177,11 @@ class Assist:
         typed = prompt.text[span[0] : span[1]]
         matches = [Match(text, kind) for text, kind in zip(texts, kinds, strict=False)]
         if not typed.rpartition(".")[2].startswith("_"):
-            public = [one for one in matches if not one.text.rpartition(".")[2].startswith("_")]
+            public = [
+                match for match in matches if not match.text.rpartition(".")[2].startswith("_")
+            ]
             matches = public or matches
-        if not matches or (not explicit and all(one.text == typed for one in matches)):
+        if not matches or (not explicit and all(match.text == typed for match in matches)):
             self.close()
             return
         options.offer(matches, span)

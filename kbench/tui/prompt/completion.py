@@ -9,8 +9,8 @@ from textual.geometry import Offset, Region
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
+from kbench.tui.themes import MUTED
 
 MAX_MATCHES = 200
 """Completions that are listed; who wants others types another letter."""

@@ -10,8 +10,8 @@ from textual.style import Style
 from textual.widget import Widget
 
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
+from kbench.tui.themes import MUTED
 
 Piece = tuple[str, str]  # words and their style
 JOINT_CELLS = 3

@@ -91,5 +91,5 @@ class CompareController:
         except AskFailed as error:
             self.screen.notify(safe(str(error)), severity="warning", markup=False)
             return
-        lines = [Content(safe(str(one))) for one in data.get("lines") or []]
+        lines = [Content(safe(str(line))) for line in data.get("lines") or []]
         overlays.show_text(self.screen, "Comparison", lines)

@@ -11,8 +11,8 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
 from kbench.tui.session.link import AskFailed
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ class NanController:
             return
         self._job, self._early = -1, None
         self._shown.name_it(str(data.get("name", "")))
-        self._shown.show([str(one) for one in data.get("lines") or []], str(data.get("place", "")))
+        self._shown.show(
+            [str(line) for line in data.get("lines") or []], str(data.get("place", ""))
+        )
 
     def go_to(self, cell: int) -> None:
         """Make a cell the current one."""
@@ -137,7 +139,7 @@ class NanController:
     def trace_newest(self) -> None:
         """Trace the newest cell that shows NaN or an infinity."""
         blocks = reversed(self.screen.session_controller.transcript.blocks)
-        block = next((one for one in blocks if not one.past and shows_bad(one)), None)
+        block = next((block for block in blocks if not block.past and shows_bad(block)), None)
         if block is None:
             self.screen.notify("no cell shows NaN or an infinity", timeout=2, markup=False)
         else:

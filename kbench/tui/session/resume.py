@@ -38,9 +38,9 @@ class ResumeController:
     async def remind(self) -> None:
         """Say that a session did not end, lately."""
         past = [
-            one
-            for one in await self._unfinished()
-            if time.time() - one.ended < REMIND_WITHIN_SECONDS
+            session
+            for session in await self._unfinished()
+            if time.time() - session.ended < REMIND_WITHIN_SECONDS
         ]
         if past:
             key = self.screen.bench.key_word("resume")
@@ -82,7 +82,7 @@ class ResumeController:
         def drop(at: int) -> None:
             session_archive.dismiss(past[at])
 
-        rows = [one.words for one in past]
+        rows = [session.words for session in past]
         title = "Earlier sessions" if past[0].finished else "Sessions that did not end"
         self.screen.app.push_screen(ListDialog(title, rows, drop), take)
 

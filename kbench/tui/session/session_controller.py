@@ -82,7 +82,7 @@ class SessionController(StatusController):
     def _choices(self, **words: str) -> list[tuple[str, str]]:
         """What a banner offers: actions of the screen by their ids, told with their keys."""
         key = self.screen.bench.key_word
-        return [(f"{key(one)} {word}", f"screen.{one}") for one, word in words.items()]
+        return [(f"{key(action)} {word}", f"screen.{action}") for action, word in words.items()]
 
     def restart(self, replay: bool) -> None:
         """Begin with a new kernel."""

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 
 from kbench.tui.session.bars import JOINT_CELLS, Piece, longest_piece
 from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import one_line
+from kbench.tui.themes import MUTED
 
 WIDE_CELLS = 100
 """Cells from which on nothing is shortened."""

@@ -13,7 +13,7 @@ from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
 from kbench.tui.session.bars import Banner, HintLine, Line, StatusLine
 from kbench.tui.text.glyphs import counted, human_seconds
-from kbench.tui.text.palette import MUTED
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block
 from kbench.tui.transcript.transcript import Transcript
 
@@ -29,7 +29,7 @@ SLOW_TICK_SECONDS = 1.0
 
 
 class StatusController:
-    """What is known of the session, and the lines that tell it; the conductor keeps it current."""
+    """What is known of the session, and the lines that tell it; a subclass keeps it current."""
 
     def __init__(self, screen: MainScreen) -> None:
         self.screen = screen
@@ -59,7 +59,7 @@ class StatusController:
 
     def running(self) -> Block | None:
         """The cell that runs."""
-        return next((one for one in self.transcript.blocks if one.state == "running"), None)
+        return next((block for block in self.transcript.blocks if block.state == "running"), None)
 
     @property
     def attached(self) -> str:
@@ -71,7 +71,7 @@ class StatusController:
     def _banner(self, text: str, choices: list[tuple[str, str]]) -> None:
         for banner in self.screen.query(Banner):
             banner.set_choices(text, choices)
-        words = len(text) + sum(len(one) + 3 for one, _ in choices) + 3
+        words = len(text) + sum(len(word) + 3 for word, _ in choices) + 3
         self.screen.choices.banner = 1 + words // max(self.screen.size.width, 1)
         self.screen.relayout()
 
@@ -119,13 +119,15 @@ class StatusController:
         """The number that the next input will have, in the frame or before the prompt."""
         blocks = self.transcript.blocks[self._first_block :]
         ahead = sum(block.state in ("queued", "running") for block in blocks)
-        counts = [one.count for one in blocks if one.count is not None and not one.past]
+        counts = [block.count for block in blocks if block.count is not None and not block.past]
         words = f"In [{max(counts, default=self._ran_before) + 1 + ahead}]"
         self.screen.query_one(Prompt).border_title = Content(words)
         line = Content.assemble((f" {words}: "[:LABEL_CELLS].ljust(LABEL_CELLS), "$text-success"))
         self.screen.query_one("#label", Line).show(line)
-        ours = [one for one in self.transcript.blocks if one.state != "note" and not one.past]
-        seconds, cells = sum(one.seconds or 0.0 for one in ours), len(ours)
+        ours = [
+            block for block in self.transcript.blocks if block.state != "note" and not block.past
+        ]
+        seconds, cells = sum(block.seconds or 0.0 for block in ours), len(ours)
         words = f": {counted(cells, 'cell')}, {human_seconds(seconds)}" if cells else ""
         title = f"Session{words}"
         self.transcript.border_title = Content(title)

@@ -29,8 +29,10 @@ def load(folder: Path) -> tuple[UiState, str]:
     try:
         table = json.loads(paths.read_text(path))
         theme, shares = table.get("theme", ""), table.get("shares", {})
-        kept = {str(key): max(25, min(int(one), 75)) for key, one in shares.items()}
-        watches = [one for one in table.get("watches", []) if isinstance(one, str)]
+        kept = {str(key): max(25, min(int(share), 75)) for key, share in shares.items()}
+        watches = [
+            expression for expression in table.get("watches", []) if isinstance(expression, str)
+        ]
         return UiState(str(theme), kept, watches), ""
     except FileNotFoundError:
         return UiState(), ""

@@ -69,7 +69,9 @@ def histogram(bins: Sequence[float], glyphs: Glyphs, width: int) -> str:
     if top <= 0:
         return " " * count
     steps = len(glyphs.bars) - 1
-    return "".join(glyphs.bars[round(one / top * steps)] if one > 0 else " " for one in merged)
+    return "".join(
+        glyphs.bars[round(count / top * steps)] if count > 0 else " " for count in merged
+    )
 
 
 def human_bytes(count: int | None) -> str:

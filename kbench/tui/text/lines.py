@@ -12,8 +12,8 @@ from textual.strip import Strip
 
 from kbench.tui.keys import keys
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import wrap
+from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +73,9 @@ class LineView(ScrollView, can_focus=True):
 
         In plain text `{name}` stands for the key of an action.
         """
-        lines_shown = [one if isinstance(one, Content) else self._with_keys(one) for one in lines]
+        lines_shown = [
+            line if isinstance(line, Content) else self._with_keys(line) for line in lines
+        ]
         if not self.text_width:  # not laid out yet
             return lines_shown
         width = max(self.text_width - 1, 4)

@@ -45,14 +45,14 @@ class Outline:
     def unfold_below(self, row: NameRow) -> None:
         """Show the parts of this row, and the weights of its layers."""
         self.unfold(row.name)
-        layers = [one for one in self._below.get(row.name, ()) if self._rows[one].parts]
-        for one in layers[:MAX_UNFOLDED_AT_ONCE]:
-            self.unfold(one)
+        layers = [key for key in self._below.get(row.name, ()) if self._rows[key].parts]
+        for key in layers[:MAX_UNFOLDED_AT_ONCE]:
+            self.unfold(key)
 
     def forget(self, names: Iterable[str]) -> None:
         """These names are gone."""
         gone = set(names)
-        for key in [one for one in (*self._rows, *self.unfolded) if root_of(one) in gone]:
+        for key in [key for key in (*self._rows, *self.unfolded) if root_of(key) in gone]:
             self._rows.pop(key, None)
             self.unfolded.discard(key)
             self._below.pop(key, None)
@@ -75,12 +75,12 @@ class Outline:
         below: dict[str, list[str]] = {key: [] for key in asked}
         changed = set()
         before = ""
-        for one in data:
-            parent = str(one.get("parent") or "")
+        for part in data:
+            parent = str(part.get("parent") or "")
             if parent not in below:
                 continue
-            row = pane_rows.row_of(one)
-            sources = [str(name) for name in one.get("sources") or ()]
+            row = pane_rows.row_of(part)
+            sources = [str(name) for name in part.get("sources") or ()]
             if sources and below[parent] and sources != [before]:
                 row = replace(row, note=f"{row.note} from {', '.join(sources)}")
             before = row.label
@@ -110,5 +110,5 @@ class Outline:
             found.append((depth, row))
             if row.name in self.unfolded:
                 inner = [self._rows[key] for key in self._below.get(row.name, ())]
-                waiting += [(depth + 1, one) for one in reversed(inner)]
+                waiting += [(depth + 1, inner_row) for inner_row in reversed(inner)]
         return found

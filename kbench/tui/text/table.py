@@ -110,7 +110,7 @@ class Table(LineView):
         """Show these rows, each under its key; the cursor stays on its key if it is still there."""
         key = self.current_key if self._touched else None
         self._rows = [
-            (name, [one if isinstance(one, Content) else Content(one) for one in cells])
+            (name, [cell if isinstance(cell, Content) else Content(cell) for cell in cells])
             for name, cells in rows
         ]
         places = [at for at, (name, _) in enumerate(self._rows) if name == key]

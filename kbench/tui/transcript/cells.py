@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.highlight import highlight
 
 from kbench.tui.text.glyphs import Glyphs, human_seconds
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import OutputDecoder, fold, one_line, safe, wrap
+from kbench.tui.themes import MUTED
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
 from kbench.workbench.output.terminal_lines import overwrite, settled
 

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.style import Style
 
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import fold, one_line, safe
+from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from kbench.tui.transcript.cells import ErrorPart
@@ -80,15 +80,15 @@ def chain_rows(
     detail: dict[str, Any], width: int, glyphs: Glyphs, full: bool = False
 ) -> list[Content]:
     """The lines called on the way, one row each; `full`: what failed in them marked below."""
-    chain = [one for one in detail.get("chain", ()) if isinstance(one, dict)]
+    chain = [call for call in detail.get("chain", ()) if isinstance(call, dict)]
     if not chain:
         return []
-    places = [str(one.get("place") or "") for one in chain] + [str(detail.get("place") or "")]
-    label = min(max(cell_len(safe(one)) for one in places), max(width // 3, 8))
+    places = [str(call.get("place") or "") for call in chain] + [str(detail.get("place") or "")]
+    label = min(max(cell_len(safe(place)) for place in places), max(width // 3, 8))
     rows: list[Content] = []
     skipped = int(detail.get("skipped") or 0)
-    for number, (one, place) in enumerate(zip(chain, places, strict=False)):
-        rows += _called(one, place, label, width, glyphs, full)
+    for number, (call, place) in enumerate(zip(chain, places, strict=False)):
+        rows += _called(call, place, label, width, glyphs, full)
         if skipped and number == 1:
             words = f"{glyphs.ellipsis} {skipped} more calls"
             rows.append(Content.styled(" " * MARGIN_CELLS + words, MUTED))
@@ -105,7 +105,9 @@ def _called(
     lead = one_line(place, label, glyphs.ellipsis)
     lead = " " * MARGIN_CELLS + lead + " " * (label - cell_len(lead) + 2)
     room = max(width - cell_len(lead), 8)
-    marks = [(one[0] - indent, one[1] - indent) for one in call.get("marks", ()) if len(one) == 2]
+    marks = [
+        (mark[0] - indent, mark[1] - indent) for mark in call.get("marks", ()) if len(mark) == 2
+    ]
     text, moved = _window(source[indent:], marks, room, glyphs)
     shown = Content(text)
     below = [" "] * room
@@ -139,35 +141,35 @@ def expression_rows(
     source: Sequence[str], detail: dict[str, Any], width: int, glyphs: Glyphs
 ) -> list[Content]:
     """The user's expression; below each line, joined to where it stands, what each operand is."""
-    operands = [one for one in detail.get("operands", ()) if isinstance(one, dict)]
-    indent = min((len(one) - len(one.lstrip()) for one in source if one.strip()), default=0)
+    operands = [operand for operand in detail.get("operands", ()) if isinstance(operand, dict)]
+    indent = min((len(line) - len(line.lstrip()) for line in source if line.strip()), default=0)
     rows: list[Content] = []
     drawn: set[int] = set()
     span = detail.get("span") or (-1, 0, 0)
     for number, line in enumerate(source):
         here = [
-            (int(one["start"]) - indent, one)
-            for one in operands
-            if one.get("line") == number and isinstance(one.get("start"), int)
+            (int(operand["start"]) - indent, operand)
+            for operand in operands
+            if operand.get("line") == number and isinstance(operand.get("start"), int)
         ]
         here.sort(key=lambda pair: pair[0])
         text, moved = _drawable(line[indent:], [start for start, _ in here], width, glyphs)
         rows.append(
             Content(" " * MARGIN_CELLS + one_line(text, width - MARGIN_CELLS, glyphs.ellipsis))
         )
-        placed = [(cell_len(text[: start + moved]), one) for start, one in here]
+        placed = [(cell_len(text[: start + moved]), operand) for start, operand in here]
         reach = max((start for start, _ in placed), default=0) + 3
         if not here and not drawn and number == span[0] and not _located(operands):
             rows += _caret(text, int(span[1]) - indent, int(span[2]) - indent, width)
         if not here or reach + MARGIN_CELLS > _limit(width):
             continue  # too far right for a drawing: named below instead
-        drawn.update(id(one) for _, one in placed)
+        drawn.update(id(operand) for _, operand in placed)
         while placed:
             start, operand = placed.pop()
             rows.append(_branch(placed, start, reach, operand, width, glyphs))
-    for one in operands:
-        if id(one) not in drawn:
-            words = f"{one.get('role', '')}  {operand_words(one)}"
+    for operand in operands:
+        if id(operand) not in drawn:
+            words = f"{operand.get('role', '')}  {operand_words(operand)}"
             shown = one_line(words, width - MARGIN_CELLS - 2, glyphs.ellipsis)
             rows.append(Content(" " * (MARGIN_CELLS + 2) + shown))
     if detail.get("layer"):
@@ -177,7 +179,7 @@ def expression_rows(
 
 
 def _located(operands: Sequence[dict[str, Any]]) -> bool:
-    return any(one.get("line") is not None for one in operands)
+    return any(operand.get("line") is not None for operand in operands)
 
 
 def _drawable(text: str, starts: Sequence[int], width: int, glyphs: Glyphs) -> tuple[str, int]:
@@ -233,7 +235,7 @@ def operand_words(operand: dict[str, Any]) -> str:
     if isinstance(axis, int):
         words += f"  axis {axis} !"
     kind, name, place = (str(operand.get(key) or "") for key in ("kind", "name", "place"))
-    made = " ".join(one for one in (kind, f"'{name}'" if name else "") if one)
+    made = " ".join(word for word in (kind, f"'{name}'" if name else "") if word)
     if made:
         words += f"  {made}"
     return f"{words}, {place}" if place else words

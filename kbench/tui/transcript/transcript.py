@@ -80,12 +80,12 @@ class Transcript(LineView):
 
     def by_count(self, count: int) -> Block | None:
         """The newest cell with this number."""
-        own = (one for one in reversed(self.blocks) if not one.past)
-        return next((one for one in own if one.count == count), None)
+        own = (block for block in reversed(self.blocks) if not block.past)
+        return next((block for block in own if block.count == count), None)
 
     def newest_error(self) -> Block | None:
         """The newest cell that ended in an error."""
-        return next((one for one in reversed(self.blocks) if one.error), None)
+        return next((block for block in reversed(self.blocks) if block.error), None)
 
     def changed(self, block: Block) -> None:
         """A cell has another look."""
@@ -279,8 +279,8 @@ def _unchanged(before: list[list[Content]], now: list[list[Content]]) -> int:
     at = 0
     for old, new in zip(before, now, strict=False):
         if old is not new:
-            for one, other in zip(old, new, strict=False):
-                if not one.is_same(other):
+            for row, other in zip(old, new, strict=False):
+                if not row.is_same(other):
                     return at
                 at += 1
             if len(old) != len(new):

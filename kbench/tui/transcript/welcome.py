@@ -9,8 +9,8 @@ from textual.style import Style
 
 from kbench.tui.keys import keys
 from kbench.tui.session.bars import clickable
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import fold, wrap
+from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp

@@ -118,7 +118,7 @@ def expression(pane: ValuePane) -> str:
 
 def cell_expression(pane: ValuePane) -> str:
     """What to type for the element under the cursor."""
-    place = ", ".join(str(one) for one in pane.full_index())
+    place = ", ".join(str(index) for index in pane.full_index())
     return f"{expression(pane)}[{place}]" if place else expression(pane)
 
 

@@ -51,7 +51,7 @@ async def cells(
             if not found:
                 break
             units += found
-            length += sum(len(one.encode()) + 1 for one in found)
+            length += sum(len(text.encode()) + 1 for text in found)
     except AskFailed as error:
         screen.notify(safe(str(error)), severity="warning", markup=False)
         return None

@@ -86,7 +86,7 @@ class ValueGrid(LineView):
         if self.window is not None and (window.shape != self.window.shape):
             self.at, self._top, self._left = (0, 0), 0, 0
         self.window = window
-        widest = max((cell_len(one) for line in window.cells for one in line), default=4)
+        widest = max((cell_len(text) for line in window.cells for text in line), default=4)
         self._width = min(widest, MAX_COLUMN_CELLS)
         rows, cols = self.totals
         self.at = (max(min(self.at[0], rows - 1), 0), max(min(self.at[1], cols - 1), 0))

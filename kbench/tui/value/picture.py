@@ -218,7 +218,7 @@ class PictureView(LineView):
         """The cursor's colour, as levels of a pixel."""
         colour = self.get_visual_style("picture--cursor").foreground
         assert colour is not None  # the style has one
-        return tuple(one * 254 // 255 for one in (colour.r, colour.g, colour.b))
+        return tuple(level * 254 // 255 for level in (colour.r, colour.g, colour.b))
 
     def _style(self, above: tuple[int, ...] | None, below: tuple[int, ...] | None) -> RichStyle:
         """Foreground for the upper pixel, background for the lower; () is the pane's own."""
@@ -264,5 +264,5 @@ class PictureView(LineView):
 
 
 def _colour(levels: tuple[int, ...]) -> RichColor:
-    red, green, blue = (one * 255 // 254 for one in levels)
+    red, green, blue = (level * 255 // 254 for level in levels)
     return RichColor.from_rgb(red, green, blue)

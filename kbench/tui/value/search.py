@@ -54,7 +54,7 @@ class ValueSearch:
         if data is None:
             return
         if data["index"] is not None:
-            pane.go_to_index([int(one) for one in data["index"]])
+            pane.go_to_index([int(number) for number in data["index"]])
         else:
             words = missing or f"nothing in {pane.shown} {data['words']}"
             self._screen.notify(safe(words), timeout=3, markup=False)

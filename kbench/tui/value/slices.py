@@ -26,13 +26,13 @@ def parse(text: str, shape: Sequence[int], here: Target) -> Target:
         ValueError: the text is no index of this shape; the message is for the user.
     """
     inside = text.strip().partition("[")[2] if "[" in text else text.strip()
-    parts = [one.strip() for one in inside.strip("]()").split(",") if one.strip()]
+    parts = [part.strip() for part in inside.strip("]()").split(",") if part.strip()]
     if not parts:
         raise ValueError("write an index such as 0, :, :, 3 or 12, 5")
     rank = len(shape)
-    if "..." in parts or any(":" in one for one in parts):
+    if "..." in parts or any(":" in part for part in parts):
         return _slice(parts, shape)
-    numbers = [_number(one) for one in parts]
+    numbers = [_number(part) for part in parts]
     if len(numbers) == rank:
         index = [
             _inside(number, size, axis)
@@ -76,7 +76,9 @@ def _slice(parts: list[str], shape: Sequence[int]) -> Target:
     begins = {axis: parts[axis].partition(":")[0].strip() for axis in free}
     if not any(begins.values()):
         return Target(index, row_axis, col_axis)
-    first = {axis: _inside(_number(one or "0"), shape[axis], axis) for axis, one in begins.items()}
+    first = {
+        axis: _inside(_number(begin or "0"), shape[axis], axis) for axis, begin in begins.items()
+    }
     row = 0 if row_axis is None else first[row_axis]
     return Target(index, row_axis, col_axis, (row, first[col_axis]))
 
@@ -132,5 +134,5 @@ def stepped(
 def text_of(target: Target) -> str:
     """`[0, :, :, 3]`."""
     shown = (target.row_axis, target.col_axis)
-    parts = (":" if axis in shown else str(one) for axis, one in enumerate(target.index))
+    parts = (":" if axis in shown else str(number) for axis, number in enumerate(target.index))
     return f"[{', '.join(parts)}]"

@@ -16,8 +16,8 @@ from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.tui.value import words as value_words
 from kbench.tui.value.grid import ValueGrid, WindowRequest
 from kbench.tui.value.picture import PictureRequest, PictureView
@@ -95,8 +95,8 @@ class ValuePane(Vertical):
         as_graph = row.symbolic and (self.as_graph or not row.held)
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
         had_focus = self.has_pseudo_class("focus-within")
-        for one in (self.grid, self.picture, self.graph):
-            one.display = one is shown
+        for view in (self.grid, self.picture, self.graph):
+            view.display = view is shown
         if had_focus and self.is_attached:
             shown.focus()
         if as_graph:
@@ -124,8 +124,8 @@ class ValuePane(Vertical):
         self._fetch(row)
 
     def _clear(self) -> None:
-        for one in (self.grid, self.picture, self.graph):
-            one.clear()
+        for view in (self.grid, self.picture, self.graph):
+            view.clear()
         self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
         self._heading = None
 

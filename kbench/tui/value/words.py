@@ -6,8 +6,8 @@ from textual.content import Content
 
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
-from kbench.tui.text.palette import MUTED
 from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
 from kbench.tui.value.slices import Target, cell_index, text_of
 
 EMPTY = "Press Enter on a variable to see its values."
@@ -32,7 +32,7 @@ def no_value(row: NameRow) -> str:
     """Why there are no cells."""
     made = f"made in {row.place}" if row.place else ""
     note = row.note or "a symbol; K.eval gives its value"
-    return safe(", ".join(one for one in (note, made) if one))
+    return safe(", ".join(word for word in (note, made) if word))
 
 
 def _fitting(pieces: list[tuple[str, int]], width: int) -> str:
@@ -57,7 +57,7 @@ def place(row: NameRow, here: Target, width: int) -> str:
         return "a scalar"
     if row.shape is not None and 0 in row.shape:
         return f"{text_of(here)}  no elements  {' '.join(shown)}"
-    cell = ", ".join(str(one) for one in cell_index(here))
+    cell = ", ".join(str(number) for number in cell_index(here))
     pieces = [(text_of(here), 0), (f"at ({cell})", 0)]
     pieces += [("of the last run", 1)] if row.evaluated else []
     pieces += [(" ".join(shown), 3)]
@@ -76,7 +76,7 @@ def where(
 
 def pixel(shown: ArrayPicture, at: tuple[int, int], value: str) -> str:
     """The element under the cursor of a picture, and its value once that is known."""
-    place = ", ".join(":" if one is None else str(one) for one in shown.place_of(at))
+    place = ", ".join(":" if number is None else str(number) for number in shown.place_of(at))
     return f"at ({place})" + f" {safe(value)}" * bool(value)
 
 
@@ -84,7 +84,7 @@ def picture(shown: ArrayPicture, width: int, cursor: str = "") -> str:
     """Which picture of the array it is, what the cursor is on, how numbers became shades."""
     rows, cols, channel = shown.axes
     visible = shown.axes if shown.colours else (rows, cols)
-    parts = (":" if axis in visible else str(one) for axis, one in enumerate(shown.index))
+    parts = (":" if axis in visible else str(number) for axis, number in enumerate(shown.index))
     # The index under the cursor says also which picture it is.
     pieces = [(f"[{', '.join(parts)}]", 1 if cursor else 0)] + [(cursor, 0)] * bool(cursor)
     pieces.append((f"{shown.shape[rows]}x{shown.shape[cols]}", 2))
@@ -97,7 +97,7 @@ def picture(shown: ArrayPicture, width: int, cursor: str = "") -> str:
             pieces.append(("c one channel" if shown.colours else "c colours", 5))
     if shown.free_axes:
         pieces.append(("[ ] next", 4))
-    low, high = (number_text(one) for one in shown.limits)
+    low, high = (number_text(limit) for limit in shown.limits)
     pieces.append((f"{low} black {high} white", 3))
     if shown.blocks:
         pieces.append((shown.blocks, 6))
@@ -140,7 +140,7 @@ def histogram_line(stats: Statistics | None, glyphs: Glyphs, width: int) -> Cont
     room = width - len(_range(stats, "")) - 1
     bars = histogram(stats.bins, glyphs, max(room, 1))
     each = max(min(room // len(bars), MAX_BAR_CELLS), 1)
-    return Content(f" {_range(stats, ''.join(one * each for one in bars))}")
+    return Content(f" {_range(stats, ''.join(bar * each for bar in bars))}")
 
 
 def _range(stats: Statistics, bars: str) -> str:
