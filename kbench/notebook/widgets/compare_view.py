@@ -17,7 +17,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NamespaceWidget, button, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sentence
 from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, details, element

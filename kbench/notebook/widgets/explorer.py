@@ -15,7 +15,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given, inspector_hub
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NONE, NamespaceWidget, name_options, sentence
+from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options, sentence
 from kbench.notebook.base.redraw import Undo, names, rows
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views

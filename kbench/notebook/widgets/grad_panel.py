@@ -14,7 +14,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView

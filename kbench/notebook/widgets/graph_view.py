@@ -11,7 +11,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.drawing import graph_svg
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join

@@ -15,7 +15,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NamespaceWidget, button, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sentence
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
 from kbench.workbench.core_types import Row

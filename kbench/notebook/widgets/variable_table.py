@@ -11,7 +11,7 @@ from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NONE, NamespaceWidget, name_options
+from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options
 from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
 from kbench.workbench.inspector.protocol import ProtocolError

@@ -11,7 +11,7 @@ from kbench.engine.graph import variables
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.part import NamespaceWidget, button, name_options, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
