@@ -39,7 +39,8 @@ SHARES = {
 FOCUS_ORDER = (
     "prompt", "transcript", "variables", "value", *STACK, "plan", "watch", "settings", LESSON,
 )  # fmt: skip
-SETTINGS_ROWS = 9  # of the settings below the watches in three columns
+SETTINGS_ROWS = 9
+"""Rows of the settings below the watches in three columns."""
 
 
 @dataclass

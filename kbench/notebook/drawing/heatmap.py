@@ -23,17 +23,23 @@ MAX_SIDE_PIXELS = 512
 """Pixels of an image's side; of a larger one each pixel is the mean of a block."""
 _ENLARGED_PIXELS = 384
 """Pixels of an image's longer side, which small ones are enlarged to."""
-_BINS = 40
+_HISTOGRAM_BINS = 40
 """Bars of a histogram."""
 _MAX_SCALE_VALUE = 4e307
 """The largest number of a scale: the difference of two such is finite still."""
-_INCHES, _DPI = (5.0, 3.6), 100
+_FIGURE_INCHES = (5.0, 3.6)
+"""Width and height of a picture: 500 x 360 pixels."""
+_DOTS_PER_INCH = 100
+"""Pixels of an inch."""
 # Of the axes in the figure: left, bottom, width, height; whole pixels, which leaves no gaps.
-_PLACE = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
-_SCALE = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
+_AXES_BOX = (65 / 500, 47 / 360, 340 / 500, 284 / 360)
+_SCALE_BOX = (418 / 500, 47 / 360, 15 / 500, 284 / 360)
 _POWER_WIDTHS = 5.3
 """Where the power of ten of the scale ends, in widths of the scale."""
-_SMALL, _PLAIN = 8.5, (-3, 4)  # type and powers of ten of numbers that there is room for
+_SCALE_FONT_POINTS = 8.5
+"""Size of the numbers at the scale: what there is room for."""
+_PLAIN_POWERS = (-3, 4)
+"""Powers of ten that are written out there."""
 _MIN_CROSS_PIXELS = 8
 """Pixels of a cell from which on crosses are seen."""
 _CELLS_PER_MARK = 200
@@ -109,9 +115,9 @@ class SlicePainter:
 
 
 def _figure() -> tuple[Any, Any]:
-    figure = Figure(figsize=_INCHES, dpi=_DPI)
+    figure = Figure(figsize=_FIGURE_INCHES, dpi=_DOTS_PER_INCH)
     FigureCanvasAgg(figure)
-    return figure, figure.add_axes(_PLACE)
+    return figure, figure.add_axes(_AXES_BOX)
 
 
 def _colour(ink: tuple[int, int, int]) -> str:
@@ -128,13 +134,15 @@ class HeatmapFigure:
 
     def __init__(self) -> None:
         self._figure, self._axes = _figure()
-        self._scale = self._figure.add_axes(_SCALE)
+        self._scale = self._figure.add_axes(_SCALE_BOX)
         for axes in (self._axes, self._scale):
-            axes.spines[:].set_linewidth(72 / _DPI)  # one pixel, of which nothing leaks inside
+            axes.spines[:].set_linewidth(
+                72 / _DOTS_PER_INCH
+            )  # one pixel, of which nothing leaks inside
         self._scale.xaxis.set_visible(False)
         self._scale.yaxis.tick_right()
-        self._scale.tick_params(labelsize=_SMALL)
-        self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN)
+        self._scale.tick_params(labelsize=_SCALE_FONT_POINTS)
+        self._scale.yaxis.get_major_formatter().set_powerlimits(_PLAIN_POWERS)
         self._scale.yaxis.offsetText.set(ha="right", x=_POWER_WIDTHS)
         self._scale.yaxis.set_animated(True)  # it is drawn with each picture, the rest is not
         for axis in (self._axes.xaxis, self._axes.yaxis):
@@ -241,7 +249,7 @@ class HistogramFigure:
                 )
                 words = f"all {ends[0]}" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
             else:
-                counts, edges = np.histogram(values, _BINS, (low, high))
+                counts, edges = np.histogram(values, _HISTOGRAM_BINS, (low, high))
         self._bars.set_data(counts, edges)
         self._words.set_text(words)
         limits = {"xlim": (edges[0], edges[-1]), "ylim": (0, float(counts.max()) * 1.05 or 1.0)}

@@ -9,7 +9,7 @@ from typing import Any
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import NameRow
 
-MAX_UNFOLDED_AT_ONCE = 64
+MAX_UNFOLDED_LAYERS = 64
 """Layers whose weights one key unfolds."""
 
 
@@ -46,7 +46,7 @@ class Outline:
         """Show the parts of this row, and the weights of its layers."""
         self.unfold(row.name)
         layers = [key for key in self._below.get(row.name, ()) if self._rows[key].parts]
-        for key in layers[:MAX_UNFOLDED_AT_ONCE]:
+        for key in layers[:MAX_UNFOLDED_LAYERS]:
             self.unfold(key)
 
     def forget(self, names: Iterable[str]) -> None:

@@ -117,7 +117,7 @@ def test_closing_while_it_works(
         part._repr_mimebundle_()
         part.redraws.throttle.request()
         part.close()
-        part._refresh_open()
+        part._refresh_if_open()
     assert caplog.records == []
 
 

@@ -21,7 +21,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph import variables
 from kbench.engine.runtime import config
 from kbench.notebook.exploration import explore_run
-from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Words
+from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Text
 from kbench.notebook.exploration.explore_functions import functions
 from kbench.notebook.exploration.explore_panel import explore
 from kbench.notebook.exploration.explore_run import Outcome, Runner
@@ -183,7 +183,7 @@ def scaled(x: Any, factor: float = 2.0, axis: int = -1, name: str = "<i>&") -> A
         ("concatenate", ([K.ones((2,)), K.ones((3,))],), {},
          "K.concatenate([tensors0, tensors1])", {"axis": Choice}),
         ("slice", (np.ones((4, 4, 4)),), {}, "K.slice(x, (0, 0, 0), (2, 2, 2))", {}),
-        (scaled, (), {}, "scaled(x)", {"factor": Number, "axis": Choice, "name": Words}),
+        (scaled, (), {}, "scaled(x)", {"factor": Number, "axis": Choice, "name": Text}),
         (scaled, ([[1, 2]],), {"factor": (0.0, 9.0, 0.5)}, "scaled(x)", {"factor": Number}),
         (lambda *parts: parts[0] + parts[1], (), {}, "fn(parts0, parts1)", {}),
         (lambda *, x, n=3: x * n, (), {}, "fn(x=x)", {"n": Number}),

@@ -98,7 +98,7 @@ def test_of_many_quick_calls_some_are_recorded(
     some.refill()  # as a cell does when it begins
     names["train"]([names["data"]])
     assert kept.runs()[-1].number == MAX_RUNS + 1
-    leave = some.view()
+    leave = some.record_all()
     for _ in range(2 * MAX_RUNS):
         names["train"]([names["data"]])
     assert kept.runs()[-1].number == 3 * MAX_RUNS + 1
