@@ -92,7 +92,7 @@ class WorkbenchApp(App[int]):
         draw_cache.key_by_colours()
         super().__init__()
         self.key_queue = KeyQueue(self, super().on_event)
-        self.kernels = list(kernels)  # to choose from: (`existing.Kernel`, words)
+        self.kernels = list(kernels)  # to choose from: (`running_kernels.Kernel`, words)
         self.resume = resume
         self.lesson = lesson  # to be taken at once; 0: one that is chosen first
         self.glyphs: Glyphs = ASCII if ascii else UNICODE

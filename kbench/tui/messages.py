@@ -11,7 +11,7 @@ from kbench.tui.layout import TITLES
 
 
 class SessionEvent(Message):
-    """Something the kernel session reports; `event` is one of `workbench.events`."""
+    """Something the kernel session reports; `event` is one of `workbench.session.events`."""
 
     def __init__(self, event: Any) -> None:
         self.event = event

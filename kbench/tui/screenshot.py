@@ -197,7 +197,7 @@ def _fixed_session(timing: _Timing) -> Session:
     from kbench.workbench.session.local_session import LocalSession
 
     class FixedSession(LocalSession):
-        """Whatever tells seconds tells `SECONDS`, but for the steps of runs."""
+        """Whatever tells seconds tells `FIXED_SECONDS`, but for the steps of runs."""
 
         def start(self) -> None:
             config.assign("num_threads", NUM_THREADS)
@@ -225,7 +225,7 @@ def _fixed_session(timing: _Timing) -> Session:
 
 
 def _timeless(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the kernel tells, as if it had taken `SECONDS`."""
+    """What the kernel tells, as if it had taken `FIXED_SECONDS`."""
     return {name: FIXED_SECONDS if name == "seconds" else value for name, value in data.items()}
 
 

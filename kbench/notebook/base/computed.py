@@ -40,7 +40,7 @@ class ComputedValue:
         """The value as it is now; None while a cell runs, and where it takes too long.
 
         Raises:
-            ArgumentError: as `first`.
+            ArgumentError: as `compute_now`.
         """
         if self._slow:
             return None

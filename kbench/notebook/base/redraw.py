@@ -194,7 +194,7 @@ class NameRows(list[dict[str, Any]]):
 def rows(
     view: View, pattern: str | None = None, order: Callable[[dict[str, Any]], Any] | None = None
 ) -> NameRows:
-    """The rows of a view's names with their statistics: the first `ROW_LIMIT` in an order.
+    """The rows of a view's names with their statistics: the first `MAX_ROWS` in an order.
 
     All names take part in the order; statistics, which cost more, are read of the first alone.
     Arrays may have been written into since the last time.

@@ -30,9 +30,10 @@ _HIDE = (
 class WithStaticTwin:
     """Mixin of the widgets: shows the widget, and its picture below it.
 
-    A widget says what it is in `_label`, draws itself in `_portrait`, works from `_begin` to
-    `_rest`, and calls `_redrawn` whenever its picture would look different. It rests when the front
-    end has no view of it left: the output was cleared, or the notebook closed.
+    A widget says what it is in `_static_text`, draws itself in `_static_html`, works from
+    `_activate` to `_deactivate`, and calls `_update_twin` whenever its picture would look
+    different. It stops working when the front end has no view of it left: the output was cleared,
+    or the notebook closed.
     """
 
     _handle: Any = None

@@ -50,7 +50,7 @@ def open_kernel() -> Opened:
 
 
 def open_existing(kernel: Any) -> Opened:
-    """A session in a kernel that runs already: an `existing.Kernel`."""
+    """A session in a kernel that runs already: an `running_kernels.Kernel`."""
     from kbench.engine.core import paths
     from kbench.workbench.history.input_history import History
     from kbench.workbench.session.attached_session import AttachedSession
