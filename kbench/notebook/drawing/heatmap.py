@@ -180,7 +180,8 @@ class HeatmapFigure:
         """A picture of levels of heat.
 
         Arguments:
-            levels: uint8[rows, columns] below `HEAT_COLOURS`, or `_CROSSED`; as many as there is `room`.
+            levels: uint8[rows, columns] below `HEAT_COLOURS`, or `_CROSSED`; as many as there is
+                `room` for.
             limits: the values of the lowest and the highest level.
             shape: rows and columns of the slice before it was thinned.
             texts: the labels of rows and columns, and a title.
