@@ -28,7 +28,7 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, SlotValues, StepFunction, explained
 from kbench.engine.execute.steps.group_step import Step
-from kbench.engine.execute.steps.library_step import native_step
+from kbench.engine.execute.steps.library_step import kernel_step
 from kbench.engine.graph.multi_output import RESULT
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, Launch, LaunchGraph
@@ -226,13 +226,13 @@ class Replay:
         if not self._fresh.keys().isdisjoint(one.writes):
             return None
         write = one.launches
-        if write is None and item.op.native is not None and one.work * item.size <= MAX_SMALL_FLOPS:
+        if write is None and item.op.kernel is not None and one.work * item.size <= MAX_SMALL_FLOPS:
             before = config.every_size_here(True)
             try:
-                native = native_step(item, plan.items)
+                compiled = kernel_step(item, plan.items)
             finally:
                 config.every_size_here(before)
-            write = None if native is None else native.launches
+            write = None if compiled is None else compiled.launches
         return None if write is None else write(values, buffers)
 
     def _filled(

@@ -17,7 +17,7 @@ from kbench.engine.execute.steps.base import (
 )
 from kbench.engine.execute.steps.epilogue_step import finished
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single
-from kbench.engine.execute.steps.library_step import WORK, library_step, native_step
+from kbench.engine.execute.steps.library_step import WORK, kernel_step, library_step
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.execute.steps.row_step import RowStep
 from kbench.engine.fusion.elementwise import find_groups
@@ -86,10 +86,10 @@ def from_library(item: Value, items: Sequence[Value], makers: Makers) -> Step | 
     if item.op is LOOP:
         loop = LoopStep(item, makers.plan)
         return replace(single(item, items), step=loop.run, form=loop.form, source=loop.source)
-    native = native_step(item, items)
-    if native is not None:
+    compiled = kernel_step(item, items)
+    if compiled is not None:
         return replace(
-            single(item, items), step=native.run, form=native.form, launches=native.launches
+            single(item, items), step=compiled.run, form=compiled.form, launches=compiled.launches
         )
     found = library_step(item, items)
     if found is None:

@@ -22,7 +22,7 @@ from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, SlotValues
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single
-from kbench.engine.execute.steps.library_step import NativeStep, native_step
+from kbench.engine.execute.steps.library_step import KernelStep, kernel_step
 from kbench.engine.fusion.elementwise import Group, Source
 from kbench.engine.jit.array_memory import same
 from kbench.engine.jit.launch import Launch
@@ -46,13 +46,13 @@ def finished(
         if source.number is not None or not needed[source.slot] or source.slot in roots:
             continue
         item = items[source.slot]
-        if not item.op.finishes or item.source or item.shape != group.shape:
+        if not item.op.takes_epilogue or item.source or item.shape != group.shape:
             continue
         same = item.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
         alone = inside.issuperset(item.users) and item.guard == items[group.slot].guard
-        native = native_step(item, items) if same and alone else None
-        if native is not None:
-            return FinishStep(step, item, native).chosen(items)
+        compiled = kernel_step(item, items) if same and alone else None
+        if compiled is not None:
+            return FinishStep(step, item, compiled).chosen(items)
     return None
 
 
@@ -73,11 +73,11 @@ def _moves(source: Source, shape: tuple[int, ...]) -> list[bool]:
 class FinishStep:
     """Runs a kernel and a group on each of its rows; one after the other until both are ready."""
 
-    def __init__(self, step: GroupStep, item: Value, native: NativeStep) -> None:
+    def __init__(self, step: GroupStep, item: Value, kernel_step: KernelStep) -> None:
         group = step.group
         self.step = step
         self.item = item
-        self.native = native
+        self.kernel_step = kernel_step
         self.place = group.writes.index(group.slot)
         self.read = [source.slot for source in group.sources].index(item.slot)
         self.dims = (math.prod(group.shape[:-1]), group.shape[-1])
@@ -111,7 +111,7 @@ class FinishStep:
     def run(self, v: SlotValues, b: Buffers) -> None:
         operands = [v[one] for one in self.item.inputs]
         on = config.jit_mode() != "off"
-        multiply = self.native.find() if on else None
+        multiply = self.kernel_step.factory() if on else None
         if on and self.kernel is None:
             self.kernel = loop_kernel.request(self.program)
         kernel = self.kernel if on else None
@@ -138,7 +138,7 @@ class FinishStep:
     def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels; None where there is no such form."""
         kernel = loop_kernel.request(self.program)
-        write = getattr(self.native.find(), "launches", None)
+        write = getattr(self.kernel_step.factory(), "launches", None)
         if kernel is None or write is None:
             return None
         outs = [b[slot] for slot in self.step.group.writes]

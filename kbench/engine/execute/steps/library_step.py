@@ -14,7 +14,7 @@ from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.steps.base import Buffers, SlotValues
 from kbench.engine.fusion.elementwise import LEAST
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels import chosen_variant, registry
 from kbench.engine.runtime import config
@@ -86,12 +86,12 @@ class LibraryStep:
         return attrs
 
 
-class NativeStep:
+class KernelStep:
     """One op that brings a compiled kernel of its own."""
 
-    def __init__(self, item: Value, find: Native) -> None:
+    def __init__(self, item: Value, factory: KernelFactory) -> None:
         self.item = item
-        self.find = find
+        self.factory = factory
         self.kernel: Callable[..., Any] | None = None
         self.taken = "library"  # what the kernel's last call was
 
@@ -101,7 +101,7 @@ class NativeStep:
     def run(self, v: SlotValues, b: Buffers) -> None:
         item = self.item
         arrays = [v[one] for one in item.inputs]
-        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.find()
+        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.factory()
         if self.kernel is None:
             v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
             return
@@ -118,7 +118,7 @@ class NativeStep:
 
     def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels; None where there is no such form."""
-        kernel = self.kernel or self.find()
+        kernel = self.kernel or self.factory()
         write = getattr(kernel, "launches", None)
         out = b[self.item.slot]
         if write is None or out is None:
@@ -127,15 +127,15 @@ class NativeStep:
         return found
 
 
-def native_step(item: Value, items: Sequence[Value]) -> NativeStep | None:
+def kernel_step(item: Value, items: Sequence[Value]) -> KernelStep | None:
     """The step of an item whose op has a kernel for these shapes."""
-    if item.op.native is None or not item.static:
+    if item.op.kernel is None or not item.static:
         return None
     specs = [items[one].spec for one in item.inputs]
     if any(None in spec.shape for spec in specs):
         return None
-    find = item.op.native(*specs, **item.attrs)
-    return None if find is None else NativeStep(item, find)
+    factory = item.op.kernel(*specs, **item.attrs)
+    return None if factory is None else KernelStep(item, factory)
 
 
 def library_step(item: Value, items: Sequence[Value]) -> LibraryStep | None:

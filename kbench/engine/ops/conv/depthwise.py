@@ -17,7 +17,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.conv.convolve import CONVOLVE, Kind, check_channels, family
-from kbench.engine.ops.conv.convolve_kernels import Call, Finder
+from kbench.engine.ops.conv.convolve_kernels import Call, FindKernel
 from kbench.engine.ops.conv.convolve_numpy import (
     Block,
     Scratch,
@@ -147,13 +147,13 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
-def _finder(name: str, axis: Ints) -> Finder:
+def _find_kernel(name: str, axis: Ints) -> FindKernel:
     """A kernel over two spatial axes, also for one: `axis` says where each array gets the other.
 
     The kernels' module is loaded when one is first asked for.
     """
 
-    def found(dtype: str, rank: int) -> Call | None:
+    def factory(dtype: str, rank: int) -> Call | None:
         from kbench.engine.kernels.depthwise import api as compiled
 
         call = getattr(compiled, name)(dtype) if rank < 3 else None
@@ -175,7 +175,7 @@ def _finder(name: str, axis: Ints) -> Finder:
 
         return run
 
-    return found
+    return factory
 
 
 DEPTHWISE = family(
@@ -188,9 +188,9 @@ DEPTHWISE = family(
         _to_input,
         _to_kernel,
         (
-            _finder("find_depthwise_forward", (1, 1, 0)),
-            _finder("find_depthwise_to_input", (1, 1, 0)),
-            _finder("find_depthwise_to_kernel", (0, 1, 1)),
+            _find_kernel("find_depthwise_forward", (1, 1, 0)),
+            _find_kernel("find_depthwise_to_input", (1, 1, 0)),
+            _find_kernel("find_depthwise_to_kernel", (0, 1, 1)),
         ),
         lambda name, kernel, places: math.prod(kernel) * places >= WORTH,
     )

@@ -17,7 +17,7 @@ from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Dim, Spec, known_size, show
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import factors
 from kbench.engine.ops.conv.convolve_numpy import windows_of
@@ -30,7 +30,7 @@ from kbench.engine.ops.conv.windows import (
     to_channels_last,
     window_counts,
 )
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.reshape import PERMUTE, permute_dimensions, reshape
 from kbench.engine.ops.layout.shape import shape
 from kbench.engine.ops.linear.matmul import BATCH_DOT, contract
@@ -107,7 +107,7 @@ def _unpatch_numpy(
     return out  # type: ignore[no-any-return]
 
 
-def _patches_laid(
+def _patches_by_copies(
     copy: Callable[..., None],
     out: np.ndarray,
     x: np.ndarray,
@@ -125,7 +125,7 @@ PATCHES = structured(
     _patches_infer,
     _patches_numpy,
     _patches_gradient,
-    native=moved(_patches_infer, _patches_laid),
+    kernel=copy_kernel(_patches_infer, _patches_by_copies),
 )
 UNPATCH = register(
     Op(
@@ -158,14 +158,14 @@ def _products_numpy(
     return out  # type: ignore[no-any-return]
 
 
-def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Native | None:
+def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> KernelFactory | None:
     places, patch, filters = kernel.shape
     products = (known_size((x.shape[0], places, patch)) or 0) * (filters or 0)
     if products < config.least(WORTH):
         return None
     rows = (1,) * (2 - len(window))
 
-    def find() -> Callable[..., Any] | None:
+    def factory() -> Callable[..., Any] | None:
         from kbench.engine.kernels.conv import local
 
         call = local.find("product", x.dtype)
@@ -178,11 +178,11 @@ def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> N
 
         return run
 
-    return find
+    return factory
 
 
 PRODUCTS = structured(
-    "local_products", _products_infer, _products_numpy, None, native=_products_native
+    "local_products", _products_infer, _products_numpy, None, kernel=_products_kernel
 )
 """Of [n, *space, channels] and [places, patch, filters]: [n, places, filters]. Plans have it in
 place of patches, their product and its transpose, where `joins` says so."""

@@ -6,6 +6,7 @@ differentiated once more. The arithmetic is in `lattice.py`; decoding is in `dec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.core.spec import Dim, Spec, Specs, is_float, several
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, KernelSelector, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.ctc import api as kernels
 from kbench.engine.ops.ctc import lattice
@@ -165,13 +166,13 @@ def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
     return apply(BEND, g, *operands), None, None, None
 
 
-def _native(which: str) -> Any:
-    def native(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Native | None:
+def _kernel(which: str) -> KernelSelector:
+    def kernel(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> KernelFactory | None:
         size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
         if size < config.least(LEAST) or x.dtype not in ("float32", "float64"):
             return None
 
-        def find() -> Any:
+        def factory() -> Callable[..., Any] | None:
             kernel = kernels.find("cost" if which == "cost" else "slope", x.dtype)
             if kernel is None:
                 return None
@@ -192,9 +193,9 @@ def _native(which: str) -> Any:
 
             return both if which == "both" else call
 
-        return find
+        return factory
 
-    return native
+    return kernel
 
 
 def _work(x: Spec, labels: Spec, *_rest: Spec) -> int:
@@ -209,7 +210,7 @@ COST = register(
         _cost_infer,
         _cost_numpy,
         _cost_gradient,
-        native=_native("cost"),
+        kernel=_kernel("cost"),
         work=_work,
     )
 )
@@ -220,7 +221,7 @@ SLOPE = register(
         _slope_infer,
         _slope_numpy,
         _slope_gradient,
-        native=_native("slope"),
+        kernel=_kernel("slope"),
     )
 )
 BEND = register(Op("ctc_bend", "structured", _bend_infer, _bend_numpy, None))
@@ -232,7 +233,7 @@ BOTH = register(
         lambda out, *arrays: (_cost_numpy(None, *arrays), _slope_numpy(None, *arrays)),
         None,
         allocates=True,
-        native=_native("both"),
+        kernel=_kernel("both"),
     )
 )
 

@@ -21,7 +21,7 @@ from kbench.engine.graph.convert import (
     plain_array,
 )
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
@@ -321,7 +321,7 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
     return out
 
 
-def _one_hot_native(x: Spec, *, num_classes: int, dtype: str) -> Native | None:
+def _one_hot_kernel(x: Spec, *, num_classes: int, dtype: str) -> KernelFactory | None:
     size = (known_size(x.shape) or 0) * num_classes
     return partial(onehot.find, "rows", dtype) if size >= max(1, config.least(LEAST)) else None
 
@@ -331,7 +331,7 @@ ONE_HOT = structured(
     lambda x, *, num_classes, dtype: Spec((*x.shape, num_classes), dtype),
     _one_hot_numpy,
     lambda g, y, x, **_attrs: (None,),
-    native=_one_hot_native,
+    kernel=_one_hot_kernel,
 )
 
 

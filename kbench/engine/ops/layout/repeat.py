@@ -12,7 +12,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.reshape import expand_dims, reshape
 from kbench.engine.ops.layout.shape import shape, shape_operand
 from kbench.engine.ops.reduce.reduction import accumulated
@@ -41,7 +41,7 @@ def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
     return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
 
 
-def _repeat_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
+def _repeat_by_copies(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
     apart = out.reshape(*x.shape[: axis + 1], rep, *x.shape[axis + 1 :])
     copy(apart, np.expand_dims(x, axis + 1))
 
@@ -58,7 +58,7 @@ REPEAT = structured(
     _repeat_numpy,
     _repeat_gradient,
     allocates=True,
-    native=moved(_repeat_infer, _repeat_laid),
+    kernel=copy_kernel(_repeat_infer, _repeat_by_copies),
 )
 
 
@@ -102,7 +102,9 @@ def _tile_numpy(
     return np.tile(x, repeats)
 
 
-def _tile_laid(copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any) -> None:
+def _tile_by_copies(
+    copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any
+) -> None:
     row, times = x, out.shape[-1] // x.shape[-1] if x.ndim else 1
     if x.ndim and x.shape[-1] * x.itemsize < LONG and 4 * x.size * times <= out.size:
         row = np.tile(x, times)  # long rows first, which are then copied as wholes
@@ -131,7 +133,7 @@ TILE = structured(
     _tile_numpy,
     _tile_gradient,
     allocates=True,
-    native=moved(_tile_infer, _tile_laid),
+    kernel=copy_kernel(_tile_infer, _tile_by_copies),
 )
 UNTILE = structured(
     "untile",

@@ -32,9 +32,9 @@ from kbench.engine.ops.layout.reshape import expand_dims, permute_dimensions, sq
 from kbench.engine.ops.linear.matmul_kernels import (
     Axes,
     arranged,
-    contract_native,
+    contract_kernel,
     kept,
-    matmul_native,
+    matmul_kernel,
 )
 from kbench.engine.ops.reduce.reduction import reduce_like
 from kbench.engine.ops.sparse.sparse_ops import dot_sparse
@@ -245,8 +245,8 @@ DOT, BATCH_DOT = (
             _contract_gradient,
             tier="blas",
             work=_contract_work,
-            native=contract_native,
-            finishes=True,
+            kernel=contract_kernel,
+            takes_epilogue=True,
         )
     )
     for name in ("dot", "batch_dot")
@@ -379,8 +379,8 @@ MATMUL = register(
         _matmul_gradient,
         tier="blas",
         work=lambda x, y: 2 * (x.shape[-1] or 1),
-        native=matmul_native,
-        finishes=True,
+        kernel=matmul_kernel,
+        takes_epilogue=True,
     )
 )
 

@@ -15,7 +15,7 @@ import numpy as np
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, integer, known_size
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.intrinsics import philox
 from kbench.engine.kernels.random import fill, normal
 from kbench.engine.runtime import config, read_only
@@ -190,7 +190,7 @@ def _limit(p: float) -> int:
 # ------------------------------------------------------------------ kernels
 
 
-def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
+def fill_kernel(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> KernelFactory | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
     if size is None or size < config.least(LEAST) or drawn.dtype not in fill.KINDS[kind]:
