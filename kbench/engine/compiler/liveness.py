@@ -30,11 +30,11 @@ class Layout:
         return self.arena_bytes + self.other_bytes
 
 
-def nbytes(item: Value) -> int:
-    """Bytes of an item's value; 0 while its shape is unknown."""
-    if isinstance(item.spec, Specs):
-        return sum(_bytes(part) for part in item.spec.parts)
-    return _bytes(item.spec)
+def nbytes(value: Value) -> int:
+    """Bytes of a value's array; 0 while its shape is unknown."""
+    if isinstance(value.spec, Specs):
+        return sum(_bytes(part) for part in value.spec.parts)
+    return _bytes(value.spec)
 
 
 def _bytes(spec: Spec) -> int:
@@ -43,31 +43,31 @@ def _bytes(spec: Spec) -> int:
     return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 
-def owners(items: Sequence[Value]) -> list[frozenset[int]]:
-    """For each item the slots whose memory its value may lie in."""
+def owners(values: Sequence[Value]) -> list[frozenset[int]]:
+    """For each value the slots whose memory its value may lie in."""
     memory: list[frozenset[int]] = []
-    for item in items:
-        if item.op.kind in ("view", "update") and item.inputs and not item.source:
-            memory.append(frozenset().union(*(memory[one] for one in item.inputs)))
+    for value in values:
+        if value.op.kind in ("view", "update") and value.inputs and not value.source:
+            memory.append(frozenset().union(*(memory[one] for one in value.inputs)))
         else:
-            memory.append(frozenset((item.slot,)))
+            memory.append(frozenset((value.slot,)))
     return memory
 
 
-def writes_out(item: Value) -> bool:
+def writes_out(value: Value) -> bool:
     """True when the step fills a buffer that the plan provides."""
-    return not item.source and item.static and not item.op.allocates
+    return not value.source and value.static and not value.op.allocates
 
 
 Steps = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
 
 
-def _last_uses(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
+def _last_uses(values: Sequence[Value], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
     """For each slot the last step that looks at its memory; results are needed after all steps."""
-    memory = owners(items)
-    last_use = dict.fromkeys(range(len(items)), -1)
+    memory = owners(values)
+    last_use = dict.fromkeys(range(len(values)), -1)
     for index, (writes, reads) in enumerate(steps):
-        conditions = (one for one, _ in items[writes[-1]].guard)
+        conditions = (one for one, _ in values[writes[-1]].guard)
         for one in (*reads, *conditions):
             for owner in memory[one]:
                 last_use[owner] = index
@@ -77,37 +77,37 @@ def _last_uses(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> di
     return last_use
 
 
-def lay_out(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> Layout:
+def lay_out(values: Sequence[Value], steps: Steps, roots: Sequence[int]) -> Layout:
     """Assign arena offsets to every provided buffer; results of the call get their own memory.
 
-    `steps` are pairs of the slots that a step fills and the slots that it reads: a group of items
+    `steps` are pairs of the slots that a step fills and the slots that it reads: a group of values
     that runs as one step reads what its members read, when the last of them is due.
     """
-    last_use = _last_uses(items, steps, roots)
-    escaping = frozenset(root for root in roots if writes_out(items[root]))
+    last_use = _last_uses(values, steps, roots)
+    escaping = frozenset(root for root in roots if writes_out(values[root]))
     arena = _Arena()
     ending: dict[int, list[int]] = {}
     released: dict[int, tuple[int, ...]] = {}
     loose = most = 0
     for index, (writes, _) in enumerate(steps):
         for slot in writes:
-            item = items[slot]
-            if slot in escaping or not (writes_out(item) or item.op.kind in LOOSE):
+            value = values[slot]
+            if slot in escaping or not (writes_out(value) or value.op.kind in LOOSE):
                 continue
             ending.setdefault(max(last_use[slot], index), []).append(slot)
-            if writes_out(item):
-                arena.take(slot, nbytes(item))
+            if writes_out(value):
+                arena.take(slot, nbytes(value))
             else:
-                loose += nbytes(item)
+                loose += nbytes(value)
                 most = max(most, loose)
         for freed in ending.pop(index, ()):
-            if writes_out(items[freed]):
+            if writes_out(values[freed]):
                 arena.give_back(freed)
             else:
-                loose -= nbytes(items[freed])
-                if nbytes(items[freed]) >= LARGE and freed not in writes:
+                loose -= nbytes(values[freed])
+                if nbytes(values[freed]) >= LARGE and freed not in writes:
                     released[writes[-1]] = (*released.get(writes[-1], ()), freed)
-    fresh = sum(nbytes(items[root]) for root in escaping)
+    fresh = sum(nbytes(values[root]) for root in escaping)
     return Layout(arena.offsets, arena.size, escaping, fresh + most, released)
 
 

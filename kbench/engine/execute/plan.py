@@ -14,7 +14,7 @@ from kbench.engine.compiler.loop_fission import hoist_loops
 from kbench.engine.compiler.multi_output import join_pairs
 from kbench.engine.compiler.rewrite import fold_constants, share_equal
 from kbench.engine.compiler.simplify import simplify
-from kbench.engine.compiler.values import mark_guards, mark_needed, trace_items
+from kbench.engine.compiler.values import lower_graph, mark_guards, mark_needed
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.executable import Executable
 from kbench.engine.fusion.row_schedule import UNNEEDED, gather_rows
@@ -68,19 +68,19 @@ class Plan:
             for node, array in zip(self.feeds, arrays, strict=True)
         }
         chosen = {id(self.feeds[one]): np.array(arrays[one]) for one in self.choosers}
-        items, slots = trace_items(self.order, feeds, chosen)
+        values, slots = lower_graph(self.order, feeds, chosen)
         roots = [slots[id(root)] for root in self.roots]
-        needed = mark_needed(items, roots)
-        mark_guards(items, needed, roots)
+        needed = mark_needed(values, roots)
+        mark_guards(values, needed, roots)
         feed_slots = [None if id(one) in chosen else slots.get(id(one)) for one in self.feeds]
-        gathered = gather_rows(items, needed, roots)
+        gathered = gather_rows(values, needed, roots)
         if gathered is not None:
-            items, place = gathered
+            values, place = gathered
             roots = [place[root] for root in roots]
             feed_slots = [None if slot is None else place[slot] for slot in feed_slots]
             feed_slots = [None if slot == UNNEEDED else slot for slot in feed_slots]
-            needed = mark_needed(items, roots)
-        return Executable(self.name, items, needed, roots, feed_slots, make_plan, self.targets)
+            needed = mark_needed(values, roots)
+        return Executable(self.name, values, needed, roots, feed_slots, make_plan, self.targets)
 
 
 def make_plan(

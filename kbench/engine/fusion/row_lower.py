@@ -34,14 +34,14 @@ ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
 
 @dataclass
 class RowGroup:
-    """One step: a row program over `dims`, the items it gives, and the slots it reads."""
+    """One step: a row program over `dims`, the values it gives, and the slots it reads."""
 
     program: RowProgram
     dims: tuple[int, ...]
     outputs: list[Value]
     sources: list[Source]
     members: list[Value]
-    items: Sequence[Value]  # those of before, in which all of these stand
+    values: Sequence[Value]  # of the whole plan, in which all of these stand
     places: tuple[int, ...]  # which of what is read says a column for each row
 
     @property
@@ -55,20 +55,20 @@ class RowGroup:
         return "+".join(names)
 
 
-def is_elementwise(item: Value) -> bool:
+def is_elementwise(value: Value) -> bool:
     """Whether each element of a value is made of those at the same place, or of the same row."""
-    return item.op.expr is not None or (
-        item.op is PUT and not item.source and item.attrs["axis"] == len(item.shape) - 1
+    return value.op.expr is not None or (
+        value.op is PUT and not value.source and value.attrs["axis"] == len(value.shape) - 1
     )
 
 
-def down_fold(item: Value) -> str:
+def down_fold(value: Value) -> str:
     """How a fold goes down the columns; '' when it cannot."""
-    if item.spec.dtype[0] != "f":
+    if value.spec.dtype[0] != "f":
         return ""
-    if item.op is VARIANCE:
+    if value.op is VARIANCE:
         return "var"
-    fold = item.op.fold if item.op.kind == "reduction" else ""
+    fold = value.op.fold if value.op.kind == "reduction" else ""
     return fold if fold in ("sum", "mean") else ""
 
 
@@ -82,7 +82,7 @@ class _Writer:
 
     shape: tuple[int, ...]
     cut: int
-    items: Sequence[Value]
+    values: Sequence[Value]
     stored: set[int]  # slots that are there in memory anyway
     guard: object
     inside: set[int]
@@ -115,55 +115,55 @@ class _Writer:
             self.sources.append(source)
         return f"a{self.sources.index(source)}"
 
-    def number(self, value: float, dtype: str) -> str:
+    def number(self, number: float, dtype: str) -> str:
         """A number as an input, so that a kernel fits rows of any length."""
-        return self.read(Source(-1, value, dtype, (False,) * len(self.shape)))
+        return self.read(Source(-1, number, dtype, (False,) * len(self.shape)))
 
-    def member(self, item: Value) -> str:
+    def member(self, value: Value) -> str:
         """The name of a member, which is written with what it needs when it is asked for."""
-        if item.slot not in self.names:
-            if not is_elementwise(item):
-                x = self.value(item.inputs[0], self.shape, 0)
-                self.names[item.slot] = self.fold(item, x, item.spec.dtype)
+        if value.slot not in self.names:
+            if not is_elementwise(value):
+                x = self.operand(value.inputs[0], self.shape, 0)
+                self.names[value.slot] = self.fold(value, x, value.spec.dtype)
             else:
-                self.names[item.slot] = self.statement(item, 0)
-        return self.names[item.slot]
+                self.names[value.slot] = self.statement(value, 0)
+        return self.names[value.slot]
 
-    def output(self, item: Value) -> str:
+    def output(self, value: Value) -> str:
         """The name of a member that is stored: one value for each element, where it has these.
 
-        An item of the rows' whole shape may be made of values of each row alone.
+        A value of the rows' whole shape may be made of values of each row alone.
         """
-        name = self.member(item)
-        if is_elementwise(item) and item.shape == self.shape and not self.varies(name):
-            name = self.node(f"where(column < 0, {name}, {name})", item.spec.dtype)
+        name = self.member(value)
+        if is_elementwise(value) and value.shape == self.shape and not self.varies(name):
+            name = self.node(f"where(column < 0, {name}, {name})", value.spec.dtype)
         return name
 
-    def fold(self, item: Value, x: str, dtype: str) -> str:
+    def fold(self, value: Value, x: str, dtype: str) -> str:
         """A fold of `x`, and what is made of it."""
-        if item.op is SOFTMAX:
+        if value.op is SOFTMAX:
             top, grown, total = self.exponentials(x, dtype)
             scale = self.node(f"1 / {total}", dtype)
             shares = self.node(f"{grown} * {scale}", dtype)
             self.shares[shares] = row_simplify.Shares(x, top, total, scale)
             return shares
-        if item.op is LOGSUMEXP:
+        if value.op is LOGSUMEXP:
             top, _, total = self.exponentials(x, dtype)
             return self.node(f"where(isinf({top}), {top}, {top} + log({total}))", dtype)
-        if item.op is PICK:
-            place = self.value(item.inputs[1], self.shape[: self.cut], 0)
-            self.places.add(item.inputs[1])
+        if value.op is PICK:
+            place = self.operand(value.inputs[1], self.shape[: self.cut], 0)
+            self.places.add(value.inputs[1])
             return self.node(f"{x} + {place}", dtype, "pick")
-        if item.attrs["axis"][0] == 0:
-            return self.node(x, dtype, down=down_fold(item))
-        if item.op is VARIANCE:
+        if value.attrs["axis"][0] == 0:
+            return self.node(x, dtype, down=down_fold(value))
+        if value.op is VARIANCE:
             squares = self.node(f"square({x} - {self.middle(x)})", "float64")
             return self.mean(squares, dtype)
-        if item.op.fold == "mean":
+        if value.op.fold == "mean":
             return self.mean(x, dtype)
-        if item.op.fold == "sum":
+        if value.op.fold == "sum":
             return row_simplify.sum_along(self, x, dtype)
-        return self.node(x, dtype, item.op.fold or "")
+        return self.node(x, dtype, value.op.fold or "")
 
     def mean(self, x: str, dtype: str) -> str:
         """The mean of a row, which is added up and divided in float64."""
@@ -179,24 +179,24 @@ class _Writer:
         apart = self.node(f"{x} - {top}", "float64")
         return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
 
-    def statement(self, item: Value, depth: int) -> str:
+    def statement(self, value: Value, depth: int) -> str:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""
-        dtype = item.spec.dtype
-        if item.op is PUT:
+        dtype = value.spec.dtype
+        if value.op is PUT:
             rows = self.shape[: self.cut]
-            g, place = (self.value(slot, rows, depth) for slot in item.inputs[:2])
-            self.places.add(item.inputs[1])
+            g, place = (self.operand(slot, rows, depth) for slot in value.inputs[:2])
+            self.places.add(value.inputs[1])
             return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
-        operands = [self.value(slot, item.shape, depth) for slot in item.inputs]
-        if item.op is divide.op and item.shape == self.shape:  # type: ignore[attr-defined]
+        operands = [self.operand(slot, value.shape, depth) for slot in value.inputs]
+        if value.op is divide.op and value.shape == self.shape:  # type: ignore[attr-defined]
             known = row_simplify.quotient(self, operands[0], operands[1], dtype)
             if known is not None:
                 return known
-        if item.op is log.op:  # type: ignore[attr-defined]
+        if value.op is log.op:  # type: ignore[attr-defined]
             known = row_simplify.logarithm(self, operands[0], dtype)
             if known is not None:
                 return known
-        return self.node(_expression(item, operands), dtype)
+        return self.node(_expression(value, operands), dtype)
 
     def expression(self, name: str) -> str:
         """The statement of a node; '' for a fold or an input."""
@@ -208,9 +208,9 @@ class _Writer:
         if name[0] != "a":
             return False
         source = self.sources[int(name[1:])]
-        item = self.items[source.slot]
-        value = source.number if item.source != "value" or source.slot < 0 else item.value
-        return value is not None and np.ndim(value) == 0 and bool(value > 0)
+        value = self.values[source.slot]
+        number = source.number if value.source != "constant" or source.slot < 0 else value.constant
+        return number is not None and np.ndim(number) == 0 and bool(number > 0)
 
     def varies(self, name: str) -> bool:
         """Whether a value is one for each element, rather than for each row."""
@@ -234,41 +234,41 @@ class _Writer:
 
     # -------------------------------------------------------------- what members use
 
-    def value(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
+    def operand(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
         """The name of an operand of a value of `shape`."""
         if slot in self.inside:
-            return self.member(self.items[slot])
+            return self.member(self.values[slot])
         if (slot, shape) not in self.others:
-            self.others[slot, shape] = self._value(self.items[slot], shape, depth)
+            self.others[slot, shape] = self._make_operand(self.values[slot], shape, depth)
         return self.others[slot, shape]
 
-    def _value(self, item: Value, shape: tuple[int, ...], depth: int) -> str:
-        if item.op in ALIASES and not item.source and self._leads_inside(item):
-            return self.value(item.inputs[0], shape, depth)
-        if self._is_computed(item, depth):
-            return self.statement(item, depth + 1)
-        found = _resolve(item, shape, self.items)
+    def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> str:
+        if value.op in ALIASES and not value.source and self._leads_inside(value):
+            return self.operand(value.inputs[0], shape, depth)
+        if self._is_computed(value, depth):
+            return self.statement(value, depth + 1)
+        found = _resolve(value, shape, self.values)
         tail = (False,) * (len(self.shape) - len(shape))  # one value for each row
         return self.read(replace(found, varies=(*found.varies, *tail)))
 
-    def _leads_inside(self, item: Value) -> bool:
-        source = item.inputs[0]
+    def _leads_inside(self, value: Value) -> bool:
+        source = value.inputs[0]
         while source not in self.inside:
-            one = self.items[source]
+            one = self.values[source]
             if one.source or one.op not in ALIASES:
                 return False
             source = one.inputs[0]
         return True
 
-    def _is_computed(self, item: Value, depth: int) -> bool:
+    def _is_computed(self, value: Value, depth: int) -> bool:
         """Whether an elementwise value is computed within: if nobody else needs it, or cheaply."""
-        if item.source or not is_elementwise(item) or not item.static or checks_values(item):
+        if value.source or not is_elementwise(value) or not value.static or checks_values(value):
             return False
-        if item.shape != self.shape or item.guard != self.guard or depth >= DEPTH:
+        if value.shape != self.shape or value.guard != self.guard or depth >= DEPTH:
             return False
-        if item.slot in self.compared:
+        if value.slot in self.compared:
             return False
-        return item.slot not in self.stored or not DEAR.search(item.op.expr or "")
+        return value.slot not in self.stored or not DEAR.search(value.op.expr or "")
 
     # -------------------------------------------------------------- dims
 
@@ -309,7 +309,7 @@ def write_group(
     key: tuple[tuple[int, ...], int],
     members: Sequence[Value],
     outputs: list[Value],
-    items: Sequence[Value],
+    values: Sequence[Value],
     stored: set[int],
     compared: Collection[int],
 ) -> RowGroup | None:
@@ -318,7 +318,7 @@ def write_group(
     if len(outputs) > MOST_OUTPUTS:
         return None
     inside = {one.slot for one in members}
-    writer = _Writer(shape, cut, items, stored, members[0].guard, inside, compared)
+    writer = _Writer(shape, cut, values, stored, members[0].guard, inside, compared)
     try:
         for one in outputs:
             writer.output(one)
@@ -352,12 +352,12 @@ def _group(
     mixed = bool(program.downs) and not program.across
     if mixed and dims[-1] > KEPT_COLUMNS:
         return None
-    members = [writer.items[slot] for slot in sorted(writer.names)]
+    members = [writer.values[slot] for slot in sorted(writer.names)]
     places = tuple(n for n, one in enumerate(writer.sources) if one.slot in writer.places)
     if {writer.sources[n].slot for n in places} != writer.places:
         return None
     results = [outputs[i] for i in order]
-    return RowGroup(program, dims, results, writer.sources, members, writer.items, places)
+    return RowGroup(program, dims, results, writer.sources, members, writer.values, places)
 
 
 def constants(group: RowGroup) -> list[np.ndarray | None]:

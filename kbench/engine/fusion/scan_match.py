@@ -104,7 +104,7 @@ class Step:
 
 @dataclass
 class _Tracer:
-    items: Sequence[Value]
+    values: Sequence[Value]
     feeds: dict[int, int]  # id of a node -> its number among the feeds
     counts: tuple[int, int]  # sequences, states
     frame: Frame
@@ -114,8 +114,8 @@ class _Tracer:
     prelude: list[Value] = field(default_factory=list)
     known: dict[int, ScanValue | Raw] = field(default_factory=dict)
 
-    def value(self, slot: int) -> ScanValue:
-        """The columns of an item that has been traced."""
+    def columns(self, slot: int) -> ScanValue:
+        """The columns of a value that has been traced."""
         found = self.known[slot]
         if isinstance(found, Raw):
             found = self.known[slot] = self._framed(found)
@@ -129,85 +129,85 @@ class _Tracer:
         leaf = self.nodes.leaf(Source("given", len(self.sources) - 1), width, raw.dtype, 0)
         return ScanValue(raw.shape, raw.dtype, ((width, leaf),))
 
-    # -------------------------------------------------------------- items
+    # -------------------------------------------------------------- values
 
-    def trace(self, item: Value) -> None:
-        """Note what an item is; Unfit when there is no rule for it."""
-        if not item.static or item.guard or 0 in item.shape:
-            raise Unfit(f"{item.op.name} of unknown or no size")
-        self.known[item.slot] = self._given(item) or self._fixed(item) or self._computed(item)
+    def trace(self, value: Value) -> None:
+        """Note what a value is; Unfit when there is no rule for it."""
+        if not value.static or value.guard or 0 in value.shape:
+            raise Unfit(f"{value.op.name} of unknown or no size")
+        self.known[value.slot] = self._given(value) or self._fixed(value) or self._computed(value)
 
-    def _given(self, item: Value) -> ScanValue | Raw | None:
-        shape, dtype = item.shape, item.spec.dtype
-        if item.source == "feed":
-            index = self.feeds[id(item.origin)]
+    def _given(self, value: Value) -> ScanValue | Raw | None:
+        shape, dtype = value.shape, value.spec.dtype
+        if value.source == "feed":
+            index = self.feeds[id(value.origin)]
             if index < self.counts[0]:
                 return Raw("read", index, shape, dtype)
             if index < sum(self.counts):
                 return Raw("state", index - self.counts[0], shape, dtype)
-            return Raw("fixed", item.slot, shape, dtype)
-        if item.source == "value":
-            assert item.value is not None
-            if item.value.size == 1:
-                return self._number(item.value.item(), item)
-            return Raw("fixed", item.slot, shape, dtype)
-        if item.op is FULL and not item.inputs:
-            return self._number(item.attrs["value"], item)
-        if item.source:
-            raise Unfit(f"{item.source} within the step")
+            return Raw("fixed", value.slot, shape, dtype)
+        if value.source == "constant":
+            assert value.constant is not None
+            if value.constant.size == 1:
+                return self._number(value.constant.item(), value)
+            return Raw("fixed", value.slot, shape, dtype)
+        if value.op is FULL and not value.inputs:
+            return self._number(value.attrs["value"], value)
+        if value.source:
+            raise Unfit(f"{value.source} within the step")
         return None
 
-    def _number(self, value: Any, item: Value) -> ScanValue:
-        if item.spec.dtype == "float16":
+    def _number(self, number: Any, value: Value) -> ScanValue:
+        if value.spec.dtype == "float16":
             raise Unfit("float16 is rounded after each operation")
-        width = self.frame.columns(item.shape)
-        node = self.nodes.number(np.asarray(value, item.spec.dtype).item(), item.spec.dtype)
-        return ScanValue(item.shape, item.spec.dtype, ((width, node),))
+        width = self.frame.columns(value.shape)
+        node = self.nodes.number(np.asarray(number, value.spec.dtype).item(), value.spec.dtype)
+        return ScanValue(value.shape, value.spec.dtype, ((width, node),))
 
-    def _fixed(self, item: Value) -> Raw | None:
+    def _fixed(self, value: Value) -> Raw | None:
         """What only depends on what no step changes is computed once."""
-        inputs = [self.known.get(one) for one in item.inputs]
+        inputs = [self.known.get(one) for one in value.inputs]
         fixed = [isinstance(one, Raw) and one.kind == "fixed" for one in inputs]
-        given = [self.items[one].source == "value" for one in item.inputs]
-        if not item.op.pure or not any(fixed):
+        given = [self.values[one].source == "constant" for one in value.inputs]
+        if not value.op.pure or not any(fixed):
             return None
         if not all(a or b for a, b in zip(fixed, given, strict=True)):
             return None
-        self.prelude.append(item)
-        return Raw("fixed", item.slot, item.shape, item.spec.dtype)
+        self.prelude.append(value)
+        return Raw("fixed", value.slot, value.shape, value.spec.dtype)
 
-    def _computed(self, item: Value) -> ScanValue | Raw:
-        first = self.known[item.inputs[0]] if item.inputs else None
+    def _computed(self, value: Value) -> ScanValue | Raw:
+        first = self.known[value.inputs[0]] if value.inputs else None
         if isinstance(first, Raw) and first.kind == "read":
-            rearrange = _rearrangement(item)
+            rearrange = _rearrangement(value)
             if rearrange is not None:
                 views = (*first.views, rearrange)
-                return Raw("read", first.index, item.shape, item.spec.dtype, views)
-        if item.spec.dtype == "float16":
+                return Raw("read", first.index, value.shape, value.spec.dtype, views)
+        if value.spec.dtype == "float16":
             raise Unfit("float16 is rounded after each operation")
-        if item.op.expr is not None and not checks_values(item):
-            segments = self._elementwise(item)
-        elif item.op is DOT:
-            segments = self._product(item)
+        if value.op.expr is not None and not checks_values(value):
+            segments = self._elementwise(value)
+        elif value.op is DOT:
+            segments = self._product(value)
         else:
-            rule = _RULES.get(item.op)
+            rule = _RULES.get(value.op)
             if rule is None:
-                raise Unfit(f"no rule for {item.op.name}")
-            segments = rule(self, item)
-        return ScanValue(item.shape, item.spec.dtype, segments)
+                raise Unfit(f"no rule for {value.op.name}")
+            segments = rule(self, value)
+        return ScanValue(value.shape, value.spec.dtype, segments)
 
-    def _elementwise(self, item: Value) -> Segments:
-        expr = item.op.expr or ""
-        expr = expr.format(**item.attrs) if item.attrs else expr
-        values = [self.value(one) for one in item.inputs]
-        width = self.frame.columns(item.shape)
-        return self.nodes.elementwise(expr, item.op.names, values, width, item.spec.dtype)
+    def _elementwise(self, value: Value) -> Segments:
+        expr = value.op.expr or ""
+        expr = expr.format(**value.attrs) if value.attrs else expr
+        operands = [self.columns(one) for one in value.inputs]
+        width = self.frame.columns(value.shape)
+        return self.nodes.elementwise(expr, value.op.names, operands, width, value.spec.dtype)
 
-    def _product(self, item: Value) -> Segments:
+    def _product(self, value: Value) -> Segments:
         """Rows times a fixed matrix."""
-        matrix = self.known[item.inputs[1]]
-        left = self.value(item.inputs[0])
-        over, other = item.attrs["axes"]
+        matrix = self.known[value.inputs[1]]
+        left = self.columns(value.inputs[0])
+        over, other = value.attrs["axes"]
         fits = isinstance(matrix, Raw) and matrix.kind == "fixed" and len(matrix.shape) == 2
         last = (len(left.shape) - 1,)
         if not fits or self.frame.flat is not None or over != last or len(other) != 1:
@@ -217,7 +217,7 @@ class _Tracer:
         assert isinstance(matrix, Raw)
         source = Source("dot", len(self.products))
         stage = 1 + max(node.stage for _, node in left.segments)
-        width = self.frame.columns(item.shape)
+        width = self.frame.columns(value.shape)
         result = self.nodes.leaf(source, width, left.dtype, stage)
         self.products.append(Times(left, matrix.index, other == (1,), source, result))
         return ((width, result),)
@@ -230,12 +230,12 @@ class _Tracer:
             raise Unfit("parts of values without rows")
         return len(shape) - 1
 
-    def _window(self, item: Value, shape: Shape) -> tuple[int, int]:
+    def _window(self, value: Value, shape: Shape) -> tuple[int, int]:
         """Start and size along the columns of what an index picks; Unfit for other indices."""
         axis = self._last_axis(shape)
-        entries = item.attrs["items"]
+        entries = value.attrs["items"]
         plain = all(entry[0] in ("slice", "block") for entry in entries)
-        if len(item.inputs) > 1 and item.op is GETITEM or not plain or len(entries) != len(shape):
+        if len(value.inputs) > 1 and value.op is GETITEM or not plain or len(entries) != len(shape):
             raise Unfit("an index other than a part of the columns")
         for place, entry in enumerate(entries):
             start, size = _extent(entry, shape[place])
@@ -243,41 +243,41 @@ class _Tracer:
                 raise Unfit("a part of the rows")
         return _extent(entries[axis], shape[axis])
 
-    def getitem(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        start, size = self._window(item, x.shape)
+    def getitem(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        start, size = self._window(value, x.shape)
         return self.nodes.cut(x.segments, start, size)
 
-    def window(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        if item.attrs["axis"] != self._last_axis(x.shape):
+    def window(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        if value.attrs["axis"] != self._last_axis(x.shape):
             raise Unfit("a part of the rows")
-        return self.nodes.cut(x.segments, item.attrs["start"], item.attrs["size"])
+        return self.nodes.cut(x.segments, value.attrs["start"], value.attrs["size"])
 
-    def place(self, item: Value) -> Segments:
+    def place(self, value: Value) -> Segments:
         """Columns with zeros around them."""
-        g = self.value(item.inputs[0])
-        start, size = self._window(item, item.shape)
-        zero = self.nodes.number(0, item.spec.dtype)
-        rest = item.shape[-1] - start - size
+        g = self.columns(value.inputs[0])
+        start, size = self._window(value, value.shape)
+        zero = self.nodes.number(0, value.spec.dtype)
+        rest = value.shape[-1] - start - size
         sides = ((start, zero),), ((rest, zero),)
         return (*sides[0][: bool(start)], *g.segments, *sides[1][: bool(rest)])
 
-    def concatenate(self, item: Value) -> Segments:
-        if item.attrs["axis"] != self._last_axis(item.shape):
+    def concatenate(self, value: Value) -> Segments:
+        if value.attrs["axis"] != self._last_axis(value.shape):
             raise Unfit("rows joined")
-        return tuple(part for one in item.inputs for part in self.value(one).segments)
+        return tuple(part for one in value.inputs for part in self.columns(one).segments)
 
-    def broadcast(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        width = self.frame.columns(item.shape)
+    def broadcast(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        width = self.frame.columns(value.shape)
         return x.segments if x.width == width else ((width, x.segments[0][1]),)
 
-    def reshape(self, item: Value) -> Segments:
+    def reshape(self, value: Value) -> Segments:
         """Another shape of the same rows and columns."""
-        x = self.value(item.inputs[0])
+        x = self.columns(value.inputs[0])
         frame = self.frame
-        same = frame.columns(item.shape) == x.width and _rows(item.shape) == _rows(x.shape)
+        same = frame.columns(value.shape) == x.width and _rows(value.shape) == _rows(x.shape)
         if frame.flat is not None or not same:
             raise Unfit("rows and columns are mixed")
         return x.segments
@@ -309,13 +309,13 @@ def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
     return picked.start, len(picked)
 
 
-def _rearrangement(item: Value) -> Rearrange | None:
+def _rearrangement(value: Value) -> Rearrange | None:
     """How a view of one entry is taken of all entries at once."""
-    if item.op in RESHAPES:
-        shape = item.shape
+    if value.op in RESHAPES:
+        shape = value.shape
         return lambda stack: stack.reshape(len(stack), *shape)
-    if item.op is PERMUTE:
-        order = (0, *(axis + 1 for axis in item.attrs["pattern"]))
+    if value.op is PERMUTE:
+        order = (0, *(axis + 1 for axis in value.attrs["pattern"]))
         return lambda stack: stack.transpose(order)
     return None
 
@@ -323,36 +323,36 @@ def _rearrangement(item: Value) -> Rearrange | None:
 # ------------------------------------------------------------------ a whole step
 
 
-def _read_items(items: Sequence[Value], roots: Sequence[int]) -> list[Value]:
-    """The items whose values the roots need, in order: what only lends its shape is left out."""
+def _read_values(values: Sequence[Value], roots: Sequence[int]) -> list[Value]:
+    """The values whose elements the roots need, in order: what only lends its shape is left out."""
     wanted = set(roots)
-    for item in reversed(items):
-        if item.slot in wanted:
-            reads = (one for n, one in enumerate(item.inputs) if n not in item.op.shapes)
+    for value in reversed(values):
+        if value.slot in wanted:
+            reads = (one for n, one in enumerate(value.inputs) if n not in value.op.shapes)
             wanted.update(reads)
-    return [item for item in items if item.slot in wanted]
+    return [value for value in values if value.slot in wanted]
 
 
 def trace_step(
-    items: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
+    values: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
 ) -> Step:
     """A step as columns; Unfit when it cannot be. The first roots are the states after it."""
-    read = _read_items(items, roots)
+    read = _read_values(values, roots)
     numbers = {id(one): index for index, one in enumerate(feeds)}
     reasons = []
     for frame in _frames(read, numbers, counts):
-        tracer = _Tracer(items, numbers, counts, frame)
+        tracer = _Tracer(values, numbers, counts, frame)
         try:
-            for item in read:
-                tracer.trace(item)
-            values = [tracer.value(root) for root in roots]
+            for value in read:
+                tracer.trace(value)
+            results = [tracer.columns(root) for root in roots]
             return Step(
                 frame,
                 tracer.sources,
                 tracer.products,
                 tracer.prelude,
-                values[: counts[1]],
-                values[counts[1] :],
+                results[: counts[1]],
+                results[counts[1] :],
             )
         except Unfit as reason:
             reasons.append(str(reason))
@@ -362,11 +362,11 @@ def trace_step(
 def _frames(read: Sequence[Value], feeds: dict[int, int], counts: tuple[int, int]) -> list[Frame]:
     """The ways to see rows and columns in a step."""
     changing: set[int] = set()
-    for item in read:
-        fed = feeds.get(id(item.origin)) if item.source == "feed" else None
-        if (fed is not None and fed < sum(counts)) or any(one in changing for one in item.inputs):
-            changing.add(item.slot)
-    shapes = {item.shape for item in read if item.slot in changing and item.static}
+    for value in read:
+        fed = feeds.get(id(value.origin)) if value.source == "feed" else None
+        if (fed is not None and fed < sum(counts)) or any(one in changing for one in value.inputs):
+            changing.add(value.slot)
+    shapes = {value.shape for value in read if value.slot in changing and value.static}
     tables = {shape[0] for shape in shapes if len(shape) == 2} - {1}
     large = {shape for shape in shapes if math.prod(shape) != 1}
     flat = [Frame(1, next(iter(large)))] if len(large) == 1 else []

@@ -27,7 +27,7 @@ class Scan:
     """A loop's step, bound to shapes, as a program for a kernel."""
 
     def __init__(self, bound: Bound, body: Body, emits: Sequence[Emit], step: Step) -> None:
-        self.items = bound.items
+        self.values = bound.values
         self.body, self.emits = body, emits
         self.step = step
         ranks = [len(one.shape) for one in step.emits]
@@ -99,15 +99,15 @@ class _Memory:
         scan = self.scan
         given = {id(one): array for one, array in zip(scan.body.captured, captured, strict=True)}
         fixed: dict[int, Array] = {}
-        for item in scan.items:
-            if item.source == "value":
-                assert item.value is not None
-                fixed[item.slot] = item.value
-            elif item.source == "feed" and id(item.origin) in given:
-                fixed[item.slot] = given[id(item.origin)]
-        for item in scan.step.prelude:
-            inputs = [fixed[one] for one in item.inputs]
-            fixed[item.slot] = np.asarray(item.op.numpy(None, *inputs, **item.attrs))
+        for value in scan.values:
+            if value.source == "constant":
+                assert value.constant is not None
+                fixed[value.slot] = value.constant
+            elif value.source == "feed" and id(value.origin) in given:
+                fixed[value.slot] = given[id(value.origin)]
+        for value in scan.step.prelude:
+            inputs = [fixed[one] for one in value.inputs]
+            fixed[value.slot] = np.asarray(value.op.numpy(None, *inputs, **value.attrs))
         return fixed
 
     def array(self, place: Place) -> Array:
@@ -184,7 +184,7 @@ def find_scan(
     """The loop as one kernel, where its step is of the kind that can be."""
     counts = (len(body.sequences), len(body.states))
     try:
-        step = trace_step(bound.items, bound.roots, body.feeds, counts)
+        step = trace_step(bound.values, bound.roots, body.feeds, counts)
         for value, array in zip(step.after, first, strict=True):
             if value.shape != array.shape or value.dtype != array.dtype:
                 raise Unfit("a state that changes its shape")
