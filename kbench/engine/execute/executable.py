@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.liveness import ALIGN, Layout, lay_out, nbytes
+from kbench.engine.compiler.liveness import ALIGN_BYTES, MemoryLayout, assign_arena, nbytes
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import csr_bytes, is_csr
@@ -73,7 +73,7 @@ class Executable:
         )
         self._in_place = InPlaceUpdates(self.steps[-late:], values, stored) if late else None
         accesses = [(step.writes, step.reads) for step in self.steps]
-        self.layout: Layout = lay_out(values, accesses, roots)
+        self.layout: MemoryLayout = assign_arena(values, accesses, roots)
         self.escaping = [
             (slot, values[slot].shape, np.dtype(values[slot].spec.dtype))
             for slot in self.layout.escaping
@@ -133,8 +133,8 @@ class Executable:
 
     def _arena_buffers(self) -> Buffers:
         buffers: Buffers = [None] * len(self.values)
-        arena = pool.take((self.layout.arena_bytes + ALIGN,), np.uint8)
-        shift = -arena.ctypes.data % ALIGN if self.layout.offsets else 0
+        arena = pool.take((self.layout.arena_bytes + ALIGN_BYTES,), np.uint8)
+        shift = -arena.ctypes.data % ALIGN_BYTES if self.layout.offsets else 0
         for slot, offset in self.layout.offsets.items():
             value = self.values[slot]
             buffers[slot] = np.ndarray(

@@ -18,7 +18,7 @@ import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.batched_kernel import Table
-from kbench.engine.compiler.liveness import owners
+from kbench.engine.compiler.liveness import memory_owners
 from kbench.engine.compiler.values import Value
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Registers
@@ -70,7 +70,7 @@ class InPlaceUpdates:
         self.targets = {slot: targets[slot] for step in steps for slot in step.writes}
         old = {id(value.origin): value.slot for value in values if value.source == "variable"}
         self._read = {slot: values[slot].origin for slot in old.values()}
-        memory = owners(values)
+        memory = memory_owners(values)
         self._in_place = {
             slot
             for group in self.groups

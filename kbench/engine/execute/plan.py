@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.layout import settle_layouts
-from kbench.engine.compiler.loop_dce import trim_loops
-from kbench.engine.compiler.loop_fission import hoist_loops
-from kbench.engine.compiler.multi_output import join_pairs
+from kbench.engine.compiler.layout import propagate_layouts
+from kbench.engine.compiler.loop_dce import eliminate_dead_loops
+from kbench.engine.compiler.loop_fission import split_loops
+from kbench.engine.compiler.multi_output import fuse_outputs
 from kbench.engine.compiler.rewrite import fold_constants, share_equal
 from kbench.engine.compiler.simplify import simplify
 from kbench.engine.compiler.values import lower_graph, mark_guards, mark_needed
@@ -24,14 +24,14 @@ from kbench.engine.graph.variables import Variable
 from kbench.engine.ops.control.switch import BRANCH
 
 PASSES = (
-    trim_loops,
-    hoist_loops,
-    trim_loops,
+    eliminate_dead_loops,
+    split_loops,
+    eliminate_dead_loops,
     fold_constants,
     simplify,
-    settle_layouts,
+    propagate_layouts,
     share_equal,
-    join_pairs,
+    fuse_outputs,
 )
 
 

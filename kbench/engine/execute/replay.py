@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kbench.engine.compiler.liveness import Layout, nbytes, owners
+from kbench.engine.compiler.liveness import MemoryLayout, memory_owners, nbytes
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
@@ -60,7 +60,7 @@ class Replayable(Protocol):
     inputs: list[int]
     steps: list[Step]
     functions: list[StepFunction]
-    layout: Layout
+    layout: MemoryLayout
     escaping: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
 
     def lasting_buffers(self) -> Buffers: ...
@@ -131,7 +131,7 @@ class Replay:
         self.own: set[int] = set()  # results in memory that stays
         self._copies: list[tuple[int, np.ndarray]] = []
         self._fresh: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        self._memory = owners(plan.values)
+        self._memory = memory_owners(plan.values)
         self._kept = self._assign_buffers(plan, registers, steady)
         self._read: set[int] = set()  # by launches
         self._known: list[tuple[int, np.ndarray]] = []  # what launches fill

@@ -42,7 +42,7 @@ CASES: list[tuple[str, Any, Any]] = [
 def test_values(
     name: str, axis: Any, options: Any, kind: str, dtype: str, mode: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(decompose_softmax, "LEAST", 0)
+    monkeypatch.setattr(decompose_softmax, "MIN_ELEMENTS", 0)
     monkeypatch.setenv("KBENCH_JIT", mode)
     monkeypatch.setenv("KBENCH_LEAST", "1")
     value = arrays()[kind].astype(dtype)
