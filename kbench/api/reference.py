@@ -198,7 +198,7 @@ def tiers(op: Op) -> tuple[str, ...]:
     found = [op.tier]
     if op.kind == "elementwise" or (op.kind == "reduction" and op.fold in elementwise.FOLDS):
         found.append("fused")
-    if op.name in library_step.NAMES or op.kernel is not None:
+    if op.name in library_step.KERNEL_OPS or op.kernel is not None:
         found.append("library")
     return tuple(found)
 

@@ -27,7 +27,8 @@ from kbench.engine.graph.variables import Variable, store_all, update_lock
 from kbench.engine.runtime import profile, read_only
 from kbench.engine.runtime.profile import RunRecord
 
-BOUND_PLANS = 16  # shape signatures that a function remembers
+MAX_EXECUTABLES = 16
+"""Shape signatures that a function remembers."""
 
 
 class Function:
@@ -179,7 +180,7 @@ class Function:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self.plan.bind(arrays)
-            if len(self._plans) > BOUND_PLANS:
+            if len(self._plans) > MAX_EXECUTABLES:
                 self._plans.popitem(last=False)
         return plan
 

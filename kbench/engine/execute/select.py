@@ -15,7 +15,7 @@ from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.execute.steps.base import Makers
 from kbench.engine.execute.steps.epilogue_step import with_epilogue
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
-from kbench.engine.execute.steps.library_step import WORK, kernel_step, library_step
+from kbench.engine.execute.steps.library_step import FLOPS_PER_ELEMENT, kernel_step, library_step
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.execute.steps.row_step import RowStep
 from kbench.engine.fusion.elementwise import find_groups
@@ -95,7 +95,7 @@ def compiled_step(value: Value, values: Sequence[Value], makers: Makers) -> Step
     if found is None:
         return None
     elements = values[value.inputs[0]].size
-    work = WORK.get(value.op.name, 1)
+    work = FLOPS_PER_ELEMENT.get(value.op.name, 1)
     return Step(
         value.slot,
         found.run,

@@ -20,16 +20,22 @@ from kbench.engine.ops.layout.create import FULL
 from kbench.engine.ops.reduce.reduction import BROADCAST
 from kbench.engine.runtime import config
 
-LEAST = 16_384  # elements from which on a loop of its own is worth while
-LEAST_STORED = 1  # the same where it is part of a call that stores larger values
-MOST_MEMBERS = 48
-MOST_INPUTS = 24
-MOST_OUTPUTS = 8
+MIN_LOOP_ELEMENTS = 16_384
+"""Elements from which on a loop of its own is worth while: fewer, 64 KB of float32,
+stay in the cache between NumPy's calls."""
+MIN_STORED_ELEMENTS = 1
+"""The same where it is part of a call that stores larger values, which are one launch anyway."""
+MAX_MEMBERS = 48
+"""Values of a group, which is compiled as one loop."""
+MAX_INPUTS = 24
+"""Arrays and numbers that a loop reads, each with a pointer that moves on."""
+MAX_OUTPUTS = 8
+"""Arrays that a loop writes, each in lines of the cache of its own."""
 FOLDS = ("sum", "mean", "max", "min", "prod", "any", "all")
 
 
 @dataclass(frozen=True)
-class Source:
+class GroupInput:
     """An input of a group: a slot or a number, and along which axes of the result it varies."""
 
     slot: int
@@ -50,7 +56,7 @@ class Group:
     dtype: str
     slot: int
     outputs: list[Value] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[GroupInput] = field(default_factory=list)
     statements: list[tuple[str, str]] = field(default_factory=list)
     fold: Value | None = None
 
@@ -83,7 +89,7 @@ def _only_stored(
 ) -> frozenset[int]:
     """What is computed for new values of variables and nothing else, if one of these is large."""
     once = {slot for slot in stored if roots.count(slot) == 1}
-    if all(values[slot].size < LEAST for slot in once):
+    if all(values[slot].size < MIN_LOOP_ELEMENTS for slot in once):
         return frozenset()
     found: set[int] = set()
     for value in reversed(values):
@@ -98,7 +104,7 @@ def checks_values(value: Value) -> bool:
     return value.op in (FLOORDIV, MOD, _power.op) and value.spec.dtype[0] != "f"  # type: ignore[attr-defined]
 
 
-class _Search:
+class _GroupSearch:
     """The groups of a plan while they are found: who runs where, and which have room."""
 
     def __init__(
@@ -109,7 +115,7 @@ class _Search:
         stored: Collection[int],
     ) -> None:
         self.values = values
-        self.late = _only_stored(values, roots, stored)
+        self.only_stored = _only_stored(values, roots, stored)
         self.needed = needed
         self.roots = set(roots)
         self.conditions = {slot for value in values for slot, _ in value.guard}
@@ -120,7 +126,7 @@ class _Search:
     def collect(self) -> list[Group]:
         """Elementwise groups, from the last to the first, each with its fold."""
         for value in reversed(self.values):
-            least = LEAST_STORED if value.slot in self.late else LEAST
+            least = MIN_STORED_ELEMENTS if value.slot in self.only_stored else MIN_LOOP_ELEMENTS
             if not self.needed[value.slot] or not can_join(value, least):
                 continue
             home = self._home(value)
@@ -132,7 +138,7 @@ class _Search:
             self.reads[home] |= set(value.inputs)
             self.runs_at[value.slot] = home
         found = sorted(self.members.items(), reverse=True)
-        return [self._finished(members[::-1]) for _, members in found]
+        return [self._make_group(members[::-1]) for _, members in found]
 
     def _home(self, value: Value) -> int | None:
         """The group that the value's first user is in, if the value can be computed there.
@@ -143,15 +149,15 @@ class _Search:
             return None
         first = min(self.runs_at[user] for user in value.users)
         members = self.members.get(first)
-        if members is None or len(members) >= MOST_MEMBERS:
+        if members is None or len(members) >= MAX_MEMBERS:
             return None
         result = self.values[first]
         if result.shape != value.shape or result.guard != value.guard:
             return None
         inside = {one.slot for one in members}
-        if len((self.reads[first] | set(value.inputs)) - inside) > MOST_INPUTS:
+        if len((self.reads[first] | set(value.inputs)) - inside) > MAX_INPUTS:
             return None
-        if self._is_stored(value, first) and len(self._stored(members)) >= MOST_OUTPUTS:
+        if self._is_stored(value, first) and len(self._stored(members)) >= MAX_OUTPUTS:
             return None
         return first
 
@@ -163,7 +169,7 @@ class _Search:
         home = self.runs_at[members[0].slot]
         return [one for one in members if one.slot == home or self._is_stored(one, home)]
 
-    def _finished(self, members: list[Value]) -> Group:
+    def _make_group(self, members: list[Value]) -> Group:
         result = members[-1]
         group = Group(members, result.shape, result.spec.dtype, result.slot)
         group.outputs = self._stored(members)
@@ -204,7 +210,7 @@ def find_groups(
     stored: Collection[int],
 ) -> list[Group]:
     """The groups; each runs where its slot stands. `stored` are new values of variables."""
-    groups = _Search(values, needed, roots, stored).collect()
+    groups = _GroupSearch(values, needed, roots, stored).collect()
     folded = {group.fold.slot for group in groups if group.fold is not None}
     groups += [
         _lone_fold(value, values)
@@ -218,14 +224,16 @@ def _is_fold(value: Value, values: Sequence[Value]) -> bool:
     if value.source or value.op.kind != "reduction" or value.op.fold not in FOLDS:
         return False
     source = values[value.inputs[0]]
-    return source.static and value.size > 0 and source.size >= max(2, config.least(LEAST))
+    return (
+        source.static and value.size > 0 and source.size >= max(2, config.least(MIN_LOOP_ELEMENTS))
+    )
 
 
 def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
     """A reduction of something that is there already."""
     source = values[value.inputs[0]]
     group = Group([], source.shape, source.spec.dtype, value.slot, fold=value)
-    group.sources = [_resolve(source, source.shape, values)]
+    group.sources = [resolve_input(source, source.shape, values)]
     group.statements = [("a0", source.spec.dtype)]
     return group
 
@@ -235,21 +243,21 @@ def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
 
 def _read_inputs(group: Group, values: Sequence[Value]) -> None:
     names: dict[int, str] = {}
-    known: dict[Source, str] = {}
+    known: dict[GroupInput, str] = {}
     shape = group.shape
     for value in group.members:
         operands = []
         for slot in value.inputs:
             if slot not in names:
-                source = _resolve(values[slot], shape, values)
+                source = resolve_input(values[slot], shape, values)
                 names[slot] = known.setdefault(source, f"a{len(known)}")
             operands.append(names[slot])
         names[value.slot] = f"t{len(group.statements)}"
-        group.statements.append((_expression(value, operands), value.spec.dtype))
+        group.statements.append((expression_of(value, operands), value.spec.dtype))
     group.sources = list(known)
 
 
-def _expression(value: Value, operands: Sequence[str]) -> str:
+def expression_of(value: Value, operands: Sequence[str]) -> str:
     expr = value.op.expr or ""
     if value.attrs:
         expr = expr.format(**value.attrs)
@@ -258,17 +266,17 @@ def _expression(value: Value, operands: Sequence[str]) -> str:
     return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], expr)
 
 
-def _resolve(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> Source:
+def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:
     """The input behind a broadcast view, as far as the loop can read it directly."""
     if value.op is FULL and not value.source and not value.inputs:
-        return Source(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
+        return GroupInput(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
     if value.op is BROADCAST and not value.source:
         axes = value.attrs["axis"]
         kept = tuple(1 if i in axes else size for i, size in enumerate(value.shape))
         source = values[value.inputs[0]]
         if source.static:
-            return Source(source.slot, None, value.spec.dtype, _varies(kept, shape))
-    return Source(value.slot, None, value.spec.dtype, _varies(value.shape, shape))
+            return GroupInput(source.slot, None, value.spec.dtype, _varies(kept, shape))
+    return GroupInput(value.slot, None, value.spec.dtype, _varies(value.shape, shape))
 
 
 def _varies(kept: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
@@ -295,6 +303,6 @@ def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tup
     return tuple(dims), patterns, tuple(column[-1] for column in columns)
 
 
-def number_array(source: Source) -> np.ndarray:
+def number_array(source: GroupInput) -> np.ndarray:
     """A source that is a number, as an array of no axes."""
     return np.array(source.number, dtype=source.dtype)

@@ -13,26 +13,28 @@ from dataclasses import dataclass, field
 
 from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
-from kbench.engine.fusion.elementwise import LEAST, checks_values
+from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS, checks_values
 from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise
 from kbench.engine.ops.elementwise.activation import SOFTMAX
 from kbench.engine.ops.loss.losses import PICK, PUT
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.runtime import config
 
-ALONG = ("sum", "mean", "prod", "max", "min")
+ROW_FOLDS = ("sum", "mean", "prod", "max", "min")
 """What folds along rows."""
-FEWEST = 16
+MIN_ROWS = 16
 """Rows of a cluster that folds along them: enough for many threads."""
-FEW_COLUMNS = 16
-"""Rows as short as that are joined for a fold down the columns."""
-SMALL = 256
-"""Elements from which on a cluster gains that stands for `STEPS` steps: what a step costs whatever
-its size adds up, and comes to more than the call of a kernel."""
-STEPS = 12
-LONGEST = 1 << 17
-"""Columns of such a row, which should stay in the cache between two sweeps."""
-MOST_MEMBERS = 64
+MAX_JOINED_COLUMNS = 16
+"""Columns of rows that are joined for a fold down the columns."""
+MIN_LONG_CLUSTER_ELEMENTS = 256
+"""Elements from which on a cluster gains that stands for many steps: what a step costs whatever its
+size adds up, and comes to more than the call of a kernel."""
+MIN_LONG_CLUSTER_STEPS = 12
+"""Steps that such a cluster stands for."""
+MAX_COLUMNS = 1 << 17
+"""Columns of a row, which should stay in the cache between two sweeps."""
+MAX_MEMBERS = 64
+"""Values of a cluster, which is compiled as one kernel."""
 
 Key = tuple[tuple[int, ...], int]  # shape and cut
 
@@ -55,7 +57,7 @@ def fold_key(value: Value, values: Sequence[Value]) -> tuple[Key, bool] | None:
     if value.source or not value.static or not value.inputs:
         return None
     source = values[value.inputs[0]]
-    if not source.static or source.size < max(2, config.least(SMALL)):
+    if not source.static or source.size < max(2, config.least(MIN_LONG_CLUSTER_ELEMENTS)):
         return None
     if value.op in (SOFTMAX, PICK):
         axes: tuple[int, ...] = (value.attrs["axis"],)
@@ -65,14 +67,14 @@ def fold_key(value: Value, values: Sequence[Value]) -> tuple[Key, bool] | None:
         return None
     rank = len(source.shape)
     if axes and axes == tuple(range(rank - len(axes), rank)) and len(axes) < rank:
-        fits = value.op.kind != "reduction" or value.op.fold in ALONG
+        fits = value.op.kind != "reduction" or value.op.fold in ROW_FOLDS
         return ((source.shape, axes[0]), True) if fits and value.spec.dtype != "bool" else None
     if axes and axes == tuple(range(len(axes))) and down_fold(value):
         return (source.shape, len(axes)), False
     return None
 
 
-class Search:
+class ClusterSearch:
     """The clusters of a plan while they are found."""
 
     def __init__(self, values: Sequence[Value], needed: Sequence[bool]) -> None:
@@ -115,7 +117,7 @@ class Search:
         """Make two clusters one, if they are alike and neither needs the other."""
         a, b = self.clusters[number], self.clusters[other]
         alike = a.key == b.key and a.guard == b.guard and a.along and b.along
-        if not alike or len(a.members) + len(b.members) > MOST_MEMBERS:
+        if not alike or len(a.members) + len(b.members) > MAX_MEMBERS:
             return False
         if self._reaches(a.needs, other) or self._reaches(b.needs, number):
             return False
@@ -147,7 +149,7 @@ class Search:
 
     def _mixes(self, cluster: Cluster, value: Value, along: bool) -> bool:
         """Whether a kernel can have the fold besides those of a cluster."""
-        if len(cluster.members) >= MOST_MEMBERS:
+        if len(cluster.members) >= MAX_MEMBERS:
             return False
         if cluster.along == along:
             return True
@@ -167,7 +169,7 @@ class Search:
     def _fits(self, value: Value, cluster: Cluster) -> bool:
         """Whether an elementwise value has the cluster's shape or one value for each row."""
         level = self._level(value, cluster.key)
-        if not level or value.guard != cluster.guard or len(cluster.members) >= MOST_MEMBERS:
+        if not level or value.guard != cluster.guard or len(cluster.members) >= MAX_MEMBERS:
             return False
         if not cluster.along:
             return False
@@ -237,29 +239,37 @@ def _kept(key: Key) -> tuple[int, ...]:
 # ------------------------------------------------------------------ which are worth while
 
 
-def is_worth(cluster: Cluster, values: Sequence[Value]) -> bool:
+def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
     """Whether one kernel for all reads or writes less memory than the members by themselves."""
     shape, cut = cluster.key
     folds = [one for one in cluster.members if not is_elementwise(one)]
     rows, columns = _product(shape[:cut]), _product(shape[cut:])
-    least = SMALL if len(cluster.members) >= STEPS else LEAST
+    least = (
+        MIN_LONG_CLUSTER_ELEMENTS
+        if len(cluster.members) >= MIN_LONG_CLUSTER_STEPS
+        else MIN_LOOP_ELEMENTS
+    )
     if rows * columns < config.least(least):
         return False
     if not cluster.along:
-        return rows > 1 and (len(folds) > 1 or _gains_alone(folds[0], values))
-    if rows < FEWEST and config.least(LEAST) == LEAST or not 1 < columns <= LONGEST:
+        return rows > 1 and (len(folds) > 1 or _is_profitable_alone(folds[0], values))
+    if (
+        rows < MIN_ROWS
+        and config.least(MIN_LOOP_ELEMENTS) == MIN_LOOP_ELEMENTS
+        or not 1 < columns <= MAX_COLUMNS
+    ):
         return False
     wide = [one for one in cluster.members if is_elementwise(one) and one.shape == shape]
     dear = any(one.op in (SOFTMAX, LOGSUMEXP, VARIANCE) for one in folds)
     return dear or len(folds) > 1 or bool(wide)
 
 
-def _gains_alone(fold: Value, values: Sequence[Value]) -> bool:
+def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
     """A lone sum gains where columns are few, but for what is stored anyway as it is computed."""
     if fold.op is VARIANCE:
         return True
     source = values[fold.inputs[0]]
-    if _product(source.shape[len(fold.attrs["axis"]) :]) > FEW_COLUMNS:
+    if _product(source.shape[len(fold.attrs["axis"]) :]) > MAX_JOINED_COLUMNS:
         return False
     shared = is_elementwise(source) and len(set(source.users)) > 1
     return len(fold.attrs["axis"]) < len(source.shape) and not shared

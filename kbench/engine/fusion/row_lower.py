@@ -13,7 +13,7 @@ from kbench.engine.codegen.row_kernel import KEPT_COLUMNS
 from kbench.engine.codegen.row_program import DEAR, Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
-from kbench.engine.fusion.elementwise import Source, _expression, _resolve, checks_values
+from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input
 from kbench.engine.ops.elementwise.activation import SOFTMAX
 from kbench.engine.ops.elementwise.arithmetic import divide
 from kbench.engine.ops.elementwise.elementary import log
@@ -23,10 +23,13 @@ from kbench.engine.ops.loss.losses import PICK, PUT
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.ops.reduce.reduction import BROADCAST
 
-MOST_NODES = 96
-MOST_INPUTS = 24
-MOST_OUTPUTS = 8
-DEPTH = 12
+MAX_NODES = 96
+"""Nodes of a row program, which is compiled in one go."""
+MAX_INPUTS = 24
+"""Arrays and numbers that a row program reads."""
+MAX_OUTPUTS = 8
+"""Arrays that a row program writes."""
+MAX_INLINE_DEPTH = 12
 """How far a value is computed within instead of being read."""
 
 ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
@@ -39,7 +42,7 @@ class RowGroup:
     program: RowProgram
     dims: tuple[int, ...]
     outputs: list[Value]
-    sources: list[Source]
+    sources: list[GroupInput]
     members: list[Value]
     values: Sequence[Value]  # of the whole plan, in which all of these stand
     places: tuple[int, ...]  # which of what is read says a column for each row
@@ -72,12 +75,12 @@ def down_fold(value: Value) -> str:
     return fold if fold in ("sum", "mean") else ""
 
 
-class _Unwritable(Exception):
+class _NotLowerable(Exception):
     """A cluster that is beyond what a kernel can do."""
 
 
 @dataclass
-class _Writer:
+class _RowLowering:
     """A program under construction."""
 
     shape: tuple[int, ...]
@@ -88,7 +91,7 @@ class _Writer:
     inside: set[int]
     compared: Collection[int]  # slots that have to be the same wherever they are looked at
     nodes: list[Node] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[GroupInput] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of members
     others: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
     places: set[int] = field(default_factory=set)  # slots that say a column for each row
@@ -102,22 +105,22 @@ class _Writer:
         """The name of a node, which is made when there is none like it."""
         made = Node(expr, dtype, along, down)
         if made not in self.nodes:
-            if len(self.nodes) >= MOST_NODES or dtype not in DTYPES:
-                raise _Unwritable
+            if len(self.nodes) >= MAX_NODES or dtype not in DTYPES:
+                raise _NotLowerable
             self.nodes.append(made)
         return f"t{self.nodes.index(made)}"
 
-    def read(self, source: Source) -> str:
+    def read(self, source: GroupInput) -> str:
         """The name of an input."""
         if source not in self.sources:
-            if len(self.sources) >= MOST_INPUTS or source.dtype not in DTYPES:
-                raise _Unwritable
+            if len(self.sources) >= MAX_INPUTS or source.dtype not in DTYPES:
+                raise _NotLowerable
             self.sources.append(source)
         return f"a{self.sources.index(source)}"
 
     def number(self, number: float, dtype: str) -> str:
         """A number as an input, so that a kernel fits rows of any length."""
-        return self.read(Source(-1, number, dtype, (False,) * len(self.shape)))
+        return self.read(GroupInput(-1, number, dtype, (False,) * len(self.shape)))
 
     def member(self, value: Value) -> str:
         """The name of a member, which is written with what it needs when it is asked for."""
@@ -196,7 +199,7 @@ class _Writer:
             known = row_simplify.logarithm(self, operands[0], dtype)
             if known is not None:
                 return known
-        return self.node(_expression(value, operands), dtype)
+        return self.node(expression_of(value, operands), dtype)
 
     def expression(self, name: str) -> str:
         """The statement of a node; '' for a fold or an input."""
@@ -247,7 +250,7 @@ class _Writer:
             return self.operand(value.inputs[0], shape, depth)
         if self._is_computed(value, depth):
             return self.statement(value, depth + 1)
-        found = _resolve(value, shape, self.values)
+        found = resolve_input(value, shape, self.values)
         tail = (False,) * (len(self.shape) - len(shape))  # one value for each row
         return self.read(replace(found, varies=(*found.varies, *tail)))
 
@@ -264,7 +267,7 @@ class _Writer:
         """Whether an elementwise value is computed within: if nobody else needs it, or cheaply."""
         if value.source or not is_elementwise(value) or not value.static or checks_values(value):
             return False
-        if value.shape != self.shape or value.guard != self.guard or depth >= DEPTH:
+        if value.shape != self.shape or value.guard != self.guard or depth >= MAX_INLINE_DEPTH:
             return False
         if value.slot in self.compared:
             return False
@@ -294,18 +297,18 @@ class _Writer:
             if self.shape[axis] != 1
         }
         if len(across) > 1:
-            raise _Unwritable
+            raise _NotLowerable
         if across:
             patterns.append(across.pop())
         else:  # one column: what varies at all varies along it
             if len(patterns) > 1:
-                raise _Unwritable
+                raise _NotLowerable
             patterns.append(patterns[0])
         dims.append(self.columns)
         return tuple(dims), [tuple(one[i] for one in patterns) for i in range(len(self.sources))]
 
 
-def write_group(
+def lower_cluster(
     key: tuple[tuple[int, ...], int],
     members: Sequence[Value],
     outputs: list[Value],
@@ -315,32 +318,33 @@ def write_group(
 ) -> RowGroup | None:
     """The step of a cluster that gives `outputs`; None where it is beyond a kernel."""
     shape, cut = key
-    if len(outputs) > MOST_OUTPUTS:
+    if len(outputs) > MAX_OUTPUTS:
         return None
     inside = {one.slot for one in members}
-    writer = _Writer(shape, cut, values, stored, members[0].guard, inside, compared)
+    lowering = _RowLowering(shape, cut, values, stored, members[0].guard, inside, compared)
     try:
         for one in outputs:
-            writer.output(one)
-        dims, patterns = writer.dims()
+            lowering.output(one)
+        dims, patterns = lowering.dims()
         inputs = tuple(
-            Input(one.dtype, pattern) for one, pattern in zip(writer.sources, patterns, strict=True)
+            Input(one.dtype, pattern)
+            for one, pattern in zip(lowering.sources, patterns, strict=True)
         )
-        numbers = [int(writer.output(one)[1:]) for one in outputs]
-        return _group(writer, dims, inputs, outputs, numbers)
-    except (_Unwritable, ValueError):
+        numbers = [int(lowering.output(one)[1:]) for one in outputs]
+        return _group(lowering, dims, inputs, outputs, numbers)
+    except (_NotLowerable, ValueError):
         return None
 
 
 def _group(
-    writer: _Writer,
+    lowering: _RowLowering,
     dims: tuple[int, ...],
     inputs: tuple[Input, ...],
     outputs: list[Value],
     numbers: list[int],
 ) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
-    nodes = tuple(writer.nodes)
+    nodes = tuple(lowering.nodes)
     rest = sorted(n for n, node in enumerate(nodes) if node.down)
     order = sorted(range(len(outputs)), key=lambda i: (bool(nodes[numbers[i]].down), numbers[i]))
     if len(set(numbers)) < len(numbers) or not inputs:
@@ -352,12 +356,12 @@ def _group(
     mixed = bool(program.downs) and not program.across
     if mixed and dims[-1] > KEPT_COLUMNS:
         return None
-    members = [writer.values[slot] for slot in sorted(writer.names)]
-    places = tuple(n for n, one in enumerate(writer.sources) if one.slot in writer.places)
-    if {writer.sources[n].slot for n in places} != writer.places:
+    members = [lowering.values[slot] for slot in sorted(lowering.names)]
+    places = tuple(n for n, one in enumerate(lowering.sources) if one.slot in lowering.places)
+    if {lowering.sources[n].slot for n in places} != lowering.places:
         return None
     results = [outputs[i] for i in order]
-    return RowGroup(program, dims, results, writer.sources, members, writer.values, places)
+    return RowGroup(program, dims, results, lowering.sources, members, lowering.values, places)
 
 
 def constants(group: RowGroup) -> list[np.ndarray | None]:

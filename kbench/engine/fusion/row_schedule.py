@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kbench.engine.compiler.values import Value
-from kbench.engine.fusion.row_clusters import Cluster, Search, is_worth
-from kbench.engine.fusion.row_lower import ALIASES, RowGroup, write_group
+from kbench.engine.fusion.row_clusters import Cluster, ClusterSearch, is_profitable
+from kbench.engine.fusion.row_lower import ALIASES, RowGroup, lower_cluster
 from kbench.engine.graph.op import Op, no_infer, no_numpy
 from kbench.engine.runtime import config
 
@@ -25,7 +25,7 @@ ROWS = Op("rows", "structured", no_infer, no_numpy, None)
 """A result of a cluster; the last one of it has `group` among its attributes. No user makes it."""
 
 
-def gather_rows(
+def fuse_rows(
     values: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
 ) -> tuple[list[Value], list[int]] | None:
     """The values in an order where each cluster is one step, and the new slot of each.
@@ -34,14 +34,14 @@ def gather_rows(
     """
     if config.jit_mode() == "off":
         return None
-    search = Search(values, needed)
+    search = ClusterSearch(values, needed)
     found = [one for one in search.clusters if one.members]
     compared = compared_values(values, needed) if found else frozenset()
-    chosen = {one.number: one for one in found if is_worth(one, values)}
+    chosen = {one.number: one for one in found if is_profitable(one, values)}
     while chosen:
         member = {one.slot: cluster for cluster in chosen.values() for one in cluster.members}
         units = _units(values, search, member)
-        groups, wanted = _write(values, units, roots, compared)
+        groups, wanted = _lower_clusters(values, units, roots, compared)
         beyond = [number for number, group in groups.items() if group is None]
         if not beyond:
             return _renumbered(values, units, groups, wanted)  # type: ignore[arg-type]
@@ -77,7 +77,9 @@ def _behind(slot: int, values: Sequence[Value]) -> Value:
 Unit = Value | Cluster
 
 
-def _units(values: Sequence[Value], search: Search, member: dict[int, Cluster]) -> list[Unit]:
+def _units(
+    values: Sequence[Value], search: ClusterSearch, member: dict[int, Cluster]
+) -> list[Unit]:
     """Items and clusters so that each stands after what it needs."""
     unit_of: list[int] = [
         len(values) + member[value.slot].number if value.slot in member else value.slot
@@ -118,7 +120,7 @@ def _slots(unit: Unit) -> list[int]:
 
 
 def _through(
-    value: Value, inside: int | None, values: Sequence[Value], search: Search
+    value: Value, inside: int | None, values: Sequence[Value], search: ClusterSearch
 ) -> list[int]:
     """What a value needs; a member looks through views of its own cluster's members."""
     found = []
@@ -132,7 +134,7 @@ def _through(
     return found
 
 
-def _write(
+def _lower_clusters(
     values: Sequence[Value], units: list[Unit], roots: Sequence[int], compared: Collection[int]
 ) -> tuple[dict[int, RowGroup | None], set[int]]:
     """The group of every cluster that is needed, by number, and every slot that is needed.
@@ -149,7 +151,7 @@ def _write(
             continue
         outputs = [one for one in unit.members if one.slot in wanted]
         if outputs:
-            group = write_group(unit.key, unit.members, outputs, values, wanted, compared)
+            group = lower_cluster(unit.key, unit.members, outputs, values, wanted, compared)
             groups[unit.number] = group
             wanted.update(group.reads if group is not None else ())
             wanted.update(slot for slot, _ in outputs[0].guard)

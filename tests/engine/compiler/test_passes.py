@@ -293,7 +293,7 @@ def test_chains_and_their_fold_are_one_step(mode: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), 2])
 def test_a_fold_in_slabs(name: str, axis: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "off")
-    monkeypatch.setattr(group_step, "SLAB", 5000)
+    monkeypatch.setattr(group_step, "SLAB_ELEMENTS", 5000)
     x, y = K.placeholder((None, None, None), dtype=dtype), K.placeholder((None,), dtype=dtype)
     compiled = K.function([x, y], [getattr(K, name)(x * y, axis)])
     fed = np.random.default_rng(1).uniform(0.99, 1.01, (40, 30, 20)).astype(dtype)

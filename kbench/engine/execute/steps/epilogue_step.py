@@ -23,12 +23,13 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
 from kbench.engine.execute.steps.library_step import KernelStep, kernel_step
-from kbench.engine.fusion.elementwise import Group, Source
+from kbench.engine.fusion.elementwise import Group, GroupInput
 from kbench.engine.jit.array_memory import same
 from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config
 
-FEWEST = 16  # columns of a row that is worth a call of its own
+MIN_ROW_COLUMNS = 16
+"""Columns of a row that is worth a call of its own."""
 
 
 def with_epilogue(
@@ -59,12 +60,12 @@ def with_epilogue(
 def _by_rows(group: Group) -> bool:
     """Whether rows are long enough, and every source has one value for each of them or is one."""
     shape = group.shape
-    if len(shape) < 2 or not FEWEST <= shape[-1] <= 2 * COLUMNS:
+    if len(shape) < 2 or not MIN_ROW_COLUMNS <= shape[-1] <= 2 * COLUMNS:
         return False
     return all(_moves(one, shape) in ([], [False], [True]) for one in group.sources)
 
 
-def _moves(source: Source, shape: tuple[int, ...]) -> list[bool]:
+def _moves(source: GroupInput, shape: tuple[int, ...]) -> list[bool]:
     """Along which of the axes before the last, as far as these are longer than one, it varies."""
     pairs = zip(source.varies[:-1], shape[:-1], strict=True)
     return sorted({varies for varies, size in pairs if size != 1})

@@ -30,7 +30,8 @@ from kbench.engine.jit.launch import Launch
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
-SLAB = 1 << 22  # elements that are computed before they are folded
+SLAB_ELEMENTS = 1 << 22
+"""Elements that are computed before they are folded: what is folded may exceed the memory."""
 
 
 def _no_source() -> str | None:
@@ -181,7 +182,7 @@ class GroupStep:
         *stored, out = outs
         result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
         cut = int(np.argmax(self.dims))
-        step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
+        step = max(1, SLAB_ELEMENTS // (math.prod(self.dims) // self.dims[cut]))
         partial = []
         adds = fold.op.fold in ("sum", "mean")
         for start in range(0, self.dims[cut], step):

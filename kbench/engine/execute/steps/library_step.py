@@ -13,16 +13,17 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.steps.base import Buffers, Registers
-from kbench.engine.fusion.elementwise import LEAST
+from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS
 from kbench.engine.graph.op import KernelFactory
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels import chosen_variant, registry
 from kbench.engine.runtime import config
 
-NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
-KEEPING = ("softmax", "log_softmax", "cumsum", "cumprod")  # these have a result of x's shape
-PART = 1 << 20  # elements of a part on NumPy
-WORK = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
+KERNEL_OPS = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
+SHAPE_KEEPING_OPS = ("softmax", "log_softmax", "cumsum", "cumprod")
+BLOCK_ELEMENTS = 1 << 20
+"""Elements of a part on NumPy: a few milliseconds, after which a stop is honoured."""
+FLOPS_PER_ELEMENT = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
 
 
 class LibraryStep:
@@ -65,11 +66,11 @@ class LibraryStep:
         """The NumPy form, in parts of a few milliseconds, so that a stop is honoured soon."""
         outer, middle, inner = self.sides
         whole = np.ascontiguousarray(x).reshape(self.sides)
-        keeps = self.value.op.name in KEEPING
+        keeps = self.value.op.name in SHAPE_KEEPING_OPS
         result = out.reshape(self.sides if keeps else (outer, inner))
         run = partial(self.value.op.numpy, **self._attributes())
-        rows = max(1, PART // (middle * inner))
-        columns = max(1, PART // middle) if rows == 1 else inner
+        rows = max(1, BLOCK_ELEMENTS // (middle * inner))
+        columns = max(1, BLOCK_ELEMENTS // middle) if rows == 1 else inner
         for i in range(0, outer, rows):
             for j in range(0, inner, columns):
                 block = (slice(i, i + rows), slice(j, j + columns))
@@ -140,10 +141,14 @@ def kernel_step(value: Value, values: Sequence[Value]) -> KernelStep | None:
 
 def library_step(value: Value, values: Sequence[Value]) -> LibraryStep | None:
     """The step of a value that the library has a kernel for, if its operand is large."""
-    if value.op.name not in NAMES or not value.static or value.op.allocates:
+    if value.op.name not in KERNEL_OPS or not value.static or value.op.allocates:
         return None
     source = values[value.inputs[0]]
-    if not source.static or source.size < config.least(LEAST) or value.attrs.get("backward"):
+    if (
+        not source.static
+        or source.size < config.least(MIN_LOOP_ELEMENTS)
+        or value.attrs.get("backward")
+    ):
         return None
     axis = value.attrs["axis"]
     axes = axis if isinstance(axis, tuple) else (axis,)
