@@ -125,12 +125,12 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
             row["seconds"] += spent
             row["calls"] += calls
 
-    def plain(self: Executable, functions: Any, registers: Any, buffers: Any) -> None:
-        for step, run in zip(self.steps, functions, strict=False):
+    def plain(self: Executable, runners: Any, registers: Any, buffers: Any) -> None:
+        for step, run in zip(self.steps, runners, strict=False):
             note(step.form(), functools.partial(run, registers, buffers))
 
     def step_between(plan: Executable, number: int, registers: Any, buffers: Any) -> None:
-        run = functools.partial(plan.functions[number], registers, buffers)
+        run = functools.partial(plan.runners[number], registers, buffers)
         note(plan.steps[number].form(), run)
 
     def together(self: LaunchGraph) -> None:

@@ -14,7 +14,7 @@ from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.body import Body, Emit
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec, Specs, several
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 

@@ -23,7 +23,7 @@ from kbench.engine.control_flow.body import Body, Emit, Track, common_length, in
 from kbench.engine.control_flow.body import symbol as stand_in
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.elementwise.arithmetic import add

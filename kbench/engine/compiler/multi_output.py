@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk

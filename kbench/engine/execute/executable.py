@@ -22,16 +22,16 @@ from kbench.engine.execute.replay import MIN_CAPTURED_STEPS, ReplayPolicy
 from kbench.engine.execute.select import choose_steps
 from kbench.engine.execute.steps.base import (
     Buffers,
-    Makers,
-    Planner,
+    MakePlan,
+    PlanMakers,
     Registers,
-    StepFunction,
+    StepRunner,
     explained,
     guarded,
     releasing,
 )
 from kbench.engine.execute.steps.group_step import Step
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
@@ -58,11 +58,11 @@ class Executable:
         needed: list[bool],
         roots: list[int],
         feed_slots: list[int | None],
-        make_plan: Planner,
+        make_plan: MakePlan,
         targets: Sequence[Variable] = (),
     ) -> None:
         """`targets` are the variables that the last of the roots are the new values of."""
-        makers = Makers(make_plan, partial(Executable, make_plan=make_plan))
+        makers = PlanMakers(make_plan, partial(Executable, make_plan=make_plan))
         self.name = name
         self.values = values
         self.roots = roots
@@ -88,10 +88,10 @@ class Executable:
             and needed[value.slot]
         ]
         self.inputs = [slot for _, slot in self._feeds] + [slot for slot, _ in self._variables]
-        self.functions = [self._function(step) for step in self.steps]
-        self._early_functions = self.functions[: len(self.functions) - late]
+        self.runners = [self._runner(step) for step in self.steps]
+        self._early_runners = self.runners[: len(self.runners) - late]
         self._replay_policy = (
-            ReplayPolicy() if len(self._early_functions) >= MIN_CAPTURED_STEPS else None
+            ReplayPolicy() if len(self._early_runners) >= MIN_CAPTURED_STEPS else None
         )
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
@@ -100,7 +100,7 @@ class Executable:
         if self.layout.arena_bytes <= MAX_KEPT_ARENA_BYTES:
             self._kept = self._arena_buffers()
 
-    def _function(self, step: Step) -> StepFunction:
+    def _runner(self, step: Step) -> StepRunner:
         run = step.run
         ending = self.layout.ending.get(step.slot)
         if ending:
@@ -182,7 +182,7 @@ class Executable:
         """
         self._read = self._unfinished = None
         in_place = self._in_place if self._in_place is not None and self._in_place.ready() else None
-        functions = self.functions if in_place is None else self._early_functions
+        runners = self.runners if in_place is None else self._early_runners
         registers = self._template.copy()
         for index, slot in self._feeds:
             registers[slot] = arrays[index]
@@ -193,10 +193,10 @@ class Executable:
         late = () if in_place is None else in_place.targets
         own: Collection[int] = ()
         if quiet:
-            self._run_plain(functions, registers, self._buffers(late))
+            self._run_plain(runners, registers, self._buffers(late))
         else:
             with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
-                own = self._run(functions, registers, late)
+                own = self._run(runners, registers, late)
         if in_place is not None:
             self._read = in_place.read(registers)
         return [
@@ -205,16 +205,16 @@ class Executable:
         ]
 
     def _run(
-        self, functions: Sequence[StepFunction], registers: Registers, late: Collection[int]
+        self, runners: Sequence[StepRunner], registers: Registers, late: Collection[int]
     ) -> Collection[int]:
         """Run the steps; gives the slots of results in memory of the plan itself."""
         recorded = profile.wanted()
         if self._replay_policy is not None and self._kept is not None and not recorded:
-            replay = self._replay_policy.run(self, registers, len(functions))
+            replay = self._replay_policy.run(self, registers, len(runners))
             if replay is not None:
                 return replay.own
         run = self._run_recorded if recorded else self._run_plain
-        run(functions, registers, self._buffers(late))
+        run(runners, registers, self._buffers(late))
         return ()
 
     def lasting_buffers(self) -> Buffers:
@@ -237,13 +237,13 @@ class Executable:
             self._finish_record(self._unfinished, time.perf_counter() - begun)
 
     def _run_plain(
-        self, functions: Sequence[StepFunction], registers: Registers, buffers: Buffers
+        self, runners: Sequence[StepRunner], registers: Registers, buffers: Buffers
     ) -> None:
         requested = cancel.requested
         done = 0
         try:
-            for function in functions:
-                function(registers, buffers)
+            for runner in runners:
+                runner(registers, buffers)
                 done += 1
                 if requested():
                     cancel.check()
@@ -251,21 +251,21 @@ class Executable:
             raise explained(error, self.values[self.steps[done].slot], registers) from None
 
     def _run_recorded(
-        self, functions: Sequence[StepFunction], registers: Registers, buffers: Buffers
+        self, runners: Sequence[StepRunner], registers: Registers, buffers: Buffers
     ) -> None:
         record = RunRecord(self.name, peak_bytes=self.layout.peak_bytes)
         clock = time.perf_counter
         start = clock()
-        for step, function in zip(self.steps, functions, strict=False):
+        for step, runner in zip(self.steps, runners, strict=False):
             before = clock()
             try:
-                function(registers, buffers)
+                runner(registers, buffers)
             except KbenchError as error:
                 raise explained(error, self.values[step.slot], registers) from None
             record.steps.append(self._step_record(step, registers, clock() - before))
             cancel.check()
         record.seconds = clock() - start
-        if len(functions) < len(self.functions):
+        if len(runners) < len(self.runners):
             self._unfinished = record
         else:
             self.record = record
@@ -273,7 +273,7 @@ class Executable:
 
     def _finish_record(self, record: RunRecord, seconds: float) -> None:
         """Add the steps that stored; they ran as one, so each has a share of the time by bytes."""
-        late = self.steps[len(self._early_functions) :]
+        late = self.steps[len(self._early_runners) :]
         moved = [
             sum(nbytes(self.values[slot]) for slot in step.reads + step.writes) for step in late
         ]

@@ -26,10 +26,10 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Buffers, Registers, StepFunction, explained
+from kbench.engine.execute.steps.base import Buffers, Registers, StepRunner, explained
 from kbench.engine.execute.steps.group_step import Step
 from kbench.engine.execute.steps.library_step import kernel_step
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, Launch, LaunchGraph
 from kbench.engine.runtime import config, threads
@@ -59,7 +59,7 @@ class Replayable(Protocol):
     roots: list[int]
     inputs: list[int]
     steps: list[Step]
-    functions: list[StepFunction]
+    runners: list[StepRunner]
     layout: MemoryLayout
     escaping: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
 
@@ -322,6 +322,6 @@ def _is_at(array: np.ndarray, place: int) -> bool:
 
 def _run_step(plan: Replayable, number: int, registers: Registers, buffers: Buffers) -> None:
     try:
-        plan.functions[number](registers, buffers)
+        plan.runners[number](registers, buffers)
     except KbenchError as error:
         raise explained(error, plan.values[plan.steps[number].slot], registers) from None

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.control_flow.loop_op import LOOP
-from kbench.engine.execute.steps.base import Makers
+from kbench.engine.execute.steps.base import PlanMakers
 from kbench.engine.execute.steps.epilogue_step import with_epilogue
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
 from kbench.engine.execute.steps.library_step import FLOPS_PER_ELEMENT, kernel_step, library_step
@@ -27,7 +27,7 @@ def choose_steps(
     needed: Sequence[bool],
     roots: Sequence[int],
     stored: Collection[int],
-    makers: Makers,
+    makers: PlanMakers,
 ) -> list[Step]:
     """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
     values of variables."""
@@ -59,7 +59,7 @@ def choose_steps(
     return steps[::-1]
 
 
-def row_step(value: Value, makers: Makers) -> Step:
+def row_step(value: Value, makers: PlanMakers) -> Step:
     """The step of a row group, of which this is the last result."""
     group = value.attrs["group"]
     slots = tuple(range(value.slot + 1 - len(group.outputs), value.slot + 1))
@@ -78,7 +78,7 @@ def row_step(value: Value, makers: Makers) -> Step:
     )
 
 
-def compiled_step(value: Value, values: Sequence[Value], makers: Makers) -> Step | None:
+def compiled_step(value: Value, values: Sequence[Value], makers: PlanMakers) -> Step | None:
     """A step that runs a library kernel or a loop, where there is one."""
     if value.op is LOOP:
         loop = LoopStep(value, makers.plan)

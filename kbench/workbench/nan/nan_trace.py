@@ -24,7 +24,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.execute.control_deps import seeing_updates
 from kbench.engine.execute.plan import make_plan
 from kbench.engine.execute.steps.base import (
-    StepFunction,
+    StepRunner,
     dynamic_step,
     explained,
     guarded,
@@ -185,7 +185,7 @@ class _Sweep:
         elif item.source:
             self._values[slot] = item.constant
         else:
-            step: StepFunction
+            step: StepRunner
             if item.op is LOOP:  # run by the plan of its step, as ever
                 step = LoopStep(item, make_plan).run
             else:

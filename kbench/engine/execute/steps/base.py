@@ -15,20 +15,20 @@ import numpy as np
 from kbench.engine.compiler.values import Guard, Value, called, infer_at
 from kbench.engine.core.csr import is_csr
 from kbench.engine.core.errors import KbenchError, make_operand
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.declare import BARE
 from kbench.engine.graph.expr import BLOCK
-from kbench.engine.graph.multi_output import RESULT
 from kbench.engine.graph.op import operand_names
 from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.ops.layout.shape import runtime_value
 
 Registers = list[Any]
 Buffers = list[Any]
-StepFunction = Callable[[Registers, Buffers], None]
+StepRunner = Callable[[Registers, Buffers], None]
 
 
-class Bound(Protocol):
-    """A plan bound to shapes, as a step that runs one sees it."""
+class ExecutableLike(Protocol):
+    """An executable, as a step that runs one sees it."""
 
     values: list[Value]
     roots: list[int]
@@ -36,32 +36,32 @@ class Bound(Protocol):
     def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]: ...
 
 
-class Unbound(Protocol):
+class PlanLike(Protocol):
     """A plan before shapes are known, as a step that runs one sees it."""
 
     def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]: ...
-    def bind(self, arrays: Sequence[np.ndarray]) -> Bound: ...
+    def bind(self, arrays: Sequence[np.ndarray]) -> ExecutableLike: ...
 
 
-Planner = Callable[..., Unbound]
+MakePlan = Callable[..., PlanLike]
 """`make_plan` of `execute/plan.py`, which is built on steps."""
 
 
 @dataclass(frozen=True)
-class Makers:
+class PlanMakers:
     """What steps need that run plans of their own: handed down by those that are built on steps."""
 
-    plan: Planner
-    bind: Callable[[str, list[Value], list[bool], list[int], list[int | None]], Bound]
+    plan: MakePlan
+    bind: Callable[[str, list[Value], list[bool], list[int], list[int | None]], ExecutableLike]
 
 
-def _bound(value: Value) -> Callable[..., Any]:
+def _numpy_call(value: Value) -> Callable[..., Any]:
     return partial(value.op.numpy, **value.attrs) if value.attrs else value.op.numpy
 
 
-def numpy_step(value: Value) -> StepFunction:
+def numpy_step(value: Value) -> StepRunner:
     """A step that fills the buffer of its slot with the op's NumPy form."""
-    run, slot, inputs = _bound(value), value.slot, value.inputs
+    run, slot, inputs = _numpy_call(value), value.slot, value.inputs
     if len(inputs) == 1:
         (first,) = inputs
 
@@ -83,7 +83,7 @@ def numpy_step(value: Value) -> StepFunction:
     return many
 
 
-def bare_step(value: Value, values: Sequence[Value]) -> StepFunction | None:
+def bare_step(value: Value, values: Sequence[Value]) -> StepRunner | None:
     """A step for a small elementwise op, which costs little more than its calls of NumPy.
 
     The plan keeps warnings off, the arrays are too short to be cut into blocks, and none of them
@@ -112,11 +112,11 @@ def bare_step(value: Value, values: Sequence[Value]) -> StepFunction | None:
     return many
 
 
-def dynamic_step(value: Value) -> StepFunction:
+def dynamic_step(value: Value) -> StepRunner:
     """A step whose shape is known only now: the rule is checked on the computed operands."""
     if value.op in (BRANCH, RESULT):  # what was not computed has no shape, and any shape is right
         return numpy_step(value)
-    run, slot, inputs, node = _bound(value), value.slot, value.inputs, value.origin
+    run, slot, inputs, node = _numpy_call(value), value.slot, value.inputs, value.origin
 
     def step(registers: Registers, buffers: Buffers) -> None:
         arrays = [registers[i] for i in inputs]
@@ -126,7 +126,7 @@ def dynamic_step(value: Value) -> StepFunction:
     return step
 
 
-def guarded(step: StepFunction, guard: Guard) -> StepFunction:
+def guarded(step: StepRunner, guard: Guard) -> StepRunner:
     """A step that runs only when each condition of its branches is as needed."""
     conditions = tuple((slot, side == 1) for slot, side in guard)
 
@@ -139,7 +139,7 @@ def guarded(step: StepFunction, guard: Guard) -> StepFunction:
     return maybe
 
 
-def releasing(step: StepFunction, slots: tuple[int, ...]) -> StepFunction:
+def releasing(step: StepRunner, slots: tuple[int, ...]) -> StepRunner:
     """A step after which large values that nobody reads any more are let go."""
 
     def run(registers: Registers, buffers: Buffers) -> None:

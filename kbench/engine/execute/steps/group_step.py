@@ -19,7 +19,7 @@ from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import (
     Buffers,
     Registers,
-    StepFunction,
+    StepRunner,
     bare_step,
     dynamic_step,
     numpy_step,
@@ -43,7 +43,7 @@ class Step:
     """What an executable runs in one go, with what the plan view tells of it."""
 
     slot: int
-    run: StepFunction
+    run: StepRunner
     reads: tuple[int, ...]
     label: str
     form: Callable[[], str]

@@ -8,7 +8,7 @@ from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.row_kernel import is_inside
 from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
-from kbench.engine.execute.steps.base import Bound, Buffers, Makers, Registers
+from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
 from kbench.engine.fusion.row_lower import RowGroup, constants
 from kbench.engine.jit.launch import Launch
 
@@ -17,7 +17,7 @@ class RowStep:
     """Runs a row group. `slots` are those of its results, and `reads` those of its inputs."""
 
     def __init__(
-        self, group: RowGroup, slots: tuple[int, ...], reads: tuple[int, ...], makers: Makers
+        self, group: RowGroup, slots: tuple[int, ...], reads: tuple[int, ...], makers: PlanMakers
     ) -> None:
         self.group = group
         self.slots = slots
@@ -25,7 +25,7 @@ class RowStep:
         self.kernel: row_kernel.RowKernel | None = None
         self._numbers = constants(group)
         self._makers = makers
-        self._plain: Bound | None = None
+        self._plain: ExecutableLike | None = None
 
     def form(self) -> str:
         """What ran last."""
@@ -68,7 +68,7 @@ class RowStep:
         return [next(left) if one is None else one for one in self._numbers]
 
 
-def plain_form(group: RowGroup, makers: Makers) -> Bound:
+def plain_form(group: RowGroup, makers: PlanMakers) -> ExecutableLike:
     """The values of a group as a plan of their own, from what the group reads to what it gives."""
     reads = list(dict.fromkeys(group.reads))
     place: dict[int, int] = {}

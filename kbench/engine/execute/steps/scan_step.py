@@ -10,7 +10,7 @@ import numpy as np
 from kbench.engine.control_flow.body import Body, Emit, stacked
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Bound
+from kbench.engine.execute.steps.base import ExecutableLike
 from kbench.engine.fusion.scan_ir import ScanSource
 from kbench.engine.fusion.scan_lower import ColumnRange, ScanPlan, lower_body
 from kbench.engine.fusion.scan_match import NotCompilable, ScanBody, match_body
@@ -29,9 +29,9 @@ class Scan:
     """A loop's step, bound to shapes, as a program for a kernel."""
 
     def __init__(
-        self, bound: Bound, body: Body, emits: Sequence[Emit], scan_body: ScanBody
+        self, executable: ExecutableLike, body: Body, emits: Sequence[Emit], scan_body: ScanBody
     ) -> None:
-        self.values = bound.values
+        self.values = executable.values
         self.body, self.emits = body, emits
         self.scan_body = scan_body
         ranks = [len(one.shape) for one in scan_body.emits]
@@ -183,12 +183,12 @@ def _contiguous(array: Array) -> Array:
 
 
 def find_scan(
-    bound: Bound, body: Body, emits: Sequence[Emit], first: Sequence[Array]
+    executable: ExecutableLike, body: Body, emits: Sequence[Emit], first: Sequence[Array]
 ) -> Scan | None:
     """The loop as one kernel, where its step is of the kind that can be."""
     counts = (len(body.sequences), len(body.states))
     try:
-        scan_body = match_body(bound.values, bound.roots, body.feeds, counts)
+        scan_body = match_body(executable.values, executable.roots, body.feeds, counts)
         for value, array in zip(scan_body.after, first, strict=True):
             if value.shape != array.shape or value.dtype != array.dtype:
                 raise NotCompilable("a state that changes its shape")
@@ -198,6 +198,6 @@ def find_scan(
             behind = 0 if layout.flat is not None else max(0, len(value.shape) - 1)
             if not rows or emit.axis > behind:
                 raise NotCompilable("what is emitted does not lie in rows")
-        return Scan(bound, body, emits, scan_body)
+        return Scan(executable, body, emits, scan_body)
     except NotCompilable:
         return None
