@@ -214,7 +214,7 @@ def _after_fork() -> None:
     """Forget plans that another thread of the parent may have been running, or about to change."""
     for one in list(_functions):
         if fork_safety.was_lost(one._lock):
-            one._plans = OrderedDict()
+            one._executables = OrderedDict()
 
 
 fork_safety.in_child(_after_fork)

@@ -11,7 +11,7 @@ from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.inspector import namespace, protocol, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
 
-MOST = 10 * describe.GRAPH_LIMIT  # nodes of a reply in one piece
+MOST = 10 * describe.MAX_GRAPH_NODES  # nodes of a reply in one piece
 PAGED = 20_000  # nodes that can be asked for page by page
 LOOKED_AT = 1 << 20  # elements of arrays in which one reply looks for NaN
 SMALL = 8  # elements of a value that is told whole
@@ -26,7 +26,7 @@ class GraphVerbs:
         self._recorder = runs
 
     def serve_graph(
-        self, name: str, limit: int = describe.GRAPH_LIMIT, start: int | None = None
+        self, name: str, limit: int = describe.MAX_GRAPH_NODES, start: int | None = None
     ) -> Data:
         """The graph above a tensor, above the outputs of a function, or of a Keras layer.
 

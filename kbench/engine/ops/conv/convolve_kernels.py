@@ -28,8 +28,10 @@ IsProfitable = Callable[[str, Ints, int], bool]  # by product, kernel and number
 OperandShapes = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
 
 PRODUCTS = ("forward", "to_input", "to_kernel")
-NEVER = 1 << 62
-SPARSE = 64  # cells of a stride, above which most are seen by no window
+UNREACHABLE_PRODUCTS = 1 << 62
+"""More products than any call has: a kernel is taken only where every size gets one."""
+MAX_STRIDE_CELLS = 64
+"""Cells of a stride, above which most are seen by no window."""
 
 
 def kernel_selectors(
@@ -128,10 +130,10 @@ def _pays(
     space, window = x[1:-1], kernel[:-2]
     counts = _known(window_counts(space, window, strides, padding, dilation))
     places = x[0] * math.prod(counts)
-    least = config.least(0 if is_profitable(name, kernel, places) else NEVER)
+    least = config.least(0 if is_profitable(name, kernel, places) else UNREACHABLE_PRODUCTS)
     if places * math.prod(kernel) < max(least, 1):
         return False
-    if name == "to_input" and math.prod(strides) > SPARSE:
+    if name == "to_input" and math.prod(strides) > MAX_STRIDE_CELLS:
         return False
     pads = pads_of(space, window, strides, padding, dilation)
     starts = tuple(-before for before, _ in pads)

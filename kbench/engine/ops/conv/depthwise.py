@@ -40,8 +40,10 @@ from kbench.engine.ops.reduce.summation import added
 
 Sizes = int | Sequence[int]
 
-CELLS = 1 << 17  # elements of a block, which each tap reads and writes
-WORTH = 1 << 15  # products from which on a compiled kernel is worth while
+BLOCK_ELEMENTS = 1 << 17
+"""Elements of a block, which each tap reads and writes: it stays in the cache between two taps."""
+MIN_KERNEL_PRODUCTS = 1 << 15
+"""Products from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ on arrays
 
@@ -83,7 +85,7 @@ def _forward(
     window, times = kernel.shape[:-2], kernel.shape[-1]
     pool = Scratch(working_dtype(x.dtype))
     weights = kernel.reshape(*window, -1).astype(pool.dtype, copy=False)
-    for box in blocks(out.shape[:-1], out.shape[-1], CELLS):
+    for box in blocks(out.shape[:-1], out.shape[-1], BLOCK_ELEMENTS):
         strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
         target = out[box]
         total = target if target.dtype == pool.dtype else pool.take("total", target.shape)
@@ -114,7 +116,14 @@ def _to_input(
 
     channels = weights.shape[-1]
     for images, cells, sums in spread_back(
-        out, g, window, channels, (channels, CELLS), (strides, starts, dilation), added, pool
+        out,
+        g,
+        window,
+        channels,
+        (channels, BLOCK_ELEMENTS),
+        (strides, starts, dilation),
+        added,
+        pool,
     ):
         out[(images, *cells)] = _neighbours_summed(sums, times)
 
@@ -132,7 +141,7 @@ def _to_kernel(
     pool = Scratch(working_dtype(x.dtype))
     total = np.zeros((*window, math.prod(out.shape[-2:])), np.float64)
     if target.size and g.size and x.size:
-        for box in blocks(g.shape[:-1], total.shape[-1], CELLS):
+        for box in blocks(g.shape[:-1], total.shape[-1], BLOCK_ELEMENTS):
             strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
             part = g[box].astype(pool.dtype, copy=False)
             product = pool.take("product", part.shape)
@@ -192,7 +201,7 @@ DEPTHWISE = family(
             _find_kernel("find_depthwise_to_input", (1, 1, 0)),
             _find_kernel("find_depthwise_to_kernel", (0, 1, 1)),
         ),
-        lambda name, kernel, places: math.prod(kernel) * places >= WORTH,
+        lambda name, kernel, places: math.prod(kernel) * places >= MIN_KERNEL_PRODUCTS,
     )
 )
 

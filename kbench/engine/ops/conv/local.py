@@ -39,7 +39,7 @@ from kbench.engine.runtime import config
 Sizes = int | Sequence[int]
 PRODUCT = ((2,), (1,))
 """The axes that patches and their weights are contracted over, after that of the places."""
-WORTH = 1 << 20
+MIN_KERNEL_PRODUCTS = 1 << 20
 """Products from which on the kernel is worth a call."""
 
 # ------------------------------------------------------------------ patches
@@ -161,7 +161,7 @@ def _products_numpy(
 def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> KernelFactory | None:
     places, patch, filters = kernel.shape
     products = (known_size((x.shape[0], places, patch)) or 0) * (filters or 0)
-    if products < config.least(WORTH):
+    if products < config.least(MIN_KERNEL_PRODUCTS):
         return None
     rows = (1,) * (2 - len(window))
 

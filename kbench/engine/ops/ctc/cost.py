@@ -24,7 +24,8 @@ from kbench.engine.ops.layout.reshape import expand_dims
 from kbench.engine.runtime import config
 from kbench.engine.runtime.config import epsilon, floatx
 
-LEAST = 2048  # activations from which on a compiled kernel is worth while
+MIN_KERNEL_ACTIVATIONS = 2048
+"""Activations from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ rules
 
@@ -169,7 +170,7 @@ def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
 def _kernel(which: str) -> KernelSelector:
     def kernel(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> KernelFactory | None:
         size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
-        if size < config.least(LEAST) or x.dtype not in ("float32", "float64"):
+        if size < config.least(MIN_KERNEL_ACTIVATIONS) or x.dtype not in ("float32", "float64"):
             return None
 
         def factory() -> Callable[..., Any] | None:

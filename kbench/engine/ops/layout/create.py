@@ -33,7 +33,8 @@ from kbench.engine.ops.layout.shape import shape_operand, stopped
 from kbench.engine.ops.reduce.cumulative import cumsum
 from kbench.engine.runtime import config
 
-LEAST = 16_384  # cells from which on a kernel is worth while
+MIN_KERNEL_CELLS = 16_384
+"""Cells from which on a kernel is worth while."""
 
 # ------------------------------------------------------------------ filled with one number
 
@@ -323,7 +324,11 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
 
 def _one_hot_kernel(x: Spec, *, num_classes: int, dtype: str) -> KernelFactory | None:
     size = (known_size(x.shape) or 0) * num_classes
-    return partial(onehot.find, "rows", dtype) if size >= max(1, config.least(LEAST)) else None
+    return (
+        partial(onehot.find, "rows", dtype)
+        if size >= max(1, config.least(MIN_KERNEL_CELLS))
+        else None
+    )
 
 
 ONE_HOT = structured(

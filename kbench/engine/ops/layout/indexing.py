@@ -29,9 +29,12 @@ from kbench.engine.runtime import config
 # number may be ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
 
-LEAST = 16_384  # cells from which on rows are taken by a kernel
-LEAST_ADDED = 1024
-PART = 1 << 20  # cells that NumPy moves between two looks at the cancel flag
+MIN_GATHERED_CELLS = 16_384
+"""Cells from which on rows are taken by a kernel."""
+MIN_SCATTERED_CELLS = 1024
+"""Cells from which on rows are added by a kernel."""
+CELLS_PER_CANCEL_CHECK = 1 << 20
+"""Cells that NumPy moves between two looks at the cancel flag."""
 
 
 def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
@@ -290,7 +293,7 @@ def _check_rows(indices: Any, rows: int) -> None:
 def _in_parts(indices: np.ndarray, width: int) -> Iterator[tuple[builtins.slice, np.ndarray]]:
     """The indices in parts of a few milliseconds' work, so that a stop is honoured soon."""
     flat = indices.ravel()
-    step = max(1, PART // max(1, width))
+    step = max(1, CELLS_PER_CANCEL_CHECK // max(1, width))
     for start in range(0, flat.size, step):
         part = builtins.slice(start, start + step)
         yield part, flat[part]
@@ -344,13 +347,13 @@ def _row_kernel(find: Callable[[], Any], operand: int) -> KernelFactory:
 
 def _gather_kernel(x: Spec, indices: Spec) -> KernelFactory | None:
     width, count = known_size(x.shape[1:]), known_size(indices.shape)
-    if not width or (count or 0) * width < config.least(LEAST):
+    if not width or (count or 0) * width < config.least(MIN_GATHERED_CELLS):
         return None
     return _row_kernel(partial(rowcopy.find_take, x.dtype, width), 0)
 
 
 def _scatter_kernel(g: Spec, indices: Spec, x: Spec) -> KernelFactory | None:
-    if (known_size(g.shape) or 0) < config.least(LEAST_ADDED) or g.dtype == "bool":
+    if (known_size(g.shape) or 0) < config.least(MIN_SCATTERED_CELLS) or g.dtype == "bool":
         return None
     return _row_kernel(partial(scatter_add.find_add, g.dtype), 2)
 

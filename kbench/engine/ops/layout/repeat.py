@@ -18,7 +18,8 @@ from kbench.engine.ops.layout.shape import shape, shape_operand
 from kbench.engine.ops.reduce.reduction import accumulated
 from kbench.engine.ops.reduce.reduction import sum as total
 
-LONG = 1024  # bytes of a row from which on it is copied as fast as any
+MIN_FAST_ROW_BYTES = 1024
+"""Bytes of a row from which on it is copied as fast as any."""
 
 
 def _repeat_infer(x: Spec, *, rep: int, axis: int) -> Spec:
@@ -106,7 +107,7 @@ def _tile_by_copies(
     copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any
 ) -> None:
     row, times = x, out.shape[-1] // x.shape[-1] if x.ndim else 1
-    if x.ndim and x.shape[-1] * x.itemsize < LONG and 4 * x.size * times <= out.size:
+    if x.ndim and x.shape[-1] * x.itemsize < MIN_FAST_ROW_BYTES and 4 * x.size * times <= out.size:
         row = np.tile(x, times)  # long rows first, which are then copied as wholes
     apart: list[int] = []
     for whole, size in zip(out.shape, row.shape, strict=True):

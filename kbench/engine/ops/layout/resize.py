@@ -23,7 +23,8 @@ from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.pool.pool_numpy import Line
 from kbench.engine.runtime import config
 
-BLOCK = 1 << 18  # elements computed between two looks at the cancel flag
+BLOCK_ELEMENTS = 1 << 18
+"""Elements computed between two looks at the cancel flag."""
 
 # ------------------------------------------------------------------ repetition
 
@@ -62,7 +63,7 @@ def _upsample_numpy(out: Any, x: np.ndarray, *, first: int, factors: Ints) -> np
         return out  # type: ignore[no-any-return]
     whole, single = _apart(x.shape, first, factors)
     target, source = out.reshape(whole), x.reshape(single)
-    step = max(1, BLOCK * len(target) // max(1, out.size))
+    step = max(1, BLOCK_ELEMENTS * len(target) // max(1, out.size))
     for start in range(0, len(target), step):
         np.copyto(target[start : start + step], source[start : start + step])
         cancel.check()
@@ -101,7 +102,7 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
     source = g.reshape(whole)
     target = out.reshape(single)
     wide = np.float32 if g.dtype == np.float16 else g.dtype
-    step = max(1, BLOCK * len(target) // max(1, g.size))
+    step = max(1, BLOCK_ELEMENTS * len(target) // max(1, g.size))
     for start in range(0, len(target), step):
         part = source[start : start + step].astype(wide, copy=False)
         for axis in range(2 * len(factors), 0, -2):
@@ -187,8 +188,8 @@ def _in_blocks(
 ) -> None:
     """`run(out, x)` in parts over the outer and the inner axis; float16 computes in float32."""
     outer, inner = out.shape[0], out.shape[-1]
-    columns = max(1, min(inner, BLOCK // max(1, size)))
-    rows = max(1, BLOCK // max(1, size * columns))
+    columns = max(1, min(inner, BLOCK_ELEMENTS // max(1, size)))
+    rows = max(1, BLOCK_ELEMENTS // max(1, size * columns))
     narrow = out.dtype == np.float16
     for i in range(0, outer, rows):
         for j in range(0, inner, columns):

@@ -40,9 +40,12 @@ from kbench.engine.ops.reduce.reduction import reduce_like
 from kbench.engine.ops.sparse.sparse_ops import dot_sparse
 from kbench.engine.runtime.blas import SERIAL, VECTORS, matmul
 
-BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
-PLAIN = ((1,), (0,))  # the axes of a product of two matrices as they are
-EXACT = 1 << 53  # whole numbers up to here are exact in float64
+MULTIPLY_ADDS_PER_CANCEL_CHECK = {"f": 1 << 29, "i": 1 << 24}
+"""Multiply-adds between two looks at the cancel flag, by kind of dtype: BLAS knows floats only."""
+MATRIX_AXES = ((1,), (0,))
+"""The axes of a product of two matrices as they are."""
+MAX_EXACT_FLOAT64 = 1 << 53
+"""Whole numbers up to here are exact in float64."""
 
 # ------------------------------------------------------------------ arrays
 
@@ -50,7 +53,10 @@ EXACT = 1 << 53  # whole numbers up to here are exact in float64
 def multiply_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """`out = x @ y` for matrices, in pieces that leave at most 20 ms to an interrupt."""
     rows, inner, columns = x.shape[0], x.shape[1], y.shape[1]
-    if 2 * rows * inner * columns <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+    if (
+        2 * rows * inner * columns
+        <= MULTIPLY_ADDS_PER_CANCEL_CHECK["f" if x.dtype.kind == "f" else "i"]
+    ):
         matmul(x, y, out)
         return
     if inner > 2 * max(rows, columns):
@@ -80,7 +86,7 @@ def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     work = 2 * out.size * x.shape[-1]
     if not work:  # there may be any number of empty matrices
         out.fill(0)
-    elif work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+    elif work <= MULTIPLY_ADDS_PER_CANCEL_CHECK["f" if x.dtype.kind == "f" else "i"]:
         matmul(x, y, out)
     elif out.ndim == 2:
         multiply_into(out, x, y)
@@ -97,7 +103,7 @@ def _working_dtype(x: np.ndarray, y: np.ndarray) -> Any:
         return np.float32
     if x.dtype.kind in "iu" and x.size and y.size and x.size * y.shape[-1] > 4096:
         largest = [max(abs(int(one.min())), abs(int(one.max()))) for one in (x, y)]
-        if largest[0] * largest[1] * x.shape[-1] < EXACT:
+        if largest[0] * largest[1] * x.shape[-1] < MAX_EXACT_FLOAT64:
             return np.float64
     return x.dtype
 
@@ -180,7 +186,7 @@ def _contract_numpy(
     out: Any, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
 ) -> np.ndarray:
     first, second = axes
-    if out is not None and x.ndim == y.ndim == 2 and axes == PLAIN:
+    if out is not None and x.ndim == y.ndim == 2 and axes == MATRIX_AXES:
         if x.dtype.char in "fd" and (work := 2 * out.size * x.shape[1]) <= SERIAL:
             if work <= VECTORS:  # as `_product` would, but each question takes time
                 return np.matmul(x, y, out=out)

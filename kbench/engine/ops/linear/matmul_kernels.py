@@ -20,7 +20,8 @@ from kbench.engine.runtime import config
 
 Axes = tuple[int, ...]
 Call = Callable[..., None]
-NEVER = 1 << 62
+UNREACHABLE_FLOPS = 1 << 62
+"""More work than any call has: a kernel is taken only where every size gets one."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -76,7 +77,9 @@ def _product_kernel(
     computed = "float32" if dtype == "float16" else dtype
     worth = gemm_plan.suits(computed, stacks, rows, columns, depth)
     work = 2 * stacks * rows * columns * depth
-    if computed not in gemm_plan.FLOATS or work < max(config.least(0 if worth else NEVER), 1):
+    if computed not in gemm_plan.FLOATS or work < max(
+        config.least(0 if worth else UNREACHABLE_FLOPS), 1
+    ):
         return None
 
     def factory() -> Call | None:

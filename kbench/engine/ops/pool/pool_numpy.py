@@ -17,7 +17,8 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.ops.conv.windows import Ints, pads_of, window_count
 
-BLOCK = 1 << 18  # elements of the input that are pooled at a time
+BLOCK_ELEMENTS = 1 << 18
+"""Elements of the input that are pooled at a time."""
 
 
 class Line(NamedTuple):
@@ -115,10 +116,10 @@ def _blocks(form: WindowGeometry, shape: Ints) -> Iterator[Block]:
     inner = math.prod(shape[form.first + len(lines) :])
     image = max(1, math.prod(line.size for line in lines) * inner)
     rows = max(1, lines[0].steps)
-    if image > 2 * BLOCK:
+    if image > 2 * BLOCK_ELEMENTS:
         each = max(1, image // max(1, lines[0].size)) * lines[0].stride
-        rows = max(1, min(rows, BLOCK // each))
-    step = max(1, BLOCK // image)
+        rows = max(1, min(rows, BLOCK_ELEMENTS // each))
+    step = max(1, BLOCK_ELEMENTS // image)
     for begin in range(0, outer, step):
         images = slice(begin, begin + step)
         for first in range(0, lines[0].steps, rows):

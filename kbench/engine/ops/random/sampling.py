@@ -22,7 +22,8 @@ from kbench.engine.runtime import config, read_only
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
 HALF_RUN = philox.RUN_WORDS // 2
-LEAST = 8192  # numbers from which on a compiled kernel is worth while
+MIN_KERNEL_NUMBERS = 8192
+"""Numbers from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ places in a sequence
 
@@ -193,7 +194,11 @@ def _limit(p: float) -> int:
 def fill_kernel(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> KernelFactory | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
-    if size is None or size < config.least(LEAST) or drawn.dtype not in fill.KINDS[kind]:
+    if (
+        size is None
+        or size < config.least(MIN_KERNEL_NUMBERS)
+        or drawn.dtype not in fill.KINDS[kind]
+    ):
         return None
     if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
         return None  # every number there is: the words as they are

@@ -264,7 +264,7 @@ def test_any_block_gives_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -
     whole = results()
     np.testing.assert_allclose(whole[0], pooled(x, (3, 2), (2, 1), "same"))
     np.testing.assert_allclose(whole[3], whole[0] + 1)
-    monkeypatch.setattr(pool_numpy, "BLOCK", block)
+    monkeypatch.setattr(pool_numpy, "BLOCK_ELEMENTS", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 
@@ -316,7 +316,7 @@ def test_any_block_enlarges_alike(block: int, monkeypatch: pytest.MonkeyPatch) -
         return [K.eval(one) for one in graphs + backs]
 
     whole = results()
-    monkeypatch.setattr(resize, "BLOCK", block)
+    monkeypatch.setattr(resize, "BLOCK_ELEMENTS", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 
