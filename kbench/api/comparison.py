@@ -29,7 +29,6 @@ COMPILING_SECONDS = 120.0
 TENSORFLOW = "tensorflow"
 MAX_VARIANTS = 16
 """Variants that are compared."""
-Known = Callable[[list[Any]], Mapping[Any, Any]]
 
 latest: list[Comparison] = []  # the one that was made last, for a front end to show
 

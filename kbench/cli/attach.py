@@ -21,7 +21,6 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _START_SECONDS = 60.0
 """Seconds in which a busy kernel may come to load the inspector."""
-_LEAVING_WORDS = ("exit", "quit")
 
 
 def kernels(wanted: str) -> list[Choice]:

@@ -245,7 +245,7 @@ class _Fission:
         return stand_in(spec, "emitted")
 
     def _tried(self, trial: _Batch, tensor: Tensor, as_sum: bool) -> bool:
-        """Whether a value can be had outside. What is asked for in vain nobody reads: trimmed."""
+        """Whether a value can be had outside. What is asked for in vain nobody reads: dead."""
         return (trial.summed(tensor) if as_sum else trial.value(tensor)) is not None
 
     def _joined(

@@ -271,10 +271,6 @@ class _Backward:
         return computed
 
 
-def _symbol(like: Tensor, name: str) -> Tensor:
-    return symbol(like.spec, name)
-
-
 def _terms(total: Tensor) -> list[Tensor]:
     """The terms of a sum, so that each can be collected in its own way."""
     found: list[Tensor] = []

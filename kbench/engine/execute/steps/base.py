@@ -1,4 +1,4 @@
-"""Steps: small callables that take the values of a run, by slot, and add one more.
+"""Steps: small callables that take the registers of a run, one for each slot, and fill one more.
 
 A step is chosen once, at binding; running it does no lookup and no check.
 """

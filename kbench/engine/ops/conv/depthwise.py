@@ -179,8 +179,8 @@ def _find_kernel(name: str, axis: Ints) -> FindKernel:
             check: Any,
         ) -> None:
             arrays = zip((out, first, second), axis, strict=True)
-            lifted = [np.expand_dims(array, place) for array, place in arrays]
-            call(*lifted, (1, *strides), (0, *before), (1, *dilation), check)
+            expanded = [np.expand_dims(array, place) for array, place in arrays]
+            call(*expanded, (1, *strides), (0, *before), (1, *dilation), check)
 
         return run
 
