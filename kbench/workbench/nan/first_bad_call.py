@@ -281,7 +281,7 @@ def first_of(story: Story) -> tuple[Sequence[Array], list[Array], int] | None:
     fed = {id(one) for one in plan.feeds}
     held = [place for place, one in enumerate(story.variables) if id(one) not in fed]
     given = tuple(story.variables[place] for place in held)
-    again = replace(plan, feeds=(*plan.feeds, *given), targets=(), choosers=plan.choosers)
+    again = replace(plan, feeds=(*plan.feeds, *given), targets=(), flags=plan.flags)
     values = list(story.values)
     outputs = len(plan.roots) - len(plan.targets)
     places = {id(one): place for place, one in enumerate(story.variables)}
