@@ -125,13 +125,13 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
             row["seconds"] += spent
             row["calls"] += calls
 
-    def plain(self: Executable, steps: Any, values: Any, buffers: Any) -> None:
-        for one, run in zip(self.chosen, steps, strict=False):
-            note(one.form(), functools.partial(run, values, buffers))
+    def plain(self: Executable, runners: Any, registers: Any, buffers: Any) -> None:
+        for step, run in zip(self.steps, runners, strict=False):
+            note(step.form(), functools.partial(run, registers, buffers))
 
-    def step_between(plan: Executable, number: int, values: Any, buffers: Any) -> None:
-        run = functools.partial(plan.steps[number], values, buffers)
-        note(plan.chosen[number].form(), run)
+    def step_between(plan: Executable, number: int, registers: Any, buffers: Any) -> None:
+        run = functools.partial(plan.runners[number], registers, buffers)
+        note(plan.steps[number].form(), run)
 
     def together(self: LaunchGraph) -> None:
         note("taped", functools.partial(make, self), len(self.launches))
@@ -143,7 +143,7 @@ def _watched(step: Callable[[], float]) -> tuple[dict[str, dict[str, float]], fl
         forms = {}
         with (
             mock.patch.object(Executable, "_run_plain", plain),
-            mock.patch.object(replay, "_step", step_between),
+            mock.patch.object(replay, "_run_step", step_between),
             mock.patch.object(LaunchGraph, "run", together),
         ):
             step()

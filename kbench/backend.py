@@ -1,4 +1,4 @@
-"""The public names, listed; no logic. `from kbench import backend as K` gives the whole API.
+"""The public names, listed. `from kbench import backend as K` gives the whole API.
 
 The module is callable and returns the backend's name, so that both `K.backend()` after
 `import kbench as K` and this module's use as `K` work.

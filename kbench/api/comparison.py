@@ -24,10 +24,11 @@ from kbench.engine.runtime import config, profile, read_only
 from kbench.engine.runtime.overrides import temporarily
 
 Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
-COMPILING = 120.0  # seconds to wait for kernels at most
+COMPILING_SECONDS = 120.0
+"""Seconds to wait for kernels at most."""
 TENSORFLOW = "tensorflow"
-MOST = 16  # variants
-Known = Callable[[list[Any]], Mapping[Any, Any]]
+MAX_VARIANTS = 16
+"""Variants that are compared."""
 
 latest: list[Comparison] = []  # the one that was made last, for a front end to show
 
@@ -95,8 +96,10 @@ def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
     count = len(engines)
     for values in settings.values():
         count *= len(values)
-    if count > MOST:
-        raise ArgumentError(f"settings and engines make {count} combinations; {MOST} is the most")
+    if count > MAX_VARIANTS:
+        raise ArgumentError(
+            f"settings and engines make {count} combinations; {MAX_VARIANTS} is the most"
+        )
     found = []
     for engine, *values in itertools.product(engines, *settings.values()):
         chosen = dict(zip(settings, values, strict=True))
@@ -224,7 +227,7 @@ def _settle(call: Callable[[], Any]) -> None:
     for _ in range(4):  # a kernel may be asked for only when another one runs
         if config.jit_mode() == "off" or not service.stats().pending:
             return
-        service.wait_idle(COMPILING)
+        service.wait_idle(COMPILING_SECONDS)
         call()
 
 

@@ -15,12 +15,15 @@ from kbench.engine.graph import tensor
 from kbench.engine.inspect import describe
 
 Array = np.ndarray[Any, Any]
-HEADS = ("engine", "first", "median", "ran as", "max diff", "relative", "at")
-DROPPED = ("first", "relative", "at")  # in this order, where there is no room
-NARROW = 50  # columns of the transcript beside the panes in a terminal of 120
-SLACK = 6  # characters that may be cut from the widest column before one goes
-WIDTH = 80
-BUILT = ("floatx", "epsilon", "image_data_format", "learning_phase")  # read while a graph is built
+COLUMN_HEADS = ("engine", "first", "median", "ran as", "max diff", "relative", "at")
+DROPPED_COLUMNS = ("first", "relative", "at")
+"""Columns left out where there is no room, in this order."""
+NARROW_COLUMNS = 50  # columns of the transcript beside the panes in a terminal of 120
+MAX_CUT_CHARACTERS = 6
+"""Characters that may be cut from the widest column before one goes."""
+LINE_CHARACTERS = 80
+BUILD_SETTINGS = ("floatx", "epsilon", "image_data_format", "learning_phase")
+"""Settings that are read while a graph is built."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +147,11 @@ class Comparison:
     @property
     def heads(self) -> tuple[str, ...]:
         """The titles of `rows`."""
-        return (self._word, *HEADS[1:])
+        return (self._word, *COLUMN_HEADS[1:])
 
     @property
     def _word(self) -> str:
-        return "variant" if any(one.settings for one in self.results) else HEADS[0]
+        return "variant" if any(one.settings for one in self.results) else COLUMN_HEADS[0]
 
     def rows(self) -> list[tuple[str, ...]]:
         """One line of `heads` for each engine that gave a value."""
@@ -163,7 +166,7 @@ class Comparison:
     def unfelt(self) -> str:
         """Why settings that were tried made no difference; '' where they made one."""
         tried = {name for one in self.results for name in one.settings}
-        built = [name for name in BUILT if name in tried]
+        built = [name for name in BUILD_SETTINGS if name in tried]
         good = [one for one in self.results if one.error is None]
         found = [one.difference for one in good if one.difference is not None]
         if not built or not found or any(one.absolute or one.problem for one in found):
@@ -185,9 +188,9 @@ class Comparison:
         )
 
     def __repr__(self) -> str:
-        return self.text(max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
+        return self.text(max(40, shutil.get_terminal_size((LINE_CHARACTERS, 24)).columns))
 
-    def text(self, width: int = WIDTH) -> str:
+    def text(self, width: int = LINE_CHARACTERS) -> str:
         """The table, at most `width` columns wide; what went wrong below it."""
         lines = textwrap.wrap(f"comparison of {self.title()}", width)
         rows = self.rows()
@@ -201,7 +204,7 @@ class Comparison:
     def _repr_mimebundle_(self, **_unused: Any) -> dict[str, Any]:
         rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)
         terminal = sys.stdout is not None and sys.stdout.isatty()
-        return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW)}
+        return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW_COLUMNS)}
 
 
 def _dtypes(result: Result) -> str:
@@ -241,17 +244,17 @@ def _row(result: Result, is_reference: bool) -> tuple[str, ...]:
 
 def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
     """Columns side by side; where they are too wide some go, then the widest words are cut."""
-    kept = [n for n in range(len(HEADS)) if any(row[n] for row in rows[1:])]
-    for head in DROPPED:
+    kept = [n for n in range(len(COLUMN_HEADS)) if any(row[n] for row in rows[1:])]
+    for head in DROPPED_COLUMNS:
         wanted = sum(_size(rows, n) + 2 for n in kept) - 2
-        if wanted - SLACK > width and HEADS.index(head) in kept:
-            kept.remove(HEADS.index(head))
+        if wanted - MAX_CUT_CHARACTERS > width and COLUMN_HEADS.index(head) in kept:
+            kept.remove(COLUMN_HEADS.index(head))
     sizes = [_size(rows, n) for n in kept]
     while sum(sizes) + 2 * (len(sizes) - 1) > width:
         sizes[sizes.index(max(sizes))] -= 1
     lines = []
     for row in rows:
-        cells = [_cell(row[n], size, HEADS[n]) for n, size in zip(kept, sizes, strict=True)]
+        cells = [_cell(row[n], size, COLUMN_HEADS[n]) for n, size in zip(kept, sizes, strict=True)]
         lines.append("  ".join(cells).rstrip())
     return lines
 
@@ -263,7 +266,7 @@ def _size(rows: list[tuple[str, ...]], column: int) -> int:
 def _cell(text: str, size: int, head: str) -> str:
     if len(text) <= size:
         cut = text
-    elif head == HEADS[0]:  # variants of one setting differ in their last words
+    elif head == COLUMN_HEADS[0]:  # variants of one setting differ in their last words
         half = (size - 1) // 2
         cut = text[: size - 1 - half] + "…" + text[len(text) - half :]
     else:

@@ -33,7 +33,7 @@ FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 DTYPES = ("bool", *INTEGERS, *FLOATS)
 DATA = Path(__file__).with_name("api.json")
-WIDTH = 100
+LINE_CHARACTERS = 100
 TESTS = ("rows", "golden", "wrong")
 OWN = "kbench's own"
 ORDER = ("numpy", "scipy", "blas", "fused", "library", "loop", "scan", "view")
@@ -198,7 +198,7 @@ def tiers(op: Op) -> tuple[str, ...]:
     found = [op.tier]
     if op.kind == "elementwise" or (op.kind == "reduction" and op.fold in elementwise.FOLDS):
         found.append("fused")
-    if op.name in library_step.NAMES or op.native is not None:
+    if op.name in library_step.KERNEL_OPS or op.kernel is not None:
         found.append("library")
     return tuple(found)
 
@@ -336,7 +336,7 @@ def families() -> Iterator[tuple[str, list[Entry]]]:
         yield family, [one for one in entries() if one.family == family]
 
 
-def text(width: int = WIDTH) -> str:
+def text(width: int = LINE_CHARACTERS) -> str:
     """The table for a terminal: each function's call, and below it what is known of it."""
     lines = textwrap.wrap(summary(), width)
     for family, members in families():

@@ -19,8 +19,8 @@ from kbench.workbench.session.running_kernels import AttachError, Kernel
 Choice = tuple[Kernel, str]
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_START = 60.0  # seconds in which a busy kernel may come to load the inspector
-_LEAVE = ("exit", "quit")
+_START_SECONDS = 60.0
+"""Seconds in which a busy kernel may come to load the inspector."""
 
 
 def kernels(wanted: str) -> list[Choice]:
@@ -103,7 +103,7 @@ class _Client:
         self.session.start()
         if not self.session.ready(2.0):
             print("the kernel is busy; waiting for the end of its cell", file=sys.stderr)
-            if not self.session.ready(_START):
+            if not self.session.ready(_START_SECONDS):
                 print("kbench: the kernel did not become free", file=sys.stderr)
                 return NO_KERNEL
         self._known.wait(1.0)

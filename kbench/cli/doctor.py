@@ -207,7 +207,13 @@ def _api(as_json: bool) -> int:
     load_engine()
     from kbench.api import reference
 
-    width = max(40, min(reference.WIDTH, shutil.get_terminal_size((reference.WIDTH, 24)).columns))
+    width = max(
+        40,
+        min(
+            reference.LINE_CHARACTERS,
+            shutil.get_terminal_size((reference.LINE_CHARACTERS, 24)).columns,
+        ),
+    )
     print(json.dumps(reference.as_dicts(), indent=1) if as_json else reference.text(width))
     return OK
 

@@ -1,7 +1,7 @@
 """The `--json` document: one object, whatever happened, that tells values as facts and as data.
 
-Up to DATA elements an array, a tensor that needs no feed, and Python's own numbers, texts, lists
-and dictionaries carry their `data`; larger ones are told by their statistics.
+Up to MAX_VALUE_ELEMENTS elements an array, a tensor that needs no feed, and Python's own numbers,
+texts, lists and dictionaries carry their `data`; larger ones are told by their statistics.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from typing import Any
 
 from kbench.cli.exit_codes import OK
 
-DATA = 1000  # elements of one value, or characters of a text
-MANY = 32  # entries of a list that are told one by one
-_BITS = 10_000  # of an integer; Python writes no more than 4300 digits
+MAX_VALUE_ELEMENTS = 1000
+"""Elements of one value, or characters of a text."""
+MAX_ENTRIES = 32
+"""Entries of a list that are told one by one."""
+_MAX_INTEGER_BITS = 10_000
+"""Bits of an integer; Python writes no more than 4300 digits."""
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -59,7 +62,9 @@ def is_ours(value: Any) -> bool:
 
 def is_few(value: Any) -> bool:
     """Whether it is a list of a few values of which any is the engine's."""
-    return type(value) in (list, tuple) and 0 < len(value) <= MANY and any(map(is_ours, value))
+    return (
+        type(value) in (list, tuple) and 0 < len(value) <= MAX_ENTRIES and any(map(is_ours, value))
+    )
 
 
 def _finite(row: Any) -> Any:
@@ -109,21 +114,21 @@ def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
             "statistics": sparse_summary.statistics(matrix),
         }
         row["sparse"].update(_entries(matrix))
-    if _room(value, DATA) >= 0:
+    if _room(value, MAX_VALUE_ELEMENTS) >= 0:
         row["data"] = value
     return row
 
 
 def _cells(held: Any) -> dict[str, Any]:
     """The numbers of an array as nested lists, where they are few."""
-    if held.size > DATA or held.dtype.kind not in "biuf":
+    if held.size > MAX_VALUE_ELEMENTS or held.dtype.kind not in "biuf":
         return {}
     return {"data": held.tolist()}
 
 
 def _entries(matrix: Any) -> dict[str, Any]:
     """Row, column and value of each entry of a sparse matrix, where they are few."""
-    if matrix.nnz > DATA or matrix.format not in ("csr", "csc", "coo"):
+    if matrix.nnz > MAX_VALUE_ELEMENTS or matrix.format not in ("csr", "csc", "coo"):
         return {}
     listed = matrix.tocoo()
     parts = {"rows": listed.row, "cols": listed.col, "data": listed.data}
@@ -134,7 +139,7 @@ def _room(value: Any, room: int) -> int:
     """What is left of `room` behind a value of Python's own kinds; less than 0 for all others."""
     kind = type(value)
     if kind in _SCALARS:
-        if kind is int and value.bit_length() > _BITS:
+        if kind is int and value.bit_length() > _MAX_INTEGER_BITS:
             return -1
         return room - (len(value) if kind is str else 1)
     if kind is dict:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbench.engine.core import fork_safety
 
-_MOST = 8
+_MAX_SHOWN = 8
 Prepare = Callable[[Any, Any], None]  # gets the shell and its ShellJournal
 
 
@@ -67,13 +67,13 @@ class Announcer:
             self._say(f"setting {name} is now {values.get(name)}")
         state = self._state()
         changed = [name for name, mark in state.items() if self._known.get(name) != mark]
-        for name in changed[:_MOST]:
+        for name in changed[:_MAX_SHOWN]:
             self._say(f"{name}: {summary.line(self._names[name], ascii=summary.ascii_only())}")
-        if len(changed) > _MOST:
-            self._say(f"and {len(changed) - _MOST} more names; %vars lists all")
+        if len(changed) > _MAX_SHOWN:
+            self._say(f"and {len(changed) - _MAX_SHOWN} more names; %vars lists all")
         gone = [name for name in self._known if name not in self._names]
         if gone:
-            self._say(f"gone: {', '.join(gone[:_MOST])}")
+            self._say(f"gone: {', '.join(gone[:_MAX_SHOWN])}")
         for text in self._more():
             self._say(f"watch {text}")
         self._known = state

@@ -10,9 +10,8 @@ from typing import Any
 
 from kbench.engine.core.errors import ArgumentError, GradientError, shown
 from kbench.engine.core.spec import is_float
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import Partial, apply, result
 from kbench.engine.graph.convert import converted
-from kbench.engine.graph.multi_output import Partial, result
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.control.switch import BRANCH
@@ -21,7 +20,7 @@ from kbench.engine.ops.layout.shape import stopped
 from kbench.engine.ops.reduce.reduction import reduce_like
 
 Guard = tuple[tuple[Tensor, int], ...]  # conditions and the sides to be taken, from the outermost
-Entry = tuple[Guard, Any]  # a gradient that counts where its guard holds
+GuardedGradient = tuple[Guard, Any]  # a gradient that counts where its guard holds
 
 
 def _reaching(order: list[Tensor], targets: set[int], stop: Collection[int]) -> set[int]:
@@ -80,7 +79,7 @@ def sweep(
     """
     order = walk([node for node, _ in seeds], stop)
     reaching = _reaching(order, {id(one) for one in targets}, stop)
-    arrived: dict[int, list[Entry]] = {}
+    arrived: dict[int, list[GuardedGradient]] = {}
     for node, gradient in seeds:
         if id(node) in reaching and is_float(node.spec.dtype):
             arrived.setdefault(id(node), []).append(((), gradient))
@@ -105,7 +104,7 @@ def sweep(
     return [found.get(id(one)) for one in targets]
 
 
-def _summed(node: Tensor, entries: list[Entry]) -> Entry:
+def _summed(node: Tensor, entries: list[GuardedGradient]) -> GuardedGradient:
     """The sum of what arrived at a node, and the guard that all of it is under.
 
     What only one side of a branch needs is left under its guard: the zeros that flow where the
@@ -126,12 +125,12 @@ def _summed(node: Tensor, entries: list[Entry]) -> Entry:
     return common, _total(node, rest)
 
 
-def _total(node: Tensor, entries: list[Entry]) -> Any:
+def _total(node: Tensor, entries: list[GuardedGradient]) -> Any:
     """The sum of gradients to one node, each zero where its guard does not hold."""
     if isinstance(entries[0][1], Partial):
         return _partial_total(node, entries)
     total: Tensor | None = None
-    guarded: dict[int, tuple[Tensor, dict[int, list[Entry]]]] = {}
+    guarded: dict[int, tuple[Tensor, dict[int, list[GuardedGradient]]]] = {}
     for guard, entry in entries:
         if not guard:
             total = entry if total is None else total + entry
@@ -146,9 +145,9 @@ def _total(node: Tensor, entries: list[Entry]) -> Any:
     return total
 
 
-def _partial_total(node: Tensor, entries: list[Entry]) -> Partial:
+def _partial_total(node: Tensor, entries: list[GuardedGradient]) -> Partial:
     """The sum for each result of a node that has several."""
-    by_result: dict[int, list[Entry]] = {}
+    by_result: dict[int, list[GuardedGradient]] = {}
     for guard, entry in entries:
         for index, gradient in entry.items():
             by_result.setdefault(index, []).append((guard, gradient))

@@ -296,7 +296,7 @@ def test_columns_go_where_there_is_no_room() -> None:
 
 def test_html_is_escaped_and_has_no_script() -> None:
     shown = made()._repr_mimebundle_()
-    assert shown["text/plain"] == made().text(differences.NARROW)
+    assert shown["text/plain"] == made().text(differences.NARROW_COLUMNS)
     page = shown["text/html"]
     assert page == html.show(made())
     assert "<script" not in page and "<b>:" not in page and "&lt;b&gt;" in page
@@ -330,4 +330,4 @@ def test_flatten_and_back() -> None:
 
 
 def test_the_columns_are_those_of_the_heads() -> None:
-    assert {len(row) for row in made().rows()} == {len(differences.HEADS)}
+    assert {len(row) for row in made().rows()} == {len(differences.COLUMN_HEADS)}

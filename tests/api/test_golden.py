@@ -262,7 +262,9 @@ def test_compiled_and_fed_in_other_ways(
 ELSEWHERE = {"random_binomial", "random_integers", "random_normal", "random_uniform"}
 ELSEWHERE |= {"truncated_normal", "log_softmax", "interpolate_back", "block_sum"}
 ELSEWHERE |= {"ctc_cost", "ctc_slope", "matmul", "local_products"}
-KERNELS = {name for name, op in REGISTRY.items() if op.native is not None} | set(library_step.NAMES)
+KERNELS = {name for name, op in REGISTRY.items() if op.kernel is not None} | set(
+    library_step.KERNEL_OPS
+)
 
 
 @pytest.mark.slow

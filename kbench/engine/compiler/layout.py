@@ -29,7 +29,9 @@ from kbench.engine.ops.reduce.reduction import REDUCE_LIKE, SPREAD
 Pattern = tuple[int, ...]
 Attrs = dict[str, Any]
 
-MAKERS = frozenset(one for kind in (CONVOLVE, DEPTHWISE) for one in (kind.forward, kind.to_input))
+CHANNELS_LAST_OPS = frozenset(
+    one for kind in (CONVOLVE, DEPTHWISE) for one in (kind.forward, kind.to_input)
+)
 """Operations whose results have channels last."""
 
 
@@ -45,16 +47,16 @@ def _padded(attrs: Attrs, pattern: Pattern) -> Attrs:
 def _spatial(count: str) -> Callable[[Attrs, Pattern], Attrs | None]:
     """For attributes that begin at the axis `first` and go on along as many as `count` has."""
 
-    def moved(attrs: Attrs, pattern: Pattern) -> Attrs | None:
+    def start_moved(attrs: Attrs, pattern: Pattern) -> Attrs | None:
         first, number = attrs["first"], len(attrs[count])
         start = pattern[first]
         follows = pattern[first : first + number] == tuple(range(start, start + number))
         return {**attrs, "first": start} if follows else None
 
-    return moved
+    return start_moved
 
 
-MOVED: dict[Op, Callable[[Attrs, Pattern], Attrs | None]] = {
+PERMUTED_ATTRS: dict[Op, Callable[[Attrs, Pattern], Attrs | None]] = {
     **dict.fromkeys(
         (pool.MAX, pool.MAX_GRADIENT, pool.WINNERS, pool.AVERAGE, pool.SPREAD), _spatial("window")
     ),
@@ -65,21 +67,21 @@ MOVED: dict[Op, Callable[[Attrs, Pattern], Attrs | None]] = {
 """The attributes with which an operation on permuted arrays works on the arrays themselves."""
 
 
-def settle_layouts(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+def propagate_layouts(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """Move permutations of what convolutions give behind what follows them."""
-    return rebuild(roots, stop, _Settling().visit)
+    return rebuild(roots, stop, _LayoutPass().visit)
 
 
-class _Settling:
+class _LayoutPass:
     """One pass; it knows which nodes are computed in the order of a convolution."""
 
     def __init__(self) -> None:
-        self.settled: dict[int, Tensor] = {}
+        self.channels_last: dict[int, Tensor] = {}
 
     def visit(self, node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         result = with_inputs(node, inputs)
         if result.op is PERMUTE:
-            return permuted(result.inputs[0], result.attrs["pattern"], result)
+            return permute(result.inputs[0], result.attrs["pattern"], result)
         patterns = {one.attrs["pattern"] for one in inputs if self._can_move(one)}
         if len(patterns) != 1:
             return result
@@ -88,33 +90,35 @@ class _Settling:
             folded = fold_before_permuting(result)
             return result if folded is None else folded
         if result.op.kind == "elementwise":
-            return self._moved(result, pattern, result.attrs, strict=True)
-        if result.op in MOVED:
-            attrs = MOVED[result.op](result.attrs, pattern)
-            return result if attrs is None else self._moved(result, pattern, attrs, strict=False)
+            return self._move_behind(result, pattern, result.attrs, strict=True)
+        if result.op in PERMUTED_ATTRS:
+            attrs = PERMUTED_ATTRS[result.op](result.attrs, pattern)
+            return (
+                result if attrs is None else self._move_behind(result, pattern, attrs, strict=False)
+            )
         if result.op is SPREAD:
-            return self._spread(result, pattern)
+            return self._move_spread(result, pattern)
         if result.op is REDUCE_LIKE:
-            return self._reduced(result, pattern)
+            return self._move_reduced(result, pattern)
         return result
 
     def _can_move(self, node: Tensor) -> bool:
-        return node.op is PERMUTE and self._is_settled(node.inputs[0])
+        return node.op is PERMUTE and self._is_channels_last(node.inputs[0])
 
-    def _is_settled(self, node: Tensor) -> bool:
+    def _is_channels_last(self, node: Tensor) -> bool:
         while is_fold(node):
             node = node.inputs[0]
-        return node.op in MAKERS or id(node) in self.settled
+        return node.op in CHANNELS_LAST_OPS or id(node) in self.channels_last
 
-    def _settle(
+    def _permute_result(
         self, node: Tensor, inputs: Sequence[Tensor], attrs: Attrs, pattern: Pattern
     ) -> Tensor:
         spec = node.op.infer(*[one.spec for one in inputs], **attrs)
         inner = Tensor.derived(node.op, tuple(inputs), attrs, spec, node)
-        self.settled[id(inner)] = inner
-        return permuted(inner, pattern, node)
+        self.channels_last[id(inner)] = inner
+        return permute(inner, pattern, node)
 
-    def _moved(self, node: Tensor, pattern: Pattern, attrs: Attrs, strict: bool) -> Tensor:
+    def _move_behind(self, node: Tensor, pattern: Pattern, attrs: Attrs, strict: bool) -> Tensor:
         """op(permute(x, p), permute(y, p)) = permute(op(x, y), p)
 
         `strict`: not if another array would have to be turned around for it; else, not if most of
@@ -130,31 +134,31 @@ class _Settling:
                 return node
             moves = one.op is PERMUTE and one.attrs["pattern"] == pattern
             turned += not moves and not _is_thin(one)
-            inputs.append(permuted(one, inverse(pattern), one))
+            inputs.append(permute(one, inverse(pattern), one))
         if turned and (strict or 2 * turned > len(inputs)):
             return node
-        return self._settle(node, inputs, attrs, pattern)
+        return self._permute_result(node, inputs, attrs, pattern)
 
-    def _spread(self, node: Tensor, pattern: Pattern) -> Tensor:
+    def _move_spread(self, node: Tensor, pattern: Pattern) -> Tensor:
         """spread(g, permute(x, p), axes) = permute(spread(g, x, p[axes]), p)"""
         g, x = node.inputs
         axis = tuple(sorted(pattern[one] for one in node.attrs["axis"]))
         if not (x.op is PERMUTE and x.attrs["pattern"] == pattern):
             return node
         if g.ndim == len(pattern):
-            g = permuted(g, inverse(pattern), g)
+            g = permute(g, inverse(pattern), g)
         elif g.ndim > 1:
             return node
-        return self._settle(node, (g, x.inputs[0]), {**node.attrs, "axis": axis}, pattern)
+        return self._permute_result(node, (g, x.inputs[0]), {**node.attrs, "axis": axis}, pattern)
 
-    def _reduced(self, node: Tensor, pattern: Pattern) -> Tensor:
+    def _move_reduced(self, node: Tensor, pattern: Pattern) -> Tensor:
         """reduce_like(permute(g, p), x) = permute(reduce_like(g, permute(x, 1/p)), p)"""
         g, x = node.inputs
         if not self._can_move(g):
             return node
         if x.ndim == len(pattern):
-            x = permuted(x, inverse(pattern), x)
-            return self._settle(node, (g.inputs[0], x), node.attrs, pattern)
+            x = permute(x, inverse(pattern), x)
+            return self._permute_result(node, (g.inputs[0], x), node.attrs, pattern)
         if x.ndim == 0:
             return with_inputs(node, (g.inputs[0], x))
         return node
@@ -165,7 +169,7 @@ def inverse(pattern: Pattern) -> Pattern:
     return tuple(pattern.index(axis) for axis in range(len(pattern)))
 
 
-def permuted(node: Tensor, pattern: Pattern, origin: Tensor) -> Tensor:
+def permute(node: Tensor, pattern: Pattern, origin: Tensor) -> Tensor:
     """A permutation of a node, without one on top of another."""
     if node.op is PERMUTE:
         pattern = tuple(node.attrs["pattern"][axis] for axis in pattern)

@@ -10,13 +10,16 @@ import numpy as np
 from kbench.engine.compiler.values import Value
 from kbench.engine.core.spec import Spec, Specs, known_size
 
-ALIGN = 64
-LOOSE = ("structured", "several")  # kinds of ops that allocate what they give
-LARGE = 1 << 20  # bytes of a value that is let go before the run ends
+ALIGN_BYTES = 64
+"""A cache line, at which every value begins; another one is left free before and behind each."""
+ALLOCATING_KINDS = ("structured", "several")
+"""Kinds of ops that allocate what they give."""
+MIN_RELEASED_BYTES = 1 << 20
+"""Bytes of a value that is let go before the run ends; for less the step would cost more."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryLayout:
     """Offsets into one arena for the slots of intermediate results, and its size in bytes."""
 
     offsets: dict[int, int]
@@ -30,11 +33,11 @@ class Layout:
         return self.arena_bytes + self.other_bytes
 
 
-def nbytes(item: Value) -> int:
-    """Bytes of an item's value; 0 while its shape is unknown."""
-    if isinstance(item.spec, Specs):
-        return sum(_bytes(part) for part in item.spec.parts)
-    return _bytes(item.spec)
+def nbytes(value: Value) -> int:
+    """Bytes of a value's array; 0 while its shape is unknown."""
+    if isinstance(value.spec, Specs):
+        return sum(_bytes(part) for part in value.spec.parts)
+    return _bytes(value.spec)
 
 
 def _bytes(spec: Spec) -> int:
@@ -43,72 +46,72 @@ def _bytes(spec: Spec) -> int:
     return (known_size(spec.shape) or 0) * np.dtype(spec.dtype).itemsize
 
 
-def owners(items: Sequence[Value]) -> list[frozenset[int]]:
-    """For each item the slots whose memory its value may lie in."""
+def memory_owners(values: Sequence[Value]) -> list[frozenset[int]]:
+    """For each value the slots whose memory its value may lie in."""
     memory: list[frozenset[int]] = []
-    for item in items:
-        if item.op.kind in ("view", "update") and item.inputs and not item.source:
-            memory.append(frozenset().union(*(memory[one] for one in item.inputs)))
+    for value in values:
+        if value.op.kind in ("view", "update") and value.inputs and not value.source:
+            memory.append(frozenset().union(*(memory[slot] for slot in value.inputs)))
         else:
-            memory.append(frozenset((item.slot,)))
+            memory.append(frozenset((value.slot,)))
     return memory
 
 
-def writes_out(item: Value) -> bool:
+def fills_buffer(value: Value) -> bool:
     """True when the step fills a buffer that the plan provides."""
-    return not item.source and item.static and not item.op.allocates
+    return not value.source and value.static and not value.op.allocates
 
 
-Steps = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
+Accesses = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]  # what each fills and reads
 
 
-def _last_uses(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> dict[int, int]:
+def _last_uses(values: Sequence[Value], accesses: Accesses, roots: Sequence[int]) -> dict[int, int]:
     """For each slot the last step that looks at its memory; results are needed after all steps."""
-    memory = owners(items)
-    last_use = dict.fromkeys(range(len(items)), -1)
-    for index, (writes, reads) in enumerate(steps):
-        conditions = (one for one, _ in items[writes[-1]].guard)
+    memory = memory_owners(values)
+    last_use = dict.fromkeys(range(len(values)), -1)
+    for index, (writes, reads) in enumerate(accesses):
+        conditions = (one for one, _ in values[writes[-1]].guard)
         for one in (*reads, *conditions):
             for owner in memory[one]:
                 last_use[owner] = index
     for root in roots:
         for owner in memory[root]:
-            last_use[owner] = len(steps)
+            last_use[owner] = len(accesses)
     return last_use
 
 
-def lay_out(items: Sequence[Value], steps: Steps, roots: Sequence[int]) -> Layout:
+def assign_arena(values: Sequence[Value], accesses: Accesses, roots: Sequence[int]) -> MemoryLayout:
     """Assign arena offsets to every provided buffer; results of the call get their own memory.
 
-    `steps` are pairs of the slots that a step fills and the slots that it reads: a group of items
-    that runs as one step reads what its members read, when the last of them is due.
+    `accesses` are pairs of the slots that a step fills and the slots that it reads: a group of
+    values that runs as one step reads what its members read, when the last of them is due.
     """
-    last_use = _last_uses(items, steps, roots)
-    escaping = frozenset(root for root in roots if writes_out(items[root]))
+    last_use = _last_uses(values, accesses, roots)
+    escaping = frozenset(root for root in roots if fills_buffer(values[root]))
     arena = _Arena()
     ending: dict[int, list[int]] = {}
     released: dict[int, tuple[int, ...]] = {}
-    loose = most = 0
-    for index, (writes, _) in enumerate(steps):
+    allocated = most = 0
+    for index, (writes, _) in enumerate(accesses):
         for slot in writes:
-            item = items[slot]
-            if slot in escaping or not (writes_out(item) or item.op.kind in LOOSE):
+            value = values[slot]
+            if slot in escaping or not (fills_buffer(value) or value.op.kind in ALLOCATING_KINDS):
                 continue
             ending.setdefault(max(last_use[slot], index), []).append(slot)
-            if writes_out(item):
-                arena.take(slot, nbytes(item))
+            if fills_buffer(value):
+                arena.take(slot, nbytes(value))
             else:
-                loose += nbytes(item)
-                most = max(most, loose)
+                allocated += nbytes(value)
+                most = max(most, allocated)
         for freed in ending.pop(index, ()):
-            if writes_out(items[freed]):
-                arena.give_back(freed)
+            if fills_buffer(values[freed]):
+                arena.release(freed)
             else:
-                loose -= nbytes(items[freed])
-                if nbytes(items[freed]) >= LARGE and freed not in writes:
+                allocated -= nbytes(values[freed])
+                if nbytes(values[freed]) >= MIN_RELEASED_BYTES and freed not in writes:
                     released[writes[-1]] = (*released.get(writes[-1], ()), freed)
-    fresh = sum(nbytes(items[root]) for root in escaping)
-    return Layout(arena.offsets, arena.size, escaping, fresh + most, released)
+    fresh = sum(nbytes(values[root]) for root in escaping)
+    return MemoryLayout(arena.offsets, arena.size, escaping, fresh + most, released)
 
 
 class _Arena:
@@ -121,7 +124,7 @@ class _Arena:
         self._free: list[tuple[int, int]] = []  # (offset, size), by offset
 
     def take(self, slot: int, size: int) -> None:
-        size = -(-max(size, 1) // ALIGN) * ALIGN + 2 * ALIGN
+        size = -(-max(size, 1) // ALIGN_BYTES) * ALIGN_BYTES + 2 * ALIGN_BYTES
         self._sizes[slot] = size
         for index, (offset, room) in enumerate(self._free):
             if room >= size:
@@ -136,7 +139,7 @@ class _Arena:
         self.offsets[slot] = offset
         self.size = offset + size
 
-    def give_back(self, slot: int) -> None:
+    def release(self, slot: int) -> None:
         self._free.append((self.offsets[slot], self._sizes[slot]))
         self._free.sort()
         merged: list[tuple[int, int]] = []

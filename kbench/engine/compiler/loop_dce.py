@@ -1,4 +1,4 @@
-"""Loops before they are planned: those over one step are joined, what nobody reads is left out.
+"""Dead loops: those over one body are joined into one, and what nobody reads is left out.
 
 A gradient extends a forward loop by what it needs of it; together with the loop that the user made
 that is two nodes, which must run as one.
@@ -14,14 +14,14 @@ from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.body import Body, Emit
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec, Specs, several
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 
 
 @dataclass
 class _Use:
-    """What is read of all loops over one step and the same inputs."""
+    """What is read of all loops over one body and the same inputs."""
 
     states: set[int] = field(default_factory=set)
     emits: dict[Emit, Spec] = field(default_factory=dict)
@@ -33,7 +33,7 @@ def _key(node: Tensor) -> Any:
     return (node.attrs["body"], node.attrs["reads"], tuple(id(one) for one in node.inputs))
 
 
-def _what(reader: Tensor) -> int | Emit:
+def _result_read(reader: Tensor) -> int | Emit:
     """The state, by number, or the emitted tensor that a reader reads."""
     node, index = reader.inputs[0], int(reader.attrs["index"])
     count = len(node.attrs["body"].states)
@@ -41,14 +41,14 @@ def _what(reader: Tensor) -> int | Emit:
     return emits[index - count] if index >= count else index
 
 
-def trim_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
-    """Loops over one step are one loop that computes what is read."""
+def eliminate_dead_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+    """Loops over one body are one loop that computes what is read."""
     uses: dict[Any, _Use] = {}
     for reader in walk(roots, stop):
         if id(reader) in stop or reader.op is not RESULT or reader.inputs[0].op is not LOOP:
             continue
         use = uses.setdefault(_key(reader.inputs[0]), _Use())
-        what = _what(reader)
+        what = _result_read(reader)
         if isinstance(what, Emit):
             use.emits[what] = reader.spec
         else:
@@ -60,24 +60,24 @@ def trim_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
         if node.op is LOOP:
             use = uses[_key(node)]
             if use.node is None:
-                use.node = _trimmed(node, inputs, use)
+                use.node = _needed_part(node, inputs, use)
             return use.node
         if node.op is RESULT and node.inputs[0].op is LOOP:
-            index = _place(_what(node), uses[_key(node.inputs[0])])
+            index = _position(_result_read(node), uses[_key(node.inputs[0])])
             return Tensor.derived(RESULT, inputs, {"index": index}, node.spec, node)
         return with_inputs(node, inputs)
 
     return rebuild(roots, stop, visit)
 
 
-def _place(what: int | Emit, use: _Use) -> int:
+def _position(what: int | Emit, use: _Use) -> int:
     """The number of a result of the loop that is left."""
     if isinstance(what, Emit):
         return len(use.kept) + list(use.emits).index(what)
     return use.kept.index(what)
 
 
-def _trimmed(node: Tensor, inputs: tuple[Tensor, ...], use: _Use) -> Tensor:
+def _needed_part(node: Tensor, inputs: tuple[Tensor, ...], use: _Use) -> Tensor:
     body: Body = node.attrs["body"]
     emits = tuple(use.emits)
     use.kept, needed = _needed(body, emits, use.states)

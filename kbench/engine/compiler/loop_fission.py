@@ -1,4 +1,4 @@
-"""Moves work out of loops: what needs no state is done for all steps at once, before or after.
+"""Loop fission: what needs no state is done for all steps at once, before the loop or after it.
 
 Products with the entries of a sequence become one product before the loop; products that are only
 emitted, and sums over all steps, one after it. A step that needs no state leaves no loop at all.
@@ -13,37 +13,37 @@ from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.batching import (
     PRODUCTS,
     TOTAL,
-    lifted,
-    made,
-    moved,
-    reversed_first,
-    total,
+    batched,
+    batched_sum,
+    make_node,
+    move_axis,
+    reverse_first_axis,
 )
 from kbench.engine.control_flow.body import Body, Emit, Track, common_length, infer_loop, stacked
 from kbench.engine.control_flow.body import symbol as stand_in
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.elementwise.arithmetic import add
 from kbench.engine.ops.reduce.reduction import REDUCE_LIKE
 
 HEAVY = (*PRODUCTS, REDUCE_LIKE, TOTAL)
-FIXED, STREAMED, CARRIED = range(3)
+INVARIANT, STREAMED, CARRIED = range(3)
 """What a value depends on: nothing that changes, sequences, or states too.
 
 Random numbers count as carried: each step draws its own.
 """
 
 
-def hoist_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+def split_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """Every loop without what can be done before or after it."""
     found: dict[int, list[Tensor]] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         if node.op is LOOP:
-            found[id(node)] = _Split(node, inputs).results()
+            found[id(node)] = _Fission(node, inputs).results()
             return node
         if node.op is RESULT and id(node.inputs[0]) in found:
             index: int = node.attrs["index"]
@@ -53,7 +53,7 @@ def hoist_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     return rebuild(roots, stop, visit)
 
 
-class _Step:
+class _BodyGraph:
     """The graph of a step: the order of its nodes, what they depend on, and what may wait."""
 
     def __init__(self, body: Body, emits: Sequence[Emit]) -> None:
@@ -62,22 +62,22 @@ class _Step:
         self.roots = [*body.after, *(one.tensor for one in emits)]
         self.order = walk(self.roots, self.fed)
         self.depends = self._dependence()
-        self.totals = self._found_totals()
-        carried = [one for i, one in enumerate(body.after) if i not in self.totals]
+        self.sums = self._find_sums()
+        carried = [one for i, one in enumerate(body.after) if i not in self.sums]
         self.core = {id(one) for one in walk(carried, self.fed)}
-        self.waiting = self._found_waiting()
+        self.deferred = self._find_deferred()
 
     def _dependence(self) -> dict[int, int]:
-        depends = dict.fromkeys((id(one) for one in self.body.captured), FIXED)
+        depends = dict.fromkeys((id(one) for one in self.body.captured), INVARIANT)
         depends.update((id(one), STREAMED) for one in self.body.sequences)
         depends.update((id(one), CARRIED) for one in self.body.states)
         for node in self.order:
             if id(node) not in depends:
-                most = max([depends[id(one)] for one in node.inputs], default=FIXED)
+                most = max([depends[id(one)] for one in node.inputs], default=INVARIANT)
                 depends[id(node)] = most if node.op.pure else CARRIED
         return depends
 
-    def _found_totals(self) -> dict[int, Tensor]:
+    def _find_sums(self) -> dict[int, Tensor]:
         """By number, the states that only add up a sum of each step: that sum."""
         users: dict[int, int] = {}
         inner = [node for node in self.order if id(node) not in self.fed]
@@ -92,33 +92,33 @@ class _Step:
                 found[index] = term
         return found
 
-    def _found_waiting(self) -> set[int]:
+    def _find_deferred(self) -> set[int]:
         """Products and sums that no step needs of the one before, and all that is made of them."""
-        waiting: set[int] = set()
+        deferred: set[int] = set()
         for node in self.order:
             key = id(node)
             if key in self.fed or key in self.core or not node.op.pure:
                 continue
             heavy = node.op in HEAVY and self.depends[key] == CARRIED
-            if heavy or any(id(one) in waiting for one in node.inputs):
-                waiting.add(key)
-        return waiting
+            if heavy or any(id(one) in deferred for one in node.inputs):
+                deferred.add(key)
+        return deferred
 
-    def early(self) -> list[Tensor]:
+    def hoisted(self) -> list[Tensor]:
         """Products of entries, with what is added to them elementwise, as the step reads them."""
-        early: set[int] = set()
+        hoisted: set[int] = set()
         for node in self.order:
             if self.depends[id(node)] != STREAMED or id(node) in self.fed:
                 continue
             streamed = [one for one in node.inputs if self.depends[id(one)] == STREAMED]
-            follows = len(streamed) == 1 and id(streamed[0]) in early
+            follows = len(streamed) == 1 and id(streamed[0]) in hoisted
             if node.op in PRODUCTS or (node.op.kind == "elementwise" and follows):
-                early.add(id(node))
+                hoisted.add(id(node))
         read = {id(one) for one in self.body.after}
         for node in self._valued():
-            if id(node) not in early and id(node) not in self.waiting:
+            if id(node) not in hoisted and id(node) not in self.deferred:
                 read.update(id(one) for one in value_inputs(node))
-        return [node for node in self.order if id(node) in early and id(node) in read]
+        return [node for node in self.order if id(node) in hoisted and id(node) in read]
 
     def _valued(self) -> list[Tensor]:
         """The nodes of which values are read, and not the shape alone."""
@@ -145,12 +145,12 @@ def _added_to(state: Tensor, after: Tensor) -> Tensor | None:
     return None if term is None or term is state or term.spec.shape != state.spec.shape else term
 
 
-class _Lift:
+class _Batch:
     """Values of all steps, outside of the loop; `ask` gives those that the loop has to emit."""
 
-    def __init__(self, split: _Split, ask: Callable[[Tensor], Tensor]) -> None:
-        self.split, self.step, self.ask = split, split.step, ask
-        self.made = dict(split.outside)
+    def __init__(self, fission: _Fission, ask: Callable[[Tensor], Tensor]) -> None:
+        self.graph, self.ask = fission.graph, ask
+        self.made = dict(fission.outside)
 
     def value(self, node: Tensor) -> Tensor | None:
         """The values of `node` in all steps along a first axis; None where a rule is missing."""
@@ -167,31 +167,31 @@ class _Lift:
         inputs = [self.value(one) for one in term.inputs]
         if any(one is None for one in inputs):
             return None
-        return total(term, inputs, self._which(term))  # type: ignore[arg-type]
+        return batched_sum(term, inputs, self._mapped(term))  # type: ignore[arg-type]
 
     def _asked(self, node: Tensor) -> set[int]:
         """The ids of carried values that the loop itself computes."""
-        depends, waiting = self.step.depends, self.step.waiting
+        depends, deferred = self.graph.depends, self.graph.deferred
         return {
             id(one)
-            for one in self.step.order
-            if depends[id(one)] == CARRIED and id(one) not in waiting
+            for one in self.graph.order
+            if depends[id(one)] == CARRIED and id(one) not in deferred
         }
 
-    def _which(self, node: Tensor) -> list[bool]:
-        return [self.step.depends[id(one)] != FIXED for one in node.inputs]
+    def _mapped(self, node: Tensor) -> list[bool]:
+        return [self.graph.depends[id(one)] != INVARIANT for one in node.inputs]
 
     def _made(self, node: Tensor) -> Tensor | None:
-        depends = self.step.depends[id(node)]
-        if depends == CARRIED and id(node) not in self.step.waiting:
+        depends = self.graph.depends[id(node)]
+        if depends == CARRIED and id(node) not in self.graph.deferred:
             return self.ask(node)
         inputs = tuple(self.made[id(one)] for one in node.inputs)
-        if depends == FIXED:
+        if depends == INVARIANT:
             return with_inputs(node, inputs) if inputs else node
-        return lifted(node, inputs, self._which(node))
+        return batched(node, inputs, self._mapped(node))
 
 
-class _Split:
+class _Fission:
     """One loop, taken apart into what comes before it, what is left of it and what comes after."""
 
     def __init__(self, node: Tensor, inputs: Sequence[Tensor]) -> None:
@@ -201,7 +201,7 @@ class _Split:
         self.emits: tuple[Emit, ...] = node.attrs["emits"]
         self.back = self.reads[0].backwards
         self.length = common_length([one.spec for one in inputs[: len(self.reads)]], self.reads)
-        self.step = _Step(self.body, self.emits)
+        self.graph = _BodyGraph(self.body, self.emits)
         self.asked: dict[int, Emit] = {}
         self.outside = self._outside()
 
@@ -209,8 +209,10 @@ class _Split:
         """What stands outside for sequences, entries along the first axis, and captured values."""
         outside = {}
         for one, value, read in zip(self.body.sequences, self.inputs, self.reads, strict=False):
-            entries = moved(value, read.axis, 0)
-            outside[id(one)] = entries if read.backwards == self.back else reversed_first(entries)
+            entries = move_axis(value, read.axis, 0)
+            outside[id(one)] = (
+                entries if read.backwards == self.back else reverse_first_axis(entries)
+            )
         count = len(self.body.sequences) + len(self.body.states)
         outside.update(
             (id(one), value)
@@ -220,21 +222,21 @@ class _Split:
 
     def results(self) -> list[Tensor]:
         """What stands for each result of the loop."""
-        trial = _Lift(self, self._ask)
-        early = [one for one in self.step.early() if trial.value(one) is not None]
-        totals = {i: one for i, one in self.step.totals.items() if self._tried(trial, one, True)}
-        late = {
+        trial = _Batch(self, self._ask)
+        hoisted = [one for one in self.graph.hoisted() if trial.value(one) is not None]
+        sums = {i: one for i, one in self.graph.sums.items() if self._tried(trial, one, True)}
+        sunk = {
             k: one.tensor
             for k, one in enumerate(self.emits)
-            if self._may_leave(one.tensor) and self._tried(trial, one.tensor, False)
+            if self._may_sink(one.tensor) and self._tried(trial, one.tensor, False)
         }
-        if not (early or totals or late):
+        if not (hoisted or sums or sunk):
             whole = with_inputs(self.node, tuple(self.inputs))
             return [self._read(whole, index) for index in range(len(self.node.spec.parts))]  # type: ignore[attr-defined]
-        return self._rejoined(trial, early, totals, late)
+        return self._joined(trial, hoisted, sums, sunk)
 
-    def _may_leave(self, tensor: Tensor) -> bool:
-        return self.step.depends[id(tensor)] == STREAMED or id(tensor) in self.step.waiting
+    def _may_sink(self, tensor: Tensor) -> bool:
+        return self.graph.depends[id(tensor)] == STREAMED or id(tensor) in self.graph.deferred
 
     def _ask(self, node: Tensor) -> Tensor:
         """Stands for values that the loop emits, until it is known what else it does."""
@@ -242,40 +244,40 @@ class _Split:
         spec = Spec(stacked(node.spec.shape, 0, self.length), node.spec.dtype)
         return stand_in(spec, "emitted")
 
-    def _tried(self, trial: _Lift, tensor: Tensor, as_total: bool) -> bool:
-        """Whether a value can be had outside. What is asked for in vain nobody reads: trimmed."""
-        return (trial.summed(tensor) if as_total else trial.value(tensor)) is not None
+    def _tried(self, trial: _Batch, tensor: Tensor, as_sum: bool) -> bool:
+        """Whether a value can be had outside. What is asked for in vain nobody reads: dead."""
+        return (trial.summed(tensor) if as_sum else trial.value(tensor)) is not None
 
-    def _rejoined(
-        self, trial: _Lift, early: list[Tensor], totals: dict[int, Tensor], late: dict[int, Tensor]
+    def _joined(
+        self, trial: _Batch, hoisted: list[Tensor], sums: dict[int, Tensor], sunk: dict[int, Tensor]
     ) -> list[Tensor]:
-        states = [i for i in range(len(self.body.states)) if i not in totals]
-        emits = [one for k, one in enumerate(self.emits) if k not in late]
+        states = [i for i in range(len(self.body.states)) if i not in sums]
+        emits = [one for k, one in enumerate(self.emits) if k not in sunk]
         emits += [one for one in self.asked.values() if one not in emits]
-        values = [trial.value(one) for one in early]
-        rest = self._rest(early, values, states, emits) if states or emits else None  # type: ignore[arg-type]
+        values = [trial.value(one) for one in hoisted]
+        rest = self._rest(hoisted, values, states, emits) if states or emits else None  # type: ignore[arg-type]
 
         def emitted(node: Tensor) -> Tensor:
             assert rest is not None
             return self._read(rest, len(states) + emits.index(self.asked[id(node)]))
 
-        after = _Lift(self, emitted)
+        after = _Batch(self, emitted)
         found: list[Tensor] = []
         count = len(self.body.sequences)
         for i in range(len(self.body.states)):
-            if i in totals:
-                whole = after.summed(totals[i])
+            if i in sums:
+                whole = after.summed(sums[i])
                 assert whole is not None
-                found.append(made(add.op, self.node, self.inputs[count + i], whole))  # type: ignore[attr-defined]
+                found.append(make_node(add.op, self.node, self.inputs[count + i], whole))  # type: ignore[attr-defined]
             else:
                 assert rest is not None
                 found.append(self._read(rest, states.index(i)))
         for k, emit in enumerate(self.emits):
-            if k in late:
+            if k in sunk:
                 whole = after.value(emit.tensor)
                 assert whole is not None
-                ordered = whole if emit.backwards == self.back else reversed_first(whole)
-                found.append(moved(ordered, 0, emit.axis))
+                ordered = whole if emit.backwards == self.back else reverse_first_axis(whole)
+                found.append(move_axis(ordered, 0, emit.axis))
             else:
                 assert rest is not None
                 found.append(self._read(rest, len(states) + emits.index(emit)))
@@ -283,7 +285,7 @@ class _Split:
 
     def _rest(
         self,
-        early: Sequence[Tensor],
+        hoisted: Sequence[Tensor],
         values: Sequence[Tensor],
         states: Sequence[int],
         emits: Sequence[Emit],
@@ -291,7 +293,7 @@ class _Split:
         """The loop that is left; it walks over what was computed before it, too."""
         body, count = self.body, len(self.body.sequences)
         smaller = Body(
-            (*body.sequences, *early),
+            (*body.sequences, *hoisted),
             tuple(body.states[i] for i in states),
             body.captured,
             tuple(body.after[i] for i in states),
@@ -302,10 +304,10 @@ class _Split:
             *(self.inputs[count + i] for i in states),
             *self.inputs[count + len(body.states) :],
         )
-        reads = (*self.reads, *[Track(0, self.back)] * len(early))
+        reads = (*self.reads, *[Track(0, self.back)] * len(hoisted))
         attrs: dict[str, Any] = {"body": smaller, "reads": reads, "emits": tuple(emits)}
         spec = infer_loop(*[one.spec for one in given], **attrs)
         return Tensor.derived(LOOP, given, attrs, spec, self.node)
 
     def _read(self, whole: Tensor, index: int) -> Tensor:
-        return made(RESULT, self.node, whole, index=index)
+        return make_node(RESULT, self.node, whole, index=index)

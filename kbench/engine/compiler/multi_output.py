@@ -1,4 +1,4 @@
-"""Two operations on the same inputs that share most of their work run as one with two results."""
+"""Multi-output fusion: two operations that share inputs and most of their work run as one."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.ctc import cost
 
-JOINED: dict[Op, tuple[Op, int]] = {cost.COST: (cost.BOTH, 0), cost.SLOPE: (cost.BOTH, 1)}
+FUSED_OPS: dict[Op, tuple[Op, int]] = {cost.COST: (cost.BOTH, 0), cost.SLOPE: (cost.BOTH, 1)}
 """What runs as which result of which operation, when all of its results are asked for."""
 
 
 def _key(node: Tensor) -> Any:
-    return (JOINED[node.op][0], tuple(id(one) for one in node.inputs))
+    return (FUSED_OPS[node.op][0], tuple(id(one) for one in node.inputs))
 
 
-def join_pairs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
+def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """A value and its gradient on the same inputs are found in one sweep."""
     asked: dict[Any, set[Op]] = {}
     for node in walk(roots, stop):
-        if node.op in JOINED and id(node) not in stop:
+        if node.op in FUSED_OPS and id(node) not in stop:
             asked.setdefault(_key(node), set()).add(node.op)
     if all(len(ops) < 2 for ops in asked.values()):
         return list(roots)
     made: dict[Any, Tensor] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
-        if node.op not in JOINED or len(asked[_key(node)]) < 2:
+        if node.op not in FUSED_OPS or len(asked[_key(node)]) < 2:
             return with_inputs(node, inputs)
-        op, index = JOINED[node.op]
+        op, index = FUSED_OPS[node.op]
         whole = made.get(_key(node))
         if whole is None:
             spec = op.infer(*[one.spec for one in inputs])

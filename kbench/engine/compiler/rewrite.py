@@ -17,7 +17,8 @@ from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.layout.create import FULL_LIKE
 
 Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]
-FOLD_LIMIT = 1 << 20  # elements of a constant that is computed while planning
+MAX_FOLDED_ELEMENTS = 1 << 20
+"""Elements of a constant that is computed while planning: its memory stays as long as the plan."""
 
 
 def rebuild(roots: Sequence[Tensor], stop: set[int], visit: Visit) -> list[Tensor]:
@@ -76,7 +77,7 @@ def _computed(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
 
 def _foldable(node: Tensor) -> bool:
     size = node.shape.num_elements()
-    return size is not None and size <= FOLD_LIMIT and not node.spec.sparse
+    return size is not None and size <= MAX_FOLDED_ELEMENTS and not node.spec.sparse
 
 
 def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbench.engine.compiler.decompose_softmax import columns_of_exponentials
+from kbench.engine.compiler.decompose_softmax import decompose_softmax
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.core.spec import is_float, known_size
 from kbench.engine.graph.convert import Constant
@@ -20,7 +20,7 @@ from kbench.engine.ops.layout.shape import IDENTITY
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.ops.reduce.reduction import SPREAD
 
-Rule = Callable[[Tensor], Tensor | None]
+RewriteRule = Callable[[Tensor], Tensor | None]
 
 
 def _is_number(node: Tensor, number: float) -> bool:
@@ -158,7 +158,7 @@ def products_of_patches(node: Tensor) -> Tensor | None:
     return Tensor.derived(local.PRODUCTS, (x, kernel), attrs, node.spec, node)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[RewriteRule, ...] = (
     products_of_patches,
     drop_identity,
     drop_neutral_factor,
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     fold_before_permuting,
     merge_reshapes,
     drop_widening_cast,
-    columns_of_exponentials,
+    decompose_softmax,
 )
 
 

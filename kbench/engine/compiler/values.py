@@ -1,6 +1,6 @@
-"""A plan with concrete shapes: items in order, each with its inputs as slot numbers.
+"""A plan with concrete shapes: values in order, each with its inputs as slot numbers.
 
-`trace_items` re-runs every op's own rule on the fed shapes, replaces ops by cheaper ones where
+`lower_graph` re-runs every op's own rule on the fed shapes, replaces ops by cheaper ones where
 the shapes allow it, and drops what nothing needs any more.
 """
 
@@ -24,12 +24,13 @@ from kbench.engine.ops.layout.shape import IDENTITY
 
 Guard = frozenset[tuple[int, int]]
 NO_GUARD: Guard = frozenset()
-DECIDED = 1 << 16  # elements of a value that is computed while binding
+MAX_CONSTANT_ELEMENTS = 1 << 16
+"""Elements of a value that is computed while binding: it stays in memory as long as the plan."""
 
 
 @dataclass(eq=False)
 class Value:
-    """One value of an executable. `source` is 'feed', 'variable', 'value' or '' for a step."""
+    """One value of an executable. `source` is 'feed', 'variable', 'constant' or '' for a step."""
 
     slot: int
     op: Op
@@ -38,7 +39,7 @@ class Value:
     spec: Spec
     origin: Tensor
     source: str = ""
-    value: np.ndarray | None = None
+    constant: np.ndarray | None = None
     users: list[int] = field(default_factory=list)
     guard: Guard = NO_GUARD
 
@@ -58,20 +59,22 @@ class Value:
         return total
 
 
-def _source(
-    node: Tensor, slot: int, feeds: dict[int, Spec], values: dict[int, np.ndarray]
+def _lower_source(
+    node: Tensor, slot: int, feeds: dict[int, Spec], constants: dict[int, np.ndarray]
 ) -> Value | None:
-    fed, value = feeds.get(id(node)), values.get(id(node))
+    fed, constant = feeds.get(id(node)), constants.get(id(node))
     if fed is not None:
-        return Value(slot, node.op, {}, (), fed, node, "feed" if value is None else "value", value)
+        return Value(
+            slot, node.op, {}, (), fed, node, "feed" if constant is None else "constant", constant
+        )
     if isinstance(node, Variable):
         return Value(slot, node.op, {}, (), node.spec, node, "variable")
     if isinstance(node, Constant):
-        return Value(slot, node.op, {}, (), node.spec, node, "value", node.value)
+        return Value(slot, node.op, {}, (), node.spec, node, "constant", node.value)
     if isinstance(node, Placeholder):
         if node.default is None:
             raise missing_feed(node)
-        return Value(slot, node.op, {}, (), node.spec, node, "value", node.default)
+        return Value(slot, node.op, {}, (), node.spec, node, "constant", node.default)
     return None
 
 
@@ -110,17 +113,17 @@ def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
     return tuple(rows)
 
 
-def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Value]) -> Value:
+def _lower_node(node: Tensor, slot: int, inputs: tuple[int, ...], values: list[Value]) -> Value:
     op, attrs = node.op, node.attrs
-    specs = [items[one].spec for one in inputs]
+    specs = [values[one].spec for one in inputs]
     spec = infer_at(node, op, specs, attrs)
     if spec.known and op.pure and spec.value is not None and op.kind != "update":
-        value = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
-        return Value(slot, op, attrs, (), spec, node, "value", value)
-    if _is_decided(op, inputs, spec, items):
-        decided = _computed(node, slot, inputs, spec, items)
-        if decided is not None:
-            return decided
+        constant = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
+        return Value(slot, op, attrs, (), spec, node, "constant", constant)
+    if _is_known(op, inputs, spec, values):
+        known = _computed(node, slot, inputs, spec, values)
+        if known is not None:
+            return known
     if op.lower is not None and all(None not in one.shape for one in specs):
         cheaper = op.lower(specs, attrs)
         if cheaper is not None:
@@ -129,107 +132,109 @@ def _step(node: Tensor, slot: int, inputs: tuple[int, ...], items: list[Value]) 
     return Value(slot, op, attrs, inputs, spec, node)
 
 
-def _is_decided(op: Op, inputs: tuple[int, ...], spec: Spec, items: list[Value]) -> bool:
+def _is_known(op: Op, inputs: tuple[int, ...], spec: Spec, values: list[Value]) -> bool:
     if not op.pure or not inputs or op.kind in ("update", "several") or spec.sparse:
         return False
     size = known_size(spec.shape)
-    small = size is not None and size <= DECIDED
-    return small and all(items[one].source == "value" for one in inputs)
+    small = size is not None and size <= MAX_CONSTANT_ELEMENTS
+    return small and all(values[one].source == "constant" for one in inputs)
 
 
-def _same_as(item: Value, items: list[Value]) -> int | None:
-    """The slot whose value an item only repeats: of a copy, or of the side a branch takes."""
-    if item.source or item.op not in (IDENTITY, BRANCH):
+def _same_as(value: Value, values: list[Value]) -> int | None:
+    """The slot of what a value only repeats: of a copy, or of the side a branch takes."""
+    if value.source or value.op not in (IDENTITY, BRANCH):
         return None
-    if item.op is IDENTITY:
-        return item.inputs[0]
-    condition = items[item.inputs[0]]
-    return item.inputs[1 if condition.value else 2] if condition.source == "value" else None
+    if value.op is IDENTITY:
+        return value.inputs[0]
+    condition = values[value.inputs[0]]
+    return value.inputs[1 if condition.constant else 2] if condition.source == "constant" else None
 
 
 def _computed(
-    node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, items: list[Value]
+    node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, values: list[Value]
 ) -> Value | None:
     """A value that the shapes alone decide; None when it fails, which matters only if it runs."""
-    arrays = [items[one].value for one in inputs]
+    arrays = [values[one].constant for one in inputs]
     try:
         with np.errstate(all="ignore"):
-            value = np.asarray(node.op.numpy(None, *arrays, **node.attrs), order="C")
+            constant = np.asarray(node.op.numpy(None, *arrays, **node.attrs), order="C")
     except (KbenchError, ValueError, OverflowError, MemoryError):
         return None
-    known = Spec(value.shape, spec.dtype, spec.value)
-    return Value(slot, node.op, node.attrs, (), known, node, "value", value)
+    known = Spec(constant.shape, spec.dtype, spec.value)
+    return Value(slot, node.op, node.attrs, (), known, node, "constant", constant)
 
 
-def trace_items(
+def lower_graph(
     order: Sequence[Tensor],
     feeds: dict[int, Spec],
-    values: dict[int, np.ndarray] | None = None,
+    constants: dict[int, np.ndarray] | None = None,
 ) -> tuple[list[Value], dict[int, int]]:
-    """Items for every node, and the slot of each node by its id.
+    """The values of every node, and the slot of each node by its id.
 
-    What is fed is known by its shape, or where `values` has it, for good.
+    What is fed is known by its shape, or where `constants` has it, for good.
     """
-    items: list[Value] = []
+    values: list[Value] = []
     slots: dict[int, int] = {}
-    values = values or {}
+    constants = constants or {}
     for node in order:
-        item = _source(node, len(items), feeds, values)
-        if item is None:
-            inputs = _without_values(node, [slots[id(one)] for one in node.inputs], items)
-            item = _step(node, len(items), inputs, items)
-            same = _same_as(item, items)
+        value = _lower_source(node, len(values), feeds, constants)
+        if value is None:
+            inputs = _without_values(node, [slots[id(one)] for one in node.inputs], values)
+            value = _lower_node(node, len(values), inputs, values)
+            same = _same_as(value, values)
             if same is not None:
                 slots[id(node)] = same
                 continue
-        slots[id(node)] = item.slot
-        items.append(item)
-    return items, slots
+        slots[id(node)] = value.slot
+        values.append(value)
+    return values, slots
 
 
-def _without_values(node: Tensor, inputs: list[int], items: list[Value]) -> tuple[int, ...]:
-    """The inputs, in place of which only the shape is read a hollow value of that shape.
+def _without_values(node: Tensor, inputs: list[int], values: list[Value]) -> tuple[int, ...]:
+    """The inputs; where only the shape of one is read, zeros of that shape stand for it.
 
-    So what nobody needs the values of is not computed.
+    So what nobody needs the elements of is not computed.
     """
     for position in node.op.shapes:
-        item = items[inputs[position]]
-        if item.source or not item.static or item.spec.sparse:
+        value = values[inputs[position]]
+        if value.source or not value.static or value.spec.sparse:
             continue
-        hollow = np.broadcast_to(np.zeros((), item.spec.dtype), item.shape)
-        inputs[position] = len(items)
-        items.append(Value(len(items), item.op, {}, (), item.spec, item.origin, "value", hollow))
+        zeros = np.broadcast_to(np.zeros((), value.spec.dtype), value.shape)
+        inputs[position] = len(values)
+        values.append(
+            Value(len(values), value.op, {}, (), value.spec, value.origin, "constant", zeros)
+        )
     return tuple(inputs)
 
 
-def mark_needed(items: list[Value], roots: Sequence[int]) -> list[bool]:
-    """Which items the roots need; fills `users` of those."""
-    needed = [False] * len(items)
+def mark_needed(values: list[Value], roots: Sequence[int]) -> list[bool]:
+    """Which values the roots need; fills `users` of those."""
+    needed = [False] * len(values)
     for root in roots:
         needed[root] = True
-    for item in reversed(items):
-        if needed[item.slot]:
-            for one in item.inputs:
+    for value in reversed(values):
+        if needed[value.slot]:
+            for one in value.inputs:
                 needed[one] = True
-                items[one].users.append(item.slot)
+                values[one].users.append(value.slot)
     return needed
 
 
-def mark_guards(items: list[Value], needed: list[bool], roots: Sequence[int]) -> None:
-    """Give each item that only one side of a branch needs the condition under which it runs."""
-    if not any(item.op is BRANCH for item in items):
+def mark_guards(values: list[Value], needed: list[bool], roots: Sequence[int]) -> None:
+    """Give each value that only one side of a branch needs the condition under which it runs."""
+    if not any(value.op is BRANCH for value in values):
         return
     fixed = set(roots)
-    for item in reversed(items):
-        if not needed[item.slot] or item.slot in fixed:
+    for value in reversed(values):
+        if not needed[value.slot] or value.slot in fixed:
             continue
         guards = [
-            _guard_of_use(items[user], position)
-            for user in set(item.users)
-            for position, one in enumerate(items[user].inputs)
-            if one == item.slot
+            _guard_of_use(values[user], position)
+            for user in set(value.users)
+            for position, one in enumerate(values[user].inputs)
+            if one == value.slot
         ]
-        item.guard = frozenset.intersection(*guards) if guards else NO_GUARD
+        value.guard = frozenset.intersection(*guards) if guards else NO_GUARD
 
 
 def _guard_of_use(user: Value, position: int) -> Guard:

@@ -15,9 +15,8 @@ from typing import Any
 from kbench.engine.autodiff import sweep
 from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol
 from kbench.engine.core.spec import is_float
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import Partial, apply, result
 from kbench.engine.graph.convert import Constant
-from kbench.engine.graph.multi_output import Partial, result
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.elementwise.arithmetic import add
@@ -270,10 +269,6 @@ class _Backward:
                 changing.add(id(node))
                 computed.add(id(node))
         return computed
-
-
-def _symbol(like: Tensor, name: str) -> Tensor:
-    return symbol(like.spec, name)
 
 
 def _terms(total: Tensor) -> list[Tensor]:

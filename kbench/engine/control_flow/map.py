@@ -11,8 +11,8 @@ from kbench.engine.control_flow.tracing import Results, checked_tensor, trace
 from kbench.engine.core import tree
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import checked_function, dtype_name
+from kbench.engine.graph.apply import results
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.multi_output import results
 from kbench.engine.graph.tensor import Tensor
 
 

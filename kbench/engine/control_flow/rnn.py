@@ -24,8 +24,8 @@ from kbench.engine.core.spec import (
     is_whole,
     known_size,
 )
+from kbench.engine.graph.apply import results
 from kbench.engine.graph.convert import as_tensor
-from kbench.engine.graph.multi_output import results
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout.create import zeros_like
@@ -33,11 +33,11 @@ from kbench.engine.ops.layout.reshape import expand_dims, squeeze
 from kbench.engine.ops.layout.shape import sized
 from kbench.engine.ops.layout.stack import stack
 
-Step = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
+StepFunction = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
 
 
 def rnn(
-    step_function: Step,
+    step_function: StepFunction,
     inputs: Any,
     initial_states: Sequence[Any],
     go_backwards: bool = False,
@@ -168,7 +168,9 @@ class _Recurrence:
 
     # -------------------------------------------------------------- one step
 
-    def called(self, function: Step, entries: Sequence[Tensor], states: Sequence[Tensor]) -> Any:
+    def called(
+        self, function: StepFunction, entries: Sequence[Tensor], states: Sequence[Tensor]
+    ) -> Any:
         """What the user's step returns: the output and a list of states."""
         inputs = tree.rebuild(self.structure, entries)
         returned = function(inputs, [*states, *self.constants])
@@ -212,7 +214,7 @@ class _Recurrence:
 
     # -------------------------------------------------------------- as a loop
 
-    def looped(self, function: Step) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def looped(self, function: StepFunction) -> tuple[Tensor, Tensor, list[Tensor]]:
         """One loop over the time axis; its first state is the last output."""
 
         def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
@@ -254,7 +256,7 @@ class _Recurrence:
 
     # -------------------------------------------------------------- step by step
 
-    def unrolled(self, function: Step) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def unrolled(self, function: StepFunction) -> tuple[Tensor, Tensor, list[Tensor]]:
         """The graph of every step, one after the other."""
         length = self.sequences[0].spec.shape[self.axis]
         if length is None:

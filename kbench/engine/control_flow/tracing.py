@@ -18,7 +18,7 @@ from kbench.engine.ops.layout.create import FULL, FULL_LIKE, zeros_like
 from kbench.engine.ops.reduce.reduction import sum as reduce_sum
 
 Results = tuple[list[Tensor], list[Tensor]]  # outputs, states after the step
-Step = Callable[[Sequence[Tensor], Sequence[Tensor]], Results]
+BodyFunction = Callable[[Sequence[Tensor], Sequence[Tensor]], Results]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Trace:
     given: dict[int, Tensor]  # what stands for the symbols outside of the loop
 
 
-def trace(step: Step, sequences: Sequence[Tensor], axis: int, first: Sequence[Tensor]) -> Trace:
+def trace(
+    step: BodyFunction, sequences: Sequence[Tensor], axis: int, first: Sequence[Tensor]
+) -> Trace:
     """Call `step` on symbols.
 
     When a step widens states by broadcasting, the first states are broadcast, and it is called

@@ -16,10 +16,15 @@ from kbench.engine.core.csr import copied, is_csr
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.kernels.data import strided_copy
 
-SLACK = 128  # bytes behind every block, for kernels that read a whole vector at the end
-LINE = 64  # bytes of a cache line, at which every block begins
-SMALL = 64 * 1024
-KEEP = 1 << 31  # bytes of free blocks that the pool holds at the most
+SLACK_BYTES = 128
+"""Bytes behind every block, for kernels that read a whole vector at the end."""
+LINE_BYTES = 64
+"""A cache line, at which every block begins."""
+MIN_POOLED_BYTES = 64 * 1024
+"""Bytes of an array that lies in the pool, and of the steps in which blocks grow; smaller ones are
+served by the allocator as fast."""
+MAX_FREE_BYTES = 1 << 31
+"""Bytes of free blocks that the pool holds at the most."""
 
 
 class _Holder:
@@ -69,11 +74,11 @@ class Pool:
         nbytes = kind.itemsize
         for size in shape:
             nbytes *= size
-        if nbytes < SMALL:
+        if nbytes < MIN_POOLED_BYTES:
             return np.empty(shape, kind)
-        size_class = -(-(nbytes + SLACK + LINE) // SMALL) * SMALL
+        size_class = -(-(nbytes + SLACK_BYTES + LINE_BYTES) // MIN_POOLED_BYTES) * MIN_POOLED_BYTES
         block = self._block(size_class)
-        shift = -address_of(block) % LINE
+        shift = -address_of(block) % LINE_BYTES
         return np.ndarray(shape, kind, buffer=block, offset=shift)
 
     def _block(self, size: int) -> np.ndarray:
@@ -85,7 +90,7 @@ class Pool:
                 if sys.getrefcount(block) <= _ALONE:
                     return block
             fresh = np.empty(size, np.uint8)
-            if self._bytes + size > KEEP:
+            if self._bytes + size > MAX_FREE_BYTES:
                 self._drop_free()
             blocks.append(fresh)
             self._bytes += size
@@ -105,7 +110,7 @@ class Pool:
         it is small, an array's own."""
         array = holder._array
         block = array.base
-        if array.nbytes < SMALL:
+        if array.nbytes < MIN_POOLED_BYTES:
             own = array if block is None else block
             if type(own) is not np.ndarray or not (own.flags.owndata and own.flags.writeable):
                 return False
@@ -131,7 +136,7 @@ pool = Pool()
 
 def owned(value: Any) -> Any:
     """A copy of a value, in memory of the pool when it is large."""
-    if is_csr(value) or value.nbytes < SMALL:
+    if is_csr(value) or value.nbytes < MIN_POOLED_BYTES:
         return copied(value)
     result = pool.take(value.shape, value.dtype)
     strided_copy.copy(result, value, cancel.check)

@@ -20,9 +20,11 @@ from kbench.engine.graph.variables import Variable, store_lock
 from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.runtime import config, profile, read_only
 
-MOST_ELEMENTS = 4096  # of any value on the way
-MOST_NODES = 64
-_WITHOUT = ("source", "several", "update")  # kinds of operations that need a plan
+MAX_ELEMENTS = 4096
+"""Elements of any value on the way: a larger one takes as long as a plan."""
+MAX_NODES = 64
+"""Nodes that are walked: a larger graph gains from being planned."""
+_PLANNED_KINDS = ("source", "several", "update")  # kinds of operations that need a plan
 
 
 def direct_value(root: Tensor) -> np.ndarray | None:
@@ -31,7 +33,7 @@ def direct_value(root: Tensor) -> np.ndarray | None:
         return None
     try:
         with np.errstate(all="ignore"), store_lock:  # no update of variables in between
-            value = _Walk().value(root, 0) if root.inputs else _held(root)
+            value = _Walk().value(root, 0) if root.inputs else _stored_value(root)
     except Exception:
         return None
     if root.op.kind == "view":
@@ -48,10 +50,10 @@ class _NeedsPlan(Exception):
 class _Walk:
     """One evaluation: the values found so far, by node."""
 
-    __slots__ = ("found", "generation", "most")
+    __slots__ = ("found", "generation", "max_elements")
 
     def __init__(self) -> None:
-        self.most, self.generation = config.min_elements(MOST_ELEMENTS), scope.generation()
+        self.max_elements, self.generation = config.min_elements(MAX_ELEMENTS), scope.generation()
         self.found: dict[int, np.ndarray] = {}
 
     def value(self, node: Tensor, depth: int) -> np.ndarray:
@@ -62,11 +64,11 @@ class _Walk:
         if (
             spec.sparse
             or node.generation != self.generation
-            or depth + len(found) >= MOST_NODES
+            or depth + len(found) >= MAX_NODES
             or node.controls
             or not _is_plain(op)
             or None in shape
-            or math.prod(shape) >= self.most  # type: ignore[arg-type]
+            or math.prod(shape) >= self.max_elements  # type: ignore[arg-type]
         ):
             raise _NeedsPlan
         arrays = []
@@ -75,12 +77,12 @@ class _Walk:
                 array = found.get(id(one))
                 arrays.append(self.value(one, depth + 1) if array is None else array)
             else:
-                arrays.append(_held(one))
+                arrays.append(_stored_value(one))
         value = found[id(node)] = _computed(node, arrays)
         return value
 
 
-def _held(node: Tensor) -> np.ndarray:
+def _stored_value(node: Tensor) -> np.ndarray:
     """What a variable or a constant holds."""
     if not node.spec.sparse:
         if isinstance(node, Variable):
@@ -93,7 +95,7 @@ def _held(node: Tensor) -> np.ndarray:
 @functools.lru_cache(None)
 def _is_plain(op: Op) -> bool:
     """Whether an operation is its NumPy form alone."""
-    return op.pure and op.kind not in _WITHOUT and op is not BRANCH
+    return op.pure and op.kind not in _PLANNED_KINDS and op is not BRANCH
 
 
 def _computed(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:

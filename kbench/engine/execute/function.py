@@ -27,7 +27,8 @@ from kbench.engine.graph.variables import Variable, store_all, update_lock
 from kbench.engine.runtime import profile, read_only
 from kbench.engine.runtime.profile import RunRecord
 
-BOUND_PLANS = 16  # shape signatures that a function remembers
+MAX_EXECUTABLES = 16
+"""Shape signatures that a function remembers."""
 
 
 class Function:
@@ -60,7 +61,7 @@ class Function:
         targets = [one.target for one in self._stores]
         self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
-        self._plans: OrderedDict[tuple[Any, ...], Executable] = OrderedDict()
+        self._executables: OrderedDict[tuple[Any, ...], Executable] = OrderedDict()
         self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
         # Of two calls with updates each sees the variables as the other left them.
         stores = bool(self._stores) or self._before is not None
@@ -147,10 +148,10 @@ class Function:
         for array, dtype in zip(inputs, self._dtypes, strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
-        return self._plans.get(self.plan.signature(inputs))
+        return self._executables.get(self.plan.signature(inputs))
 
-    def run(self, arrays: list[np.ndarray], bound: Executable | None = None) -> list[Any]:
-        """The call after its values were checked; `bound` is the plan for them, if known."""
+    def run(self, arrays: list[np.ndarray], executable: Executable | None = None) -> list[Any]:
+        """The call after its values were checked; `executable` is that for them, if known."""
         if self._stores and read_only.is_active():
             read_only.refuse_change(
                 f"store to variable {self._stores[0].target.name.split(':')[0]!r}"
@@ -164,26 +165,26 @@ class Function:
                 if self._before is not None:
                     undo = [(one.target, one.target._array) for one in _early_stores(self)]
                     self._before.run(arrays)
-                bound = bound or self.bound(arrays)
-                results = bound.run(arrays)
+                executable = executable or self.bound(arrays)
+                results = executable.run(arrays)
                 if self._stores:
-                    bound.store(results)
+                    executable.store(results)
             except BaseException:
                 store_all(undo)
                 raise
-            if bound.record is not None:
-                self.records = bound.record
+            if executable.record is not None:
+                self.records = executable.record
             return self._finish(arrays, results)
 
     def bound(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The executable for the shapes of `arrays`, from the cache where it is."""
         key = self.plan.signature(arrays)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = self.plan.bind(arrays)
-            if len(self._plans) > BOUND_PLANS:
-                self._plans.popitem(last=False)
-        return plan
+        executable = self._executables.get(key)
+        if executable is None:
+            executable = self._executables[key] = self.plan.bind(arrays)
+            if len(self._executables) > MAX_EXECUTABLES:
+                self._executables.popitem(last=False)
+        return executable
 
     def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
         results = results[: len(self.outputs)]
@@ -215,7 +216,7 @@ def _after_fork() -> None:
     """Forget plans that another thread of the parent may have been running, or about to change."""
     for one in list(_functions):
         if fork_safety.was_lost(one._lock):
-            one._plans = OrderedDict()
+            one._executables = OrderedDict()
 
 
 fork_safety.in_child(_after_fork)

@@ -18,41 +18,43 @@ import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.batched_kernel import Table
-from kbench.engine.compiler.liveness import owners
+from kbench.engine.compiler.liveness import memory_owners
 from kbench.engine.compiler.values import Value
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import SlotValues
+from kbench.engine.execute.steps.base import Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import config
 
-MOST = 1 << 25  # elements that are computed without a look at the cancel flag
+MAX_DEFERRED_ELEMENTS = 1 << 25
+"""Elements that are computed without a look at the cancel flag: of float32 some 0.4 GB to read
+and write, which take tens of milliseconds."""
 Targets = Mapping[int, Variable]  # the variable that each root is the new value of, by slot
 
 
-def put_last(
-    chosen: Sequence[Step], items: Sequence[Value], roots: Sequence[int], targets: Targets
+def defer_updates(
+    steps: Sequence[Step], values: Sequence[Value], roots: Sequence[int], targets: Targets
 ) -> tuple[list[Step], int]:
     """The steps with those last that only give new values of variables, and how many these are."""
     once = {slot for slot in targets if roots.count(slot) == 1}
-    room = MOST
+    room = MAX_DEFERRED_ELEMENTS
     late = []
-    for one in chosen:
-        group = one.group
-        if group is None or group.group.fold is not None or group.program is None:
+    for step in steps:
+        group_step = step.group_step
+        if group_step is None or group_step.group.fold is not None or group_step.program is None:
             continue
-        inside = {member.slot for member in group.group.members}
-        ends = all(slot in once and inside.issuperset(items[slot].users) for slot in one.writes)
-        work = items[one.slot].size * len(one.writes)
-        if ends and not items[one.slot].guard and work <= room:
+        inside = {member.slot for member in group_step.group.members}
+        ends = all(slot in once and inside.issuperset(values[slot].users) for slot in step.writes)
+        work = values[step.slot].size * len(step.writes)
+        if ends and not values[step.slot].guard and work <= room:
             room -= work
-            late.append(one)
+            late.append(step)
     if not late:
-        return list(chosen), 0
-    moved = {id(one) for one in late}
-    return [one for one in chosen if id(one) not in moved] + late, len(late)
+        return list(steps), 0
+    moved = {id(step) for step in late}
+    return [step for step in steps if id(step) not in moved] + late, len(late)
 
 
 Store = tuple[int, Variable, Any]  # the root that gives a variable's value, and that value
@@ -61,22 +63,26 @@ Store = tuple[int, Variable, Any]  # the root that gives a variable's value, and
 class InPlaceUpdates:
     """The last steps of a plan, which store what they compute."""
 
-    def __init__(self, chosen: Sequence[Step], items: Sequence[Value], targets: Targets) -> None:
-        self.groups: list[GroupStep] = [one.group for one in chosen if one.group is not None]
-        self.targets = {slot: targets[slot] for one in chosen for slot in one.writes}
-        old = {id(item.origin): item.slot for item in items if item.source == "variable"}
-        self._read = {slot: items[slot].origin for slot in old.values()}
-        memory = owners(items)
+    def __init__(self, steps: Sequence[Step], values: Sequence[Value], targets: Targets) -> None:
+        self.groups: list[GroupStep] = [
+            step.group_step for step in steps if step.group_step is not None
+        ]
+        self.targets = {slot: targets[slot] for step in steps for slot in step.writes}
+        old = {id(value.origin): value.slot for value in values if value.source == "variable"}
+        self._read = {slot: values[slot].origin for slot in old.values()}
+        memory = memory_owners(values)
         self._in_place = {
             slot
             for group in self.groups
             for slot in group.group.writes
             if self._may_stay(group, old.get(id(targets[slot])), memory)
         }
-        self._bindings = [Binding(one.program, one.dims) for one in self.groups if one.program]
+        self._bindings = [
+            Binding(group.program, group.dims) for group in self.groups if group.program
+        ]
         self._slots = [slot for group in self.groups for slot in group.reads]
         self._table: Table | None = None
-        self._places: list[int] = []  # where all was that the parameters are for
+        self._addresses: list[int] = []  # of all that the parameters are for
         self._blocks: list[np.ndarray] = []
         self._params = np.empty(0, np.int64)
 
@@ -99,15 +105,15 @@ class InPlaceUpdates:
     def ready(self) -> bool:
         """Whether every step has its kernel."""
         if self._table is None:
-            kernels = [group.found() for group in self.groups]
+            kernels = [group.ready_kernel() for group in self.groups]
             found = [kernel for kernel in kernels if kernel is not None]
             if len(found) == len(kernels):
                 self._table = Table(list(zip(found, self._bindings, strict=True)))
         return self._table is not None and config.jit_mode() != "off" and self._table.ready()
 
-    def read(self, values: SlotValues) -> list[Any]:
+    def read(self, registers: Registers) -> list[Any]:
         """What the steps read, from the values of a run, but None for what a variable holds."""
-        held = values.copy()
+        held = registers.copy()
         for slot in self._read:
             held[slot] = None
         return [source for group in self.groups for source in group.sources(held)]
@@ -139,12 +145,12 @@ class InPlaceUpdates:
             self._read[slot]._array if array is None else array  # type: ignore[attr-defined]
             for slot, array in zip(self._slots, read, strict=True)
         ]
-        places = [address_of(one) for one in (*fresh.values(), *given)]
-        straight = all(one.flags.c_contiguous and one.flags.aligned for one in given)
-        if not straight or places != self._places:
+        addresses = [address_of(array) for array in (*fresh.values(), *given)]
+        straight = all(array.flags.c_contiguous and array.flags.aligned for array in given)
+        if not straight or addresses != self._addresses:
             self._blocks, alive = self._bound(fresh, given)
             self._params = self._table.parameters(self._blocks)
-            self._places = places if straight and are_same(alive, given) else []
+            self._addresses = addresses if straight and are_same(alive, given) else []
             given = alive
         return self._params.copy(), given
 

@@ -8,34 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.layout import settle_layouts
-from kbench.engine.compiler.loop_dce import trim_loops
-from kbench.engine.compiler.loop_fission import hoist_loops
-from kbench.engine.compiler.multi_output import join_pairs
+from kbench.engine.compiler.layout import propagate_layouts
+from kbench.engine.compiler.loop_dce import eliminate_dead_loops
+from kbench.engine.compiler.loop_fission import split_loops
+from kbench.engine.compiler.multi_output import fuse_outputs
 from kbench.engine.compiler.rewrite import fold_constants, share_equal
 from kbench.engine.compiler.simplify import simplify
-from kbench.engine.compiler.values import mark_guards, mark_needed, trace_items
+from kbench.engine.compiler.values import lower_graph, mark_guards, mark_needed
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.executable import Executable
-from kbench.engine.fusion.row_schedule import UNNEEDED, gather_rows
+from kbench.engine.fusion.row_schedule import UNNEEDED, fuse_rows
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 from kbench.engine.ops.control.switch import BRANCH
 
 PASSES = (
-    trim_loops,
-    hoist_loops,
-    trim_loops,
+    eliminate_dead_loops,
+    split_loops,
+    eliminate_dead_loops,
     fold_constants,
     simplify,
-    settle_layouts,
+    propagate_layouts,
     share_equal,
-    join_pairs,
+    fuse_outputs,
 )
 
 
-CHOOSERS = 3
+MAX_FLAG_FEEDS = 3
 """Flags at most that a plan is bound anew for: to each combination of their values once."""
 
 
@@ -48,39 +48,39 @@ class Plan:
     roots: tuple[Tensor, ...]
     order: tuple[Tensor, ...]
     targets: tuple[Variable, ...] = ()  # what the last of the roots are the new values of
-    choosers: tuple[int, ...] = ()  # the feeds that are flags by which branches are taken
+    flags: tuple[int, ...] = ()  # the feeds that are flags by which branches are taken
 
     def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        """What an executable is for: the shapes of what is fed, and the values of the choosers."""
+        """What an executable is for: the shapes of what is fed, and the values of the flags."""
         shapes = tuple([array.shape for array in arrays])
-        if not self.choosers:
+        if not self.flags:
             return shapes
-        return (*shapes, *[arrays[one].shape == () and bool(arrays[one]) for one in self.choosers])
+        return (*shapes, *[arrays[one].shape == () and bool(arrays[one]) for one in self.flags])
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The plan for the signature of `arrays`, one for each feed.
 
-        Of a branch that a chooser decides, only the side taken is planned: the learning phase, say,
+        Of a branch that a flag decides, only the side taken is planned: the learning phase, say,
         stays as it is for thousands of steps, and what runs under no condition can be fused.
         """
         feeds = {
             id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
             for node, array in zip(self.feeds, arrays, strict=True)
         }
-        chosen = {id(self.feeds[one]): np.array(arrays[one]) for one in self.choosers}
-        items, slots = trace_items(self.order, feeds, chosen)
+        chosen = {id(self.feeds[one]): np.array(arrays[one]) for one in self.flags}
+        values, slots = lower_graph(self.order, feeds, chosen)
         roots = [slots[id(root)] for root in self.roots]
-        needed = mark_needed(items, roots)
-        mark_guards(items, needed, roots)
+        needed = mark_needed(values, roots)
+        mark_guards(values, needed, roots)
         feed_slots = [None if id(one) in chosen else slots.get(id(one)) for one in self.feeds]
-        gathered = gather_rows(items, needed, roots)
-        if gathered is not None:
-            items, place = gathered
+        fused = fuse_rows(values, needed, roots)
+        if fused is not None:
+            values, place = fused
             roots = [place[root] for root in roots]
             feed_slots = [None if slot is None else place[slot] for slot in feed_slots]
             feed_slots = [None if slot == UNNEEDED else slot for slot in feed_slots]
-            needed = mark_needed(items, roots)
-        return Executable(self.name, items, needed, roots, feed_slots, make_plan, self.targets)
+            needed = mark_needed(values, roots)
+        return Executable(self.name, values, needed, roots, feed_slots, make_plan, self.targets)
 
 
 def make_plan(
@@ -100,11 +100,11 @@ def make_plan(
     for one_pass in PASSES:
         current = one_pass(current, stop)
     order = tuple(walk(current, stop))
-    choosers = _choosers(order, feeds, stop, moving)
-    return Plan(name, tuple(feeds), tuple(current), order, tuple(targets), choosers)
+    flags = _flags(order, feeds, stop, moving)
+    return Plan(name, tuple(feeds), tuple(current), order, tuple(targets), flags)
 
 
-def _choosers(
+def _flags(
     order: Sequence[Tensor], feeds: Sequence[Tensor], stop: set[int], moving: int
 ) -> tuple[int, ...]:
     """The feeds that are one bool and that the conditions of branches are made of."""
@@ -115,4 +115,4 @@ def _choosers(
         for place, one in enumerate(feeds[moving:], moving)
         if id(one) in asked and one.spec.dtype == "bool" and one.spec.shape == ()
     ]
-    return tuple(found) if len(found) <= CHOOSERS else ()
+    return tuple(found) if len(found) <= MAX_FLAG_FEEDS else ()

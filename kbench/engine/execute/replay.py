@@ -21,15 +21,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kbench.engine.compiler.liveness import Layout, nbytes, owners
+from kbench.engine.compiler.liveness import MemoryLayout, memory_owners, nbytes
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Buffers, SlotValues, StepFunction, explained
+from kbench.engine.execute.steps.base import Buffers, Registers, StepRunner, explained
 from kbench.engine.execute.steps.group_step import Step
-from kbench.engine.execute.steps.library_step import native_step
-from kbench.engine.graph.multi_output import RESULT
+from kbench.engine.execute.steps.library_step import kernel_step
+from kbench.engine.graph.apply import RESULT
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, Launch, LaunchGraph
 from kbench.engine.runtime import config, threads
@@ -52,15 +52,15 @@ MAX_RUNS_BETWEEN_CAPTURES = 64
 """Runs before a replay that was given up is captured again: 2, 4 ... at first."""
 
 
-class Repeated(Protocol):
-    """The executable, as its repetition sees it."""
+class Replayable(Protocol):
+    """The executable, as its replay sees it."""
 
-    items: list[Value]
+    values: list[Value]
     roots: list[int]
     inputs: list[int]
-    chosen: list[Step]
-    steps: list[StepFunction]
-    layout: Layout
+    steps: list[Step]
+    runners: list[StepRunner]
+    layout: MemoryLayout
     escaping: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
 
     def lasting_buffers(self) -> Buffers: ...
@@ -75,7 +75,7 @@ class ReplayPolicy:
         self._moves: Counter[int] = Counter()
         self._replay: Replay | None = None
 
-    def run(self, plan: Repeated, values: SlotValues, count: int) -> Replay | None:
+    def run(self, plan: Replayable, registers: Registers, count: int) -> Replay | None:
         """Run the first `count` steps as captured launches, for these values of inputs and
         variables; None, and nothing has run, where they are not or cannot be.
         """
@@ -84,9 +84,9 @@ class ReplayPolicy:
         replay = self._replay
         state = config.epoch(), threads.count(), count
         if replay is not None:
-            moved = replay.moved(values)
+            moved = replay.moved(registers)
             if replay.state == state and not moved:
-                replay.run(plan, values)
+                replay.run(plan, registers)
                 return replay
             self._replay = None
             self._moves.update(moved)
@@ -98,9 +98,9 @@ class ReplayPolicy:
             slot
             for slot in plan.inputs
             if self._moves[slot]
-            < (MAX_VARIABLE_MOVES if plan.items[slot].source == "variable" else 1)
+            < (MAX_VARIABLE_MOVES if plan.values[slot].source == "variable" else 1)
         }
-        replay = Replay(plan, values, state, steady)
+        replay = Replay(plan, registers, state, steady)
         if replay.captured < max(MIN_CAPTURED_STEPS, count // MIN_CAPTURED_SHARE):
             self._left = -1
         else:
@@ -123,7 +123,7 @@ class Replay:
     """The first steps of a plan: captured launches, and other steps between them."""
 
     def __init__(
-        self, plan: Repeated, values: SlotValues, state: tuple[int, ...], steady: set[int]
+        self, plan: Replayable, registers: Registers, state: tuple[int, ...], steady: set[int]
     ) -> None:
         """Capture and run. `steady` are inputs and variables that are likely to stay."""
         self.state = state
@@ -131,67 +131,67 @@ class Replay:
         self.own: set[int] = set()  # results in memory that stays
         self._copies: list[tuple[int, np.ndarray]] = []
         self._fresh: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        self._memory = owners(plan.items)
-        self._kept = self._settled(plan, values, steady)
+        self._memory = memory_owners(plan.values)
+        self._kept = self._assign_buffers(plan, registers, steady)
         self._read: set[int] = set()  # by launches
         self._known: list[tuple[int, np.ndarray]] = []  # what launches fill
         self._program: list[_Part] = []
-        self._capture(plan, values, state[-1])
-        self._watched = self._places(plan, values)
+        self._capture(plan, registers, state[-1])
+        self._watched = self._places(plan, registers)
         self._forget(plan)
 
     # ------------------------------------------------------------- capture
 
-    def _settled(self, plan: Repeated, values: SlotValues, steady: set[int]) -> Buffers:
+    def _assign_buffers(self, plan: Replayable, registers: Registers, steady: set[int]) -> Buffers:
         """Where results go; notes what of the inputs and results stays, and what does not."""
-        self._steady = {item.slot for item in plan.items if item.source == "value"}
+        self._steady = {value.slot for value in plan.values if value.source == "constant"}
         for slot in plan.inputs:
-            array = values[slot]
-            if type(array) is not np.ndarray or array.shape != plan.items[slot].shape:
+            array = registers[slot]
+            if type(array) is not np.ndarray or array.shape != plan.values[slot].shape:
                 continue
             if slot in steady and array.flags.c_contiguous and array.flags.aligned:
                 self._steady.add(slot)
-            elif plan.items[slot].source == "feed" and array.nbytes <= MAX_INPUT_COPY_BYTES:
+            elif plan.values[slot].source == "feed" and array.nbytes <= MAX_INPUT_COPY_BYTES:
                 own = pool.take(array.shape, array.dtype)
                 np.copyto(own, array)
-                values[slot] = own
+                registers[slot] = own
                 self._copies.append((slot, own))
                 self._steady.add(slot)
         buffers = plan.lasting_buffers()
-        late = {slot for one in plan.chosen[self.state[-1] :] for slot in one.writes}
+        late = {slot for step in plan.steps[self.state[-1] :] for slot in step.writes}
         for slot, shape, dtype in plan.escaping:
             if slot in late:
                 continue
-            if nbytes(plan.items[slot]) <= MAX_RESULT_COPY_BYTES:
+            if nbytes(plan.values[slot]) <= MAX_RESULT_COPY_BYTES:
                 buffers[slot] = np.empty(shape, dtype)
                 self.own.add(slot)
             else:
                 self._fresh[slot] = shape, dtype
         return buffers
 
-    def _capture(self, plan: Repeated, values: SlotValues, count: int) -> None:
+    def _capture(self, plan: Replayable, registers: Registers, count: int) -> None:
         """Go through the steps once, and keep neighbouring launches together."""
         buffers = self._buffers()
         together: list[Launch] = []
         seconds = 0.0
-        for number, one in enumerate(plan.chosen[:count]):
+        for number, step in enumerate(plan.steps[:count]):
             cancel.check()
-            launches = self._launches(plan, one, values, buffers)
+            launches = self._launches(plan, step, registers, buffers)
             if launches is None:
                 self._end(together)
-                _step(plan, number, values, buffers)
-                self._program.append(_Part(number, self._filled(plan, one, values, buffers)))
+                _run_step(plan, number, registers, buffers)
+                self._program.append(_Part(number, self._filled(plan, step, registers, buffers)))
                 continue
             begun = time.perf_counter()
             LaunchGraph(launches).run()
             took = time.perf_counter() - begun
             is_valid = launches[-1].is_valid if launches else None
             if is_valid is not None and not is_valid():
-                _step(plan, number, values, buffers)
-            filled = [(slot, buffers[slot]) for slot in one.writes]
+                _run_step(plan, number, registers, buffers)
+            filled = [(slot, buffers[slot]) for slot in step.writes]
             for slot, array in filled:
-                values[slot] = array
-            self._steady.update(one.writes)
+                registers[slot] = array
+            self._steady.update(step.writes)
             if took > TILE_SECONDS:  # a step looks at the cancel flag
                 self._end(together)
                 self._program.append(_Part(number, filled))
@@ -201,7 +201,7 @@ class Replay:
                 self._end(together)
             together += launches
             self.captured += 1
-            self._read.update(one.reads)
+            self._read.update(step.reads)
             self._known += filled
             if is_valid is not None:
                 self._program.append(_Part(number, filled, LaunchGraph(together), is_valid))
@@ -214,76 +214,80 @@ class Replay:
             together.clear()
 
     def _launches(
-        self, plan: Repeated, one: Step, values: SlotValues, buffers: Buffers
+        self, plan: Replayable, step: Step, registers: Registers, buffers: Buffers
     ) -> list[Launch] | None:
         """The launches of a step, where they are the same in the next run."""
-        item = plan.items[one.slot]
-        reads = [slot for slot in one.reads if slot >= 0]
-        if item.guard or one.slot in plan.layout.ending or not self._steady.issuperset(reads):
+        value = plan.values[step.slot]
+        reads = [slot for slot in step.reads if slot >= 0]
+        if value.guard or step.slot in plan.layout.ending or not self._steady.issuperset(reads):
             return None
-        if any(buffers[slot] is None for slot in one.writes) or item.op is RESULT:
+        if any(buffers[slot] is None for slot in step.writes) or value.op is RESULT:
             return None
-        if not self._fresh.keys().isdisjoint(one.writes):
+        if not self._fresh.keys().isdisjoint(step.writes):
             return None
-        write = one.launches
-        if write is None and item.op.native is not None and one.work * item.size <= MAX_SMALL_FLOPS:
+        write = step.launches
+        if (
+            write is None
+            and value.op.kernel is not None
+            and step.work * value.size <= MAX_SMALL_FLOPS
+        ):
             before = config.allow_any_size(True)
             try:
-                native = native_step(item, plan.items)
+                compiled = kernel_step(value, plan.values)
             finally:
                 config.allow_any_size(before)
-            write = None if native is None else native.launches
-        return None if write is None else write(values, buffers)
+            write = None if compiled is None else compiled.launches
+        return None if write is None else write(registers, buffers)
 
     def _filled(
-        self, plan: Repeated, one: Step, values: SlotValues, buffers: Buffers
+        self, plan: Replayable, step: Step, registers: Registers, buffers: Buffers
     ) -> list[tuple[int, np.ndarray]]:
         """Results of a step that has run that will be at the same place in the next run."""
-        item = plan.items[one.slot]
-        if item.guard or not all(type(values[slot]) is np.ndarray for slot in one.writes):
+        value = plan.values[step.slot]
+        if value.guard or not all(type(registers[slot]) is np.ndarray for slot in step.writes):
             return []
-        if all(values[slot] is buffers[slot] for slot in one.writes):
-            found = [(slot, buffers[slot]) for slot in one.writes if slot not in self._fresh]
+        if all(registers[slot] is buffers[slot] for slot in step.writes):
+            found = [(slot, buffers[slot]) for slot in step.writes if slot not in self._fresh]
             self._steady.update(slot for slot, _ in found)
             return found
-        if item.op.kind == "view" and item.inputs and self._steady.issuperset(item.inputs):
-            if np.may_share_memory(values[one.slot], values[item.inputs[0]]):
-                self._steady.add(one.slot)
+        if value.op.kind == "view" and value.inputs and self._steady.issuperset(value.inputs):
+            if np.may_share_memory(registers[step.slot], registers[value.inputs[0]]):
+                self._steady.add(step.slot)
         return []
 
-    def _places(self, plan: Repeated, values: SlotValues) -> list[tuple[int, int]]:
+    def _places(self, plan: Replayable, registers: Registers) -> list[tuple[int, int]]:
         """The inputs and variables that launches read, and where they are."""
         read = set().union(*(self._memory[slot] for slot in self._read))
         copied = {slot for slot, _ in self._copies}
         return [
-            (slot, address_of(values[slot]))
+            (slot, address_of(registers[slot]))
             for slot in plan.inputs
             if slot in read and slot not in copied
         ]
 
-    def _forget(self, plan: Repeated) -> None:
+    def _forget(self, plan: Replayable) -> None:
         """Leave out the views that only launches read: these know where they point to."""
         needed = set(plan.roots)
-        for one in plan.chosen[self.state[-1] :]:
-            needed.update(one.reads)
+        for step in plan.steps[self.state[-1] :]:
+            needed.update(step.reads)
         kept = []
         for part in reversed(self._program):
             if part.number >= 0:
-                one = plan.chosen[part.number]
-                item = plan.items[one.slot]
-                view = item.op.kind == "view" and one.slot in self._steady
-                if view and needed.isdisjoint(one.writes):
+                step = plan.steps[part.number]
+                value = plan.values[step.slot]
+                view = value.op.kind == "view" and step.slot in self._steady
+                if view and needed.isdisjoint(step.writes):
                     continue
-                needed.update(one.reads)
-                needed.update(slot for slot, _ in item.guard)
+                needed.update(step.reads)
+                needed.update(slot for slot, _ in value.guard)
             kept.append(part)
         self._program = kept[::-1]
 
     # -------------------------------------------------------------- running
 
-    def moved(self, values: SlotValues) -> list[int]:
+    def moved(self, registers: Registers) -> list[int]:
         """The inputs and variables that are not where they were."""
-        return [slot for slot, place in self._watched if not _is_at(values[slot], place)]
+        return [slot for slot, place in self._watched if not _is_at(registers[slot], place)]
 
     def _buffers(self) -> Buffers:
         buffers = self._kept.copy()
@@ -291,24 +295,24 @@ class Replay:
             buffers[slot] = pool.take(shape, dtype)
         return buffers
 
-    def run(self, plan: Repeated, values: SlotValues) -> None:
+    def run(self, plan: Replayable, registers: Registers) -> None:
         """Fill in the values that results and later steps are made of."""
         for slot, own in self._copies:
-            np.copyto(own, values[slot])
-            values[slot] = own
+            np.copyto(own, registers[slot])
+            registers[slot] = own
         buffers = self._buffers()
         for slot, array in self._known:
-            values[slot] = array
+            registers[slot] = array
         for part in self._program:
             cancel.check()
             if part.launches is not None:
                 part.launches.run()
                 if part.is_valid is None or part.is_valid():
                     continue
-            _step(plan, part.number, values, buffers)
+            _run_step(plan, part.number, registers, buffers)
             for slot, array in part.filled:
-                if values[slot] is not array:
-                    np.copyto(array, values[slot])  # launches read it there
+                if registers[slot] is not array:
+                    np.copyto(array, registers[slot])  # launches read it there
 
 
 def _is_at(array: np.ndarray, place: int) -> bool:
@@ -316,8 +320,8 @@ def _is_at(array: np.ndarray, place: int) -> bool:
     return address_of(array) == place and flags.c_contiguous and flags.aligned
 
 
-def _step(plan: Repeated, number: int, values: SlotValues, buffers: Buffers) -> None:
+def _run_step(plan: Replayable, number: int, registers: Registers, buffers: Buffers) -> None:
     try:
-        plan.steps[number](values, buffers)
+        plan.runners[number](registers, buffers)
     except KbenchError as error:
-        raise explained(error, plan.items[plan.chosen[number].slot], values) from None
+        raise explained(error, plan.values[plan.steps[number].slot], registers) from None

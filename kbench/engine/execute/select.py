@@ -12,12 +12,10 @@ from dataclasses import replace
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.control_flow.loop_op import LOOP
-from kbench.engine.execute.steps.base import (
-    Makers,
-)
-from kbench.engine.execute.steps.epilogue_step import finished
-from kbench.engine.execute.steps.group_step import GroupStep, Step, single
-from kbench.engine.execute.steps.library_step import WORK, library_step, native_step
+from kbench.engine.execute.steps.base import PlanMakers
+from kbench.engine.execute.steps.epilogue_step import with_epilogue
+from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
+from kbench.engine.execute.steps.library_step import FLOPS_PER_ELEMENT, kernel_step, library_step
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.execute.steps.row_step import RowStep
 from kbench.engine.fusion.elementwise import find_groups
@@ -25,52 +23,51 @@ from kbench.engine.fusion.row_schedule import ROWS
 
 
 def choose_steps(
-    items: Sequence[Value],
+    values: Sequence[Value],
     needed: Sequence[bool],
     roots: Sequence[int],
     stored: Collection[int],
-    makers: Makers,
+    makers: PlanMakers,
 ) -> list[Step]:
     """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
     values of variables."""
-
-    groups = {group.slot: group for group in find_groups(items, needed, roots, stored)}
+    groups = {group.slot: group for group in find_groups(values, needed, roots, stored)}
     covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
-    chosen: list[Step] = []
+    steps: list[Step] = []
     wanted = set(roots)
-    for item in reversed(items):
-        if not needed[item.slot] or item.source or item.slot in covered:
+    for value in reversed(values):
+        if not needed[value.slot] or value.source or value.slot in covered:
             continue
-        if item.op is ROWS:
-            if "group" in item.attrs:
-                chosen.append(row_step(item, makers))
-                wanted.update(item.inputs)
-                wanted.update(slot for slot, _ in item.guard)
+        if value.op is ROWS:
+            if "group" in value.attrs:
+                steps.append(row_step(value, makers))
+                wanted.update(value.inputs)
+                wanted.update(slot for slot, _ in value.guard)
             continue
-        group = groups.get(item.slot)
-        filled = (item.slot,) if group is None else group.writes
+        group = groups.get(value.slot)
+        filled = (value.slot,) if group is None else group.writes
         if wanted.isdisjoint(filled):
             continue
         if group is not None:
-            loop = GroupStep(group, items)
-            step = finished(loop, items, needed, roots) or loop.chosen()
+            group_step = GroupStep(group, values)
+            step = with_epilogue(group_step, values, needed, roots) or group_step.as_step()
         else:
-            step = from_library(item, items, makers) or single(item, items)
+            step = compiled_step(value, values, makers) or single_step(value, values)
         wanted.update(step.reads)
-        wanted.update(slot for slot, _ in item.guard)
-        chosen.append(step)
-    return chosen[::-1]
+        wanted.update(slot for slot, _ in value.guard)
+        steps.append(step)
+    return steps[::-1]
 
 
-def row_step(item: Value, makers: Makers) -> Step:
+def row_step(value: Value, makers: PlanMakers) -> Step:
     """The step of a row group, of which this is the last result."""
-    group = item.attrs["group"]
-    slots = tuple(range(item.slot + 1 - len(group.outputs), item.slot + 1))
-    step = RowStep(group, slots, item.inputs, makers)
+    group = value.attrs["group"]
+    slots = tuple(range(value.slot + 1 - len(group.outputs), value.slot + 1))
+    step = RowStep(group, slots, value.inputs, makers)
     return Step(
-        item.slot,
+        value.slot,
         step.run,
-        item.inputs,
+        value.inputs,
         group.label,
         step.form,
         step.source,
@@ -81,26 +78,29 @@ def row_step(item: Value, makers: Makers) -> Step:
     )
 
 
-def from_library(item: Value, items: Sequence[Value], makers: Makers) -> Step | None:
+def compiled_step(value: Value, values: Sequence[Value], makers: PlanMakers) -> Step | None:
     """A step that runs a library kernel or a loop, where there is one."""
-    if item.op is LOOP:
-        loop = LoopStep(item, makers.plan)
-        return replace(single(item, items), step=loop.run, form=loop.form, source=loop.source)
-    native = native_step(item, items)
-    if native is not None:
+    if value.op is LOOP:
+        loop = LoopStep(value, makers.plan)
+        return replace(single_step(value, values), run=loop.run, form=loop.form, source=loop.source)
+    compiled = kernel_step(value, values)
+    if compiled is not None:
         return replace(
-            single(item, items), step=native.run, form=native.form, launches=native.launches
+            single_step(value, values),
+            run=compiled.run,
+            form=compiled.form,
+            launches=compiled.launches,
         )
-    found = library_step(item, items)
+    found = library_step(value, values)
     if found is None:
         return None
-    elements = items[item.inputs[0]].size
-    work = WORK.get(item.op.name, 1)
+    elements = values[value.inputs[0]].size
+    work = FLOPS_PER_ELEMENT.get(value.op.name, 1)
     return Step(
-        item.slot,
+        value.slot,
         found.run,
-        item.inputs,
-        item.op.name,
+        value.inputs,
+        value.op.name,
         found.form,
         work=work,
         elements=elements,

@@ -13,7 +13,8 @@ from kbench.engine.execute.function import Function, feeds_of
 from kbench.engine.graph import scope
 from kbench.engine.graph.tensor import Tensor
 
-FUNCTIONS = 256  # sets of fetches that a session remembers
+MAX_FUNCTIONS = 256
+"""Sets of fetches that a session remembers."""
 
 
 class Session:
@@ -47,7 +48,7 @@ class Session:
         compiled = self._functions.get(key)
         if compiled is None:
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")
-            if len(self._functions) > FUNCTIONS:
+            if len(self._functions) > MAX_FUNCTIONS:
                 self._functions.popitem(last=False)
         return tree.rebuild(fetches, compiled(list(feeds.values())))
 

@@ -2,5 +2,5 @@
 loops.
 
 May import `compiler`, `codegen` and what is below. Main entries: `elementwise.find_groups`,
-`row_schedule.gather_rows`, `scan_match.trace_step`.
+`row_schedule.fuse_rows`, `scan_match.match_body`.
 """

@@ -1,6 +1,6 @@
-"""Which elementwise items run as one loop, and what that loop reads.
+"""Which elementwise values run as one loop, and what that loop reads.
 
-A group runs where its last item stands in the order of the plan. An item joins the group of its
+A group runs where its last value stands in the order of the plan. A value joins the group of its
 first user, when that has its shape and runs under the same guard; what others need of it later is
 stored on the way, as one more output. A reduction of the result joins as the group's fold.
 """
@@ -20,16 +20,22 @@ from kbench.engine.ops.layout.create import FULL
 from kbench.engine.ops.reduce.reduction import BROADCAST
 from kbench.engine.runtime import config
 
-LEAST = 16_384  # elements from which on a loop of its own is worth while
-LEAST_STORED = 1  # the same where it is part of a call that stores larger values
-MOST_MEMBERS = 48
-MOST_INPUTS = 24
-MOST_OUTPUTS = 8
+MIN_LOOP_ELEMENTS = 16_384
+"""Elements from which on a loop of its own is worth while: fewer, 64 KB of float32,
+stay in the cache between NumPy's calls."""
+MIN_STORED_ELEMENTS = 1
+"""The same where it is part of a call that stores larger values, which are one launch anyway."""
+MAX_MEMBERS = 48
+"""Values of a group, which is compiled as one loop."""
+MAX_INPUTS = 24
+"""Arrays and numbers that a loop reads, each with a pointer that moves on."""
+MAX_OUTPUTS = 8
+"""Arrays that a loop writes, each in lines of the cache of its own."""
 FOLDS = ("sum", "mean", "max", "min", "prod", "any", "all")
 
 
 @dataclass(frozen=True)
-class Source:
+class GroupInput:
     """An input of a group: a slot or a number, and along which axes of the result it varies."""
 
     slot: int
@@ -50,7 +56,7 @@ class Group:
     dtype: str
     slot: int
     outputs: list[Value] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[GroupInput] = field(default_factory=list)
     statements: list[tuple[str, str]] = field(default_factory=list)
     fold: Value | None = None
 
@@ -66,118 +72,118 @@ class Group:
         return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
 
 
-def can_join(item: Value, least: int) -> bool:
+def can_join(value: Value, least: int) -> bool:
     """Elementwise, of known and sufficient size, and without a check on values."""
     if (
-        item.source
-        or item.op.expr is None
-        or not item.static
-        or item.size < config.min_elements(least)
+        value.source
+        or value.op.expr is None
+        or not value.static
+        or value.size < config.min_elements(least)
     ):
         return False
-    return not checks_values(item)
+    return not checks_values(value)
 
 
 def _only_stored(
-    items: Sequence[Value], roots: Sequence[int], stored: Collection[int]
+    values: Sequence[Value], roots: Sequence[int], stored: Collection[int]
 ) -> frozenset[int]:
     """What is computed for new values of variables and nothing else, if one of these is large."""
     once = {slot for slot in stored if roots.count(slot) == 1}
-    if all(items[slot].size < LEAST for slot in once):
+    if all(values[slot].size < MIN_LOOP_ELEMENTS for slot in once):
         return frozenset()
     found: set[int] = set()
-    for item in reversed(items):
-        wanted = item.slot in once if item.slot in roots else bool(item.users)
-        if wanted and found.issuperset(item.users):
-            found.add(item.slot)
+    for value in reversed(values):
+        wanted = value.slot in once if value.slot in roots else bool(value.users)
+        if wanted and found.issuperset(value.users):
+            found.add(value.slot)
     return frozenset(found)
 
 
-def checks_values(item: Value) -> bool:
+def checks_values(value: Value) -> bool:
     """Whether an op looks for values that it must refuse, such as a divisor of zero."""
-    return item.op in (FLOORDIV, MOD, _power.op) and item.spec.dtype[0] != "f"  # type: ignore[attr-defined]
+    return value.op in (FLOORDIV, MOD, _power.op) and value.spec.dtype[0] != "f"  # type: ignore[attr-defined]
 
 
-class _Search:
+class _GroupSearch:
     """The groups of a plan while they are found: who runs where, and which have room."""
 
     def __init__(
         self,
-        items: Sequence[Value],
+        values: Sequence[Value],
         needed: Sequence[bool],
         roots: Sequence[int],
         stored: Collection[int],
     ) -> None:
-        self.items = items
-        self.late = _only_stored(items, roots, stored)
+        self.values = values
+        self.only_stored = _only_stored(values, roots, stored)
         self.needed = needed
         self.roots = set(roots)
-        self.conditions = {slot for item in items for slot, _ in item.guard}
-        self.runs_at = list(range(len(items)))  # the slot where each item's step stands
+        self.conditions = {slot for value in values for slot, _ in value.guard}
+        self.runs_at = list(range(len(values)))  # the slot where each value's step stands
         self.members: dict[int, list[Value]] = {}
         self.reads: dict[int, set[int]] = {}
 
     def collect(self) -> list[Group]:
         """Elementwise groups, from the last to the first, each with its fold."""
-        for item in reversed(self.items):
-            least = LEAST_STORED if item.slot in self.late else LEAST
-            if not self.needed[item.slot] or not can_join(item, least):
+        for value in reversed(self.values):
+            least = MIN_STORED_ELEMENTS if value.slot in self.only_stored else MIN_LOOP_ELEMENTS
+            if not self.needed[value.slot] or not can_join(value, least):
                 continue
-            home = self._home(item)
+            home = self._home(value)
             if home is None:
-                home = item.slot
+                home = value.slot
                 self.members[home] = []
                 self.reads[home] = set()
-            self.members[home].append(item)
-            self.reads[home] |= set(item.inputs)
-            self.runs_at[item.slot] = home
+            self.members[home].append(value)
+            self.reads[home] |= set(value.inputs)
+            self.runs_at[value.slot] = home
         found = sorted(self.members.items(), reverse=True)
-        return [self._finished(members[::-1]) for _, members in found]
+        return [self._make_group(members[::-1]) for _, members in found]
 
-    def _home(self, item: Value) -> int | None:
-        """The group that the item's first user is in, if the item can be computed there.
+    def _home(self, value: Value) -> int | None:
+        """The group that the value's first user is in, if the value can be computed there.
 
         A condition is read by all that it guards, wherever that stands.
         """
-        if not item.users or item.slot in self.conditions:
+        if not value.users or value.slot in self.conditions:
             return None
-        first = min(self.runs_at[user] for user in item.users)
+        first = min(self.runs_at[user] for user in value.users)
         members = self.members.get(first)
-        if members is None or len(members) >= MOST_MEMBERS:
+        if members is None or len(members) >= MAX_MEMBERS:
             return None
-        result = self.items[first]
-        if result.shape != item.shape or result.guard != item.guard:
+        result = self.values[first]
+        if result.shape != value.shape or result.guard != value.guard:
             return None
         inside = {one.slot for one in members}
-        if len((self.reads[first] | set(item.inputs)) - inside) > MOST_INPUTS:
+        if len((self.reads[first] | set(value.inputs)) - inside) > MAX_INPUTS:
             return None
-        if self._is_stored(item, first) and len(self._stored(members)) >= MOST_OUTPUTS:
+        if self._is_stored(value, first) and len(self._stored(members)) >= MAX_OUTPUTS:
             return None
         return first
 
-    def _is_stored(self, item: Value, home: int) -> bool:
-        return item.slot in self.roots or any(self.runs_at[one] != home for one in item.users)
+    def _is_stored(self, value: Value, home: int) -> bool:
+        return value.slot in self.roots or any(self.runs_at[one] != home for one in value.users)
 
     def _stored(self, members: Sequence[Value]) -> list[Value]:
         """The members that are needed outside of their group."""
         home = self.runs_at[members[0].slot]
         return [one for one in members if one.slot == home or self._is_stored(one, home)]
 
-    def _finished(self, members: list[Value]) -> Group:
+    def _make_group(self, members: list[Value]) -> Group:
         result = members[-1]
         group = Group(members, result.shape, result.spec.dtype, result.slot)
         group.outputs = self._stored(members)
-        _read_inputs(group, self.items)
+        _read_inputs(group, self.values)
         self._join_fold(group)
         return group
 
     def _join_fold(self, group: Group) -> None:
         """Let a reduction of the result join, if all else that is stored may wait for it."""
         result = group.members[-1]
-        folds = [one for one in set(result.users) if _is_fold(self.items[one], self.items)]
+        folds = [one for one in set(result.users) if _is_fold(self.values[one], self.values)]
         if not folds:
             return
-        fold = self.items[min(folds)]
+        fold = self.values[min(folds)]
         outside = [
             self.runs_at[user]
             for one in group.outputs
@@ -198,34 +204,38 @@ class _Search:
 
 
 def find_groups(
-    items: Sequence[Value],
+    values: Sequence[Value],
     needed: Sequence[bool],
     roots: Sequence[int],
     stored: Collection[int],
 ) -> list[Group]:
     """The groups; each runs where its slot stands. `stored` are new values of variables."""
-    groups = _Search(items, needed, roots, stored).collect()
+    groups = _GroupSearch(values, needed, roots, stored).collect()
     folded = {group.fold.slot for group in groups if group.fold is not None}
     groups += [
-        _lone_fold(item, items)
-        for item in items
-        if needed[item.slot] and item.slot not in folded and _is_fold(item, items)
+        _lone_fold(value, values)
+        for value in values
+        if needed[value.slot] and value.slot not in folded and _is_fold(value, values)
     ]
     return groups
 
 
-def _is_fold(item: Value, items: Sequence[Value]) -> bool:
-    if item.source or item.op.kind != "reduction" or item.op.fold not in FOLDS:
+def _is_fold(value: Value, values: Sequence[Value]) -> bool:
+    if value.source or value.op.kind != "reduction" or value.op.fold not in FOLDS:
         return False
-    source = items[item.inputs[0]]
-    return source.static and item.size > 0 and source.size >= max(2, config.min_elements(LEAST))
+    source = values[value.inputs[0]]
+    return (
+        source.static
+        and value.size > 0
+        and source.size >= max(2, config.min_elements(MIN_LOOP_ELEMENTS))
+    )
 
 
-def _lone_fold(item: Value, items: Sequence[Value]) -> Group:
+def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
     """A reduction of something that is there already."""
-    source = items[item.inputs[0]]
-    group = Group([], source.shape, source.spec.dtype, item.slot, fold=item)
-    group.sources = [_resolve(source, source.shape, items)]
+    source = values[value.inputs[0]]
+    group = Group([], source.shape, source.spec.dtype, value.slot, fold=value)
+    group.sources = [resolve_input(source, source.shape, values)]
     group.statements = [("a0", source.spec.dtype)]
     return group
 
@@ -233,42 +243,42 @@ def _lone_fold(item: Value, items: Sequence[Value]) -> Group:
 # ------------------------------------------------------------------ what a group reads
 
 
-def _read_inputs(group: Group, items: Sequence[Value]) -> None:
+def _read_inputs(group: Group, values: Sequence[Value]) -> None:
     names: dict[int, str] = {}
-    known: dict[Source, str] = {}
+    known: dict[GroupInput, str] = {}
     shape = group.shape
-    for item in group.members:
+    for value in group.members:
         operands = []
-        for slot in item.inputs:
+        for slot in value.inputs:
             if slot not in names:
-                source = _resolve(items[slot], shape, items)
+                source = resolve_input(values[slot], shape, values)
                 names[slot] = known.setdefault(source, f"a{len(known)}")
             operands.append(names[slot])
-        names[item.slot] = f"t{len(group.statements)}"
-        group.statements.append((_expression(item, operands), item.spec.dtype))
+        names[value.slot] = f"t{len(group.statements)}"
+        group.statements.append((expression_of(value, operands), value.spec.dtype))
     group.sources = list(known)
 
 
-def _expression(item: Value, operands: Sequence[str]) -> str:
-    expr = item.op.expr or ""
-    if item.attrs:
-        expr = expr.format(**item.attrs)
-    table = dict(zip(item.op.names, operands, strict=True))
+def expression_of(value: Value, operands: Sequence[str]) -> str:
+    expr = value.op.expr or ""
+    if value.attrs:
+        expr = expr.format(**value.attrs)
+    table = dict(zip(value.op.names, operands, strict=True))
     words = "|".join(table)
     return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], expr)
 
 
-def _resolve(item: Value, shape: tuple[int, ...], items: Sequence[Value]) -> Source:
+def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:
     """The input behind a broadcast view, as far as the loop can read it directly."""
-    if item.op is FULL and not item.source and not item.inputs:
-        return Source(-1, float(item.attrs["value"]), item.spec.dtype, (False,) * len(shape))
-    if item.op is BROADCAST and not item.source:
-        axes = item.attrs["axis"]
-        kept = tuple(1 if i in axes else size for i, size in enumerate(item.shape))
-        source = items[item.inputs[0]]
+    if value.op is FULL and not value.source and not value.inputs:
+        return GroupInput(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
+    if value.op is BROADCAST and not value.source:
+        axes = value.attrs["axis"]
+        kept = tuple(1 if i in axes else size for i, size in enumerate(value.shape))
+        source = values[value.inputs[0]]
         if source.static:
-            return Source(source.slot, None, item.spec.dtype, _varies(kept, shape))
-    return Source(item.slot, None, item.spec.dtype, _varies(item.shape, shape))
+            return GroupInput(source.slot, None, value.spec.dtype, _varies(kept, shape))
+    return GroupInput(value.slot, None, value.spec.dtype, _varies(value.shape, shape))
 
 
 def _varies(kept: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
@@ -295,6 +305,6 @@ def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tup
     return tuple(dims), patterns, tuple(column[-1] for column in columns)
 
 
-def number_array(source: Source) -> np.ndarray:
+def number_array(source: GroupInput) -> np.ndarray:
     """A source that is a number, as an array of no axes."""
     return np.array(source.number, dtype=source.dtype)

@@ -13,7 +13,7 @@ from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.codegen.row_program import EXPENSIVE, Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
-from kbench.engine.fusion.elementwise import Source, _expression, _resolve, checks_values
+from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input
 from kbench.engine.ops.elementwise.activation import SOFTMAX
 from kbench.engine.ops.elementwise.arithmetic import divide
 from kbench.engine.ops.elementwise.elementary import log
@@ -23,10 +23,13 @@ from kbench.engine.ops.loss.losses import PICK, PUT
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.ops.reduce.reduction import BROADCAST
 
-MOST_NODES = 96
-MOST_INPUTS = 24
-MOST_OUTPUTS = 8
-DEPTH = 12
+MAX_NODES = 96
+"""Nodes of a row program, which is compiled in one go."""
+MAX_INPUTS = 24
+"""Arrays and numbers that a row program reads."""
+MAX_OUTPUTS = 8
+"""Arrays that a row program writes."""
+MAX_INLINE_DEPTH = 12
 """How far a value is computed within instead of being read."""
 
 ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
@@ -34,14 +37,14 @@ ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
 
 @dataclass
 class RowGroup:
-    """One step: a row program over `dims`, the items it gives, and the slots it reads."""
+    """One step: a row program over `dims`, the values it gives, and the slots it reads."""
 
     program: RowProgram
     dims: tuple[int, ...]
     outputs: list[Value]
-    sources: list[Source]
+    sources: list[GroupInput]
     members: list[Value]
-    items: Sequence[Value]  # those of before, in which all of these stand
+    values: Sequence[Value]  # of the whole plan, in which all of these stand
     places: tuple[int, ...]  # which of what is read says a column for each row
 
     @property
@@ -55,40 +58,40 @@ class RowGroup:
         return "+".join(names)
 
 
-def is_elementwise(item: Value) -> bool:
+def is_elementwise(value: Value) -> bool:
     """Whether each element of a value is made of those at the same place, or of the same row."""
-    return item.op.expr is not None or (
-        item.op is PUT and not item.source and item.attrs["axis"] == len(item.shape) - 1
+    return value.op.expr is not None or (
+        value.op is PUT and not value.source and value.attrs["axis"] == len(value.shape) - 1
     )
 
 
-def down_fold(item: Value) -> str:
+def down_fold(value: Value) -> str:
     """How a fold goes down the columns; '' when it cannot."""
-    if item.spec.dtype[0] != "f":
+    if value.spec.dtype[0] != "f":
         return ""
-    if item.op is VARIANCE:
+    if value.op is VARIANCE:
         return "var"
-    fold = item.op.fold if item.op.kind == "reduction" else ""
+    fold = value.op.fold if value.op.kind == "reduction" else ""
     return fold if fold in ("sum", "mean") else ""
 
 
-class _Unwritable(Exception):
+class _NotLowerable(Exception):
     """A cluster that is beyond what a kernel can do."""
 
 
 @dataclass
-class _Writer:
+class _RowLowering:
     """A program under construction."""
 
     shape: tuple[int, ...]
     cut: int
-    items: Sequence[Value]
+    values: Sequence[Value]
     stored: set[int]  # slots that are there in memory anyway
     guard: object
     inside: set[int]
     compared: Collection[int]  # slots that have to be the same wherever they are looked at
     nodes: list[Node] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[GroupInput] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of members
     others: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
     places: set[int] = field(default_factory=set)  # slots that say a column for each row
@@ -102,68 +105,68 @@ class _Writer:
         """The name of a node, which is made when there is none like it."""
         made = Node(expr, dtype, along, down)
         if made not in self.nodes:
-            if len(self.nodes) >= MOST_NODES or dtype not in DTYPES:
-                raise _Unwritable
+            if len(self.nodes) >= MAX_NODES or dtype not in DTYPES:
+                raise _NotLowerable
             self.nodes.append(made)
         return f"t{self.nodes.index(made)}"
 
-    def read(self, source: Source) -> str:
+    def read(self, source: GroupInput) -> str:
         """The name of an input."""
         if source not in self.sources:
-            if len(self.sources) >= MOST_INPUTS or source.dtype not in DTYPES:
-                raise _Unwritable
+            if len(self.sources) >= MAX_INPUTS or source.dtype not in DTYPES:
+                raise _NotLowerable
             self.sources.append(source)
         return f"a{self.sources.index(source)}"
 
-    def number(self, value: float, dtype: str) -> str:
+    def number(self, number: float, dtype: str) -> str:
         """A number as an input, so that a kernel fits rows of any length."""
-        return self.read(Source(-1, value, dtype, (False,) * len(self.shape)))
+        return self.read(GroupInput(-1, number, dtype, (False,) * len(self.shape)))
 
-    def member(self, item: Value) -> str:
+    def member(self, value: Value) -> str:
         """The name of a member, which is written with what it needs when it is asked for."""
-        if item.slot not in self.names:
-            if not is_elementwise(item):
-                x = self.value(item.inputs[0], self.shape, 0)
-                self.names[item.slot] = self.fold(item, x, item.spec.dtype)
+        if value.slot not in self.names:
+            if not is_elementwise(value):
+                x = self.operand(value.inputs[0], self.shape, 0)
+                self.names[value.slot] = self.fold(value, x, value.spec.dtype)
             else:
-                self.names[item.slot] = self.statement(item, 0)
-        return self.names[item.slot]
+                self.names[value.slot] = self.statement(value, 0)
+        return self.names[value.slot]
 
-    def output(self, item: Value) -> str:
+    def output(self, value: Value) -> str:
         """The name of a member that is stored: one value for each element, where it has these.
 
-        An item of the rows' whole shape may be made of values of each row alone.
+        A value of the rows' whole shape may be made of values of each row alone.
         """
-        name = self.member(item)
-        if is_elementwise(item) and item.shape == self.shape and not self.varies(name):
-            name = self.node(f"where(column < 0, {name}, {name})", item.spec.dtype)
+        name = self.member(value)
+        if is_elementwise(value) and value.shape == self.shape and not self.varies(name):
+            name = self.node(f"where(column < 0, {name}, {name})", value.spec.dtype)
         return name
 
-    def fold(self, item: Value, x: str, dtype: str) -> str:
+    def fold(self, value: Value, x: str, dtype: str) -> str:
         """A fold of `x`, and what is made of it."""
-        if item.op is SOFTMAX:
+        if value.op is SOFTMAX:
             top, grown, total = self.exponentials(x, dtype)
             scale = self.node(f"1 / {total}", dtype)
             shares = self.node(f"{grown} * {scale}", dtype)
             self.shares[shares] = row_simplify.Shares(x, top, total, scale)
             return shares
-        if item.op is LOGSUMEXP:
+        if value.op is LOGSUMEXP:
             top, _, total = self.exponentials(x, dtype)
             return self.node(f"where(isinf({top}), {top}, {top} + log({total}))", dtype)
-        if item.op is PICK:
-            place = self.value(item.inputs[1], self.shape[: self.cut], 0)
-            self.places.add(item.inputs[1])
+        if value.op is PICK:
+            place = self.operand(value.inputs[1], self.shape[: self.cut], 0)
+            self.places.add(value.inputs[1])
             return self.node(f"{x} + {place}", dtype, "pick")
-        if item.attrs["axis"][0] == 0:
-            return self.node(x, dtype, down=down_fold(item))
-        if item.op is VARIANCE:
+        if value.attrs["axis"][0] == 0:
+            return self.node(x, dtype, down=down_fold(value))
+        if value.op is VARIANCE:
             squares = self.node(f"square({x} - {self.middle(x)})", "float64")
             return self.mean(squares, dtype)
-        if item.op.fold == "mean":
+        if value.op.fold == "mean":
             return self.mean(x, dtype)
-        if item.op.fold == "sum":
+        if value.op.fold == "sum":
             return row_simplify.sum_along(self, x, dtype)
-        return self.node(x, dtype, item.op.fold or "")
+        return self.node(x, dtype, value.op.fold or "")
 
     def mean(self, x: str, dtype: str) -> str:
         """The mean of a row, which is added up and divided in float64."""
@@ -179,24 +182,24 @@ class _Writer:
         apart = self.node(f"{x} - {top}", "float64")
         return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
 
-    def statement(self, item: Value, depth: int) -> str:
+    def statement(self, value: Value, depth: int) -> str:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""
-        dtype = item.spec.dtype
-        if item.op is PUT:
+        dtype = value.spec.dtype
+        if value.op is PUT:
             rows = self.shape[: self.cut]
-            g, place = (self.value(slot, rows, depth) for slot in item.inputs[:2])
-            self.places.add(item.inputs[1])
+            g, place = (self.operand(slot, rows, depth) for slot in value.inputs[:2])
+            self.places.add(value.inputs[1])
             return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
-        operands = [self.value(slot, item.shape, depth) for slot in item.inputs]
-        if item.op is divide.op and item.shape == self.shape:  # type: ignore[attr-defined]
+        operands = [self.operand(slot, value.shape, depth) for slot in value.inputs]
+        if value.op is divide.op and value.shape == self.shape:  # type: ignore[attr-defined]
             known = row_simplify.quotient(self, operands[0], operands[1], dtype)
             if known is not None:
                 return known
-        if item.op is log.op:  # type: ignore[attr-defined]
+        if value.op is log.op:  # type: ignore[attr-defined]
             known = row_simplify.logarithm(self, operands[0], dtype)
             if known is not None:
                 return known
-        return self.node(_expression(item, operands), dtype)
+        return self.node(expression_of(value, operands), dtype)
 
     def expression(self, name: str) -> str:
         """The statement of a node; '' for a fold or an input."""
@@ -208,9 +211,9 @@ class _Writer:
         if name[0] != "a":
             return False
         source = self.sources[int(name[1:])]
-        item = self.items[source.slot]
-        value = source.number if item.source != "value" or source.slot < 0 else item.value
-        return value is not None and np.ndim(value) == 0 and bool(value > 0)
+        value = self.values[source.slot]
+        number = source.number if value.source != "constant" or source.slot < 0 else value.constant
+        return number is not None and np.ndim(number) == 0 and bool(number > 0)
 
     def varies(self, name: str) -> bool:
         """Whether a value is one for each element, rather than for each row."""
@@ -234,41 +237,41 @@ class _Writer:
 
     # -------------------------------------------------------------- what members use
 
-    def value(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
+    def operand(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
         """The name of an operand of a value of `shape`."""
         if slot in self.inside:
-            return self.member(self.items[slot])
+            return self.member(self.values[slot])
         if (slot, shape) not in self.others:
-            self.others[slot, shape] = self._value(self.items[slot], shape, depth)
+            self.others[slot, shape] = self._make_operand(self.values[slot], shape, depth)
         return self.others[slot, shape]
 
-    def _value(self, item: Value, shape: tuple[int, ...], depth: int) -> str:
-        if item.op in ALIASES and not item.source and self._leads_inside(item):
-            return self.value(item.inputs[0], shape, depth)
-        if self._is_computed(item, depth):
-            return self.statement(item, depth + 1)
-        found = _resolve(item, shape, self.items)
+    def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> str:
+        if value.op in ALIASES and not value.source and self._leads_inside(value):
+            return self.operand(value.inputs[0], shape, depth)
+        if self._is_computed(value, depth):
+            return self.statement(value, depth + 1)
+        found = resolve_input(value, shape, self.values)
         tail = (False,) * (len(self.shape) - len(shape))  # one value for each row
         return self.read(replace(found, varies=(*found.varies, *tail)))
 
-    def _leads_inside(self, item: Value) -> bool:
-        source = item.inputs[0]
+    def _leads_inside(self, value: Value) -> bool:
+        source = value.inputs[0]
         while source not in self.inside:
-            one = self.items[source]
+            one = self.values[source]
             if one.source or one.op not in ALIASES:
                 return False
             source = one.inputs[0]
         return True
 
-    def _is_computed(self, item: Value, depth: int) -> bool:
+    def _is_computed(self, value: Value, depth: int) -> bool:
         """Whether an elementwise value is computed within: if nobody else needs it, or cheaply."""
-        if item.source or not is_elementwise(item) or not item.static or checks_values(item):
+        if value.source or not is_elementwise(value) or not value.static or checks_values(value):
             return False
-        if item.shape != self.shape or item.guard != self.guard or depth >= DEPTH:
+        if value.shape != self.shape or value.guard != self.guard or depth >= MAX_INLINE_DEPTH:
             return False
-        if item.slot in self.compared:
+        if value.slot in self.compared:
             return False
-        return item.slot not in self.stored or not EXPENSIVE.search(item.op.expr or "")
+        return value.slot not in self.stored or not EXPENSIVE.search(value.op.expr or "")
 
     # -------------------------------------------------------------- dims
 
@@ -294,53 +297,54 @@ class _Writer:
             if self.shape[axis] != 1
         }
         if len(across) > 1:
-            raise _Unwritable
+            raise _NotLowerable
         if across:
             patterns.append(across.pop())
         else:  # one column: what varies at all varies along it
             if len(patterns) > 1:
-                raise _Unwritable
+                raise _NotLowerable
             patterns.append(patterns[0])
         dims.append(self.columns)
         return tuple(dims), [tuple(one[i] for one in patterns) for i in range(len(self.sources))]
 
 
-def write_group(
+def lower_cluster(
     key: tuple[tuple[int, ...], int],
     members: Sequence[Value],
     outputs: list[Value],
-    items: Sequence[Value],
+    values: Sequence[Value],
     stored: set[int],
     compared: Collection[int],
 ) -> RowGroup | None:
     """The step of a cluster that gives `outputs`; None where it is beyond a kernel."""
     shape, cut = key
-    if len(outputs) > MOST_OUTPUTS:
+    if len(outputs) > MAX_OUTPUTS:
         return None
     inside = {one.slot for one in members}
-    writer = _Writer(shape, cut, items, stored, members[0].guard, inside, compared)
+    lowering = _RowLowering(shape, cut, values, stored, members[0].guard, inside, compared)
     try:
         for one in outputs:
-            writer.output(one)
-        dims, patterns = writer.dims()
+            lowering.output(one)
+        dims, patterns = lowering.dims()
         inputs = tuple(
-            Input(one.dtype, pattern) for one, pattern in zip(writer.sources, patterns, strict=True)
+            Input(one.dtype, pattern)
+            for one, pattern in zip(lowering.sources, patterns, strict=True)
         )
-        numbers = [int(writer.output(one)[1:]) for one in outputs]
-        return _group(writer, dims, inputs, outputs, numbers)
-    except (_Unwritable, ValueError):
+        numbers = [int(lowering.output(one)[1:]) for one in outputs]
+        return _group(lowering, dims, inputs, outputs, numbers)
+    except (_NotLowerable, ValueError):
         return None
 
 
 def _group(
-    writer: _Writer,
+    lowering: _RowLowering,
     dims: tuple[int, ...],
     inputs: tuple[Input, ...],
     outputs: list[Value],
     numbers: list[int],
 ) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
-    nodes = tuple(writer.nodes)
+    nodes = tuple(lowering.nodes)
     rest = sorted(n for n, node in enumerate(nodes) if node.down)
     order = sorted(range(len(outputs)), key=lambda i: (bool(nodes[numbers[i]].down), numbers[i]))
     if len(set(numbers)) < len(numbers) or not inputs:
@@ -352,12 +356,12 @@ def _group(
     mixed = bool(program.downs) and not program.across
     if mixed and dims[-1] > MAX_KEPT_COLUMNS:
         return None
-    members = [writer.items[slot] for slot in sorted(writer.names)]
-    places = tuple(n for n, one in enumerate(writer.sources) if one.slot in writer.places)
-    if {writer.sources[n].slot for n in places} != writer.places:
+    members = [lowering.values[slot] for slot in sorted(lowering.names)]
+    places = tuple(n for n, one in enumerate(lowering.sources) if one.slot in lowering.places)
+    if {lowering.sources[n].slot for n in places} != lowering.places:
         return None
     results = [outputs[i] for i in order]
-    return RowGroup(program, dims, results, writer.sources, members, writer.items, places)
+    return RowGroup(program, dims, results, lowering.sources, members, lowering.values, places)
 
 
 def constants(group: RowGroup) -> list[np.ndarray | None]:

@@ -1,7 +1,7 @@
-"""The items of a plan anew, with every row kernel as one step.
+"""The values of a plan anew, with every row kernel as one step.
 
-All results of a cluster stand in one place: the first ones as items without inputs, the last one as
-the item that reads for all, which has the cluster's group.
+All results of a cluster stand in one place: the first ones as values without inputs, the last one
+as the value that reads for all, which has the cluster's group.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kbench.engine.compiler.values import Value
-from kbench.engine.fusion.row_clusters import Cluster, Search, is_worth
-from kbench.engine.fusion.row_lower import ALIASES, RowGroup, write_group
+from kbench.engine.fusion.row_clusters import Cluster, ClusterSearch, is_profitable
+from kbench.engine.fusion.row_lower import ALIASES, RowGroup, lower_cluster
 from kbench.engine.graph.op import Op, no_infer, no_numpy
 from kbench.engine.runtime import config
 
@@ -25,71 +25,73 @@ ROWS = Op("rows", "structured", no_infer, no_numpy, None)
 """A result of a cluster; the last one of it has `group` among its attributes. No user makes it."""
 
 
-def gather_rows(
-    items: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
+def fuse_rows(
+    values: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
 ) -> tuple[list[Value], list[int]] | None:
-    """The items in an order where each cluster is one step, and the new slot of each.
+    """The values in an order where each cluster is one step, and the new slot of each.
 
     None where there is no cluster.
     """
     if config.jit_mode() == "off":
         return None
-    search = Search(items, needed)
+    search = ClusterSearch(values, needed)
     found = [one for one in search.clusters if one.members]
-    compared = compared_values(items, needed) if found else frozenset()
-    chosen = {one.number: one for one in found if is_worth(one, items)}
+    compared = compared_values(values, needed) if found else frozenset()
+    chosen = {one.number: one for one in found if is_profitable(one, values)}
     while chosen:
         member = {one.slot: cluster for cluster in chosen.values() for one in cluster.members}
-        units = _units(items, search, member)
-        groups, wanted = _write(items, units, roots, compared)
+        units = _units(values, search, member)
+        groups, wanted = _lower_clusters(values, units, roots, compared)
         beyond = [number for number, group in groups.items() if group is None]
         if not beyond:
-            return _renumbered(items, units, groups, wanted)  # type: ignore[arg-type]
+            return _renumbered(values, units, groups, wanted)  # type: ignore[arg-type]
         for number in beyond:
             del chosen[number]
     return None
 
 
-def compared_values(items: Sequence[Value], needed: Sequence[bool]) -> frozenset[int]:
+def compared_values(values: Sequence[Value], needed: Sequence[bool]) -> frozenset[int]:
     """Floats that are compared with each other, as a row with the largest value in it.
 
     They are computed once, and read wherever they are needed: computed anew in another kernel they
     may differ in the last digit, and then nothing equals the largest value.
     """
     found: set[int] = set()
-    for item in items:
-        if not needed[item.slot] or item.source or item.op.name not in COMPARISONS:
+    for value in values:
+        if not needed[value.slot] or value.source or value.op.name not in COMPARISONS:
             continue
-        operands = [_behind(slot, items) for slot in item.inputs]
-        if all(one.source != "value" and one.spec.dtype[0] == "f" for one in operands):
+        operands = [_behind(slot, values) for slot in value.inputs]
+        if all(one.source != "constant" and one.spec.dtype[0] == "f" for one in operands):
             found.update(one.slot for one in operands)
     return frozenset(found)
 
 
-def _behind(slot: int, items: Sequence[Value]) -> Value:
-    """The item that is only seen in another shape."""
-    item = items[slot]
-    while not item.source and item.op in ALIASES:
-        item = items[item.inputs[0]]
-    return item
+def _behind(slot: int, values: Sequence[Value]) -> Value:
+    """The value of which this one is only another shape."""
+    value = values[slot]
+    while not value.source and value.op in ALIASES:
+        value = values[value.inputs[0]]
+    return value
 
 
 Unit = Value | Cluster
 
 
-def _units(items: Sequence[Value], search: Search, member: dict[int, Cluster]) -> list[Unit]:
+def _units(
+    values: Sequence[Value], search: ClusterSearch, member: dict[int, Cluster]
+) -> list[Unit]:
     """Items and clusters so that each stands after what it needs."""
     unit_of: list[int] = [
-        len(items) + member[item.slot].number if item.slot in member else item.slot
-        for item in items
+        len(values) + member[value.slot].number if value.slot in member else value.slot
+        for value in values
     ]
     units: dict[int, Unit] = {}
     needs: dict[int, set[int]] = {}
-    for item in items:
-        unit = unit_of[item.slot]
-        units[unit] = member.get(item.slot, item)
-        inside = member[item.slot].number if item.slot in member else None
-        slots = _through(item, inside, items, search)
+    for value in values:
+        unit = unit_of[value.slot]
+        units[unit] = member.get(value.slot, value)
+        inside = member[value.slot].number if value.slot in member else None
+        slots = _through(value, inside, values, search)
         needs.setdefault(unit, set()).update(unit_of[one] for one in slots)
     users: dict[int, list[int]] = {}
     waiting: dict[int, int] = {}
@@ -117,21 +119,23 @@ def _slots(unit: Unit) -> list[int]:
     return [unit.slot] if isinstance(unit, Value) else [one.slot for one in unit.members]
 
 
-def _through(item: Value, inside: int | None, items: Sequence[Value], search: Search) -> list[int]:
-    """What an item needs; a member looks through views of its own cluster's members."""
+def _through(
+    value: Value, inside: int | None, values: Sequence[Value], search: ClusterSearch
+) -> list[int]:
+    """What a value needs; a member looks through views of its own cluster's members."""
     found = []
-    todo = [*item.inputs, *(slot for slot, _ in item.guard)]
+    todo = [*value.inputs, *(slot for slot, _ in value.guard)]
     while todo:
         slot = todo.pop()
-        if inside is not None and search.home.get(slot) == inside and items[slot].op in ALIASES:
-            todo.extend(items[slot].inputs)
+        if inside is not None and search.home.get(slot) == inside and values[slot].op in ALIASES:
+            todo.extend(values[slot].inputs)
         else:
             found.append(slot)
     return found
 
 
-def _write(
-    items: Sequence[Value], units: list[Unit], roots: Sequence[int], compared: Collection[int]
+def _lower_clusters(
+    values: Sequence[Value], units: list[Unit], roots: Sequence[int], compared: Collection[int]
 ) -> tuple[dict[int, RowGroup | None], set[int]]:
     """The group of every cluster that is needed, by number, and every slot that is needed.
 
@@ -147,7 +151,7 @@ def _write(
             continue
         outputs = [one for one in unit.members if one.slot in wanted]
         if outputs:
-            group = write_group(unit.key, unit.members, outputs, items, wanted, compared)
+            group = lower_cluster(unit.key, unit.members, outputs, values, wanted, compared)
             groups[unit.number] = group
             wanted.update(group.reads if group is not None else ())
             wanted.update(slot for slot, _ in outputs[0].guard)
@@ -155,10 +159,10 @@ def _write(
 
 
 def _renumbered(
-    items: Sequence[Value], units: list[Unit], groups: dict[int, RowGroup], wanted: set[int]
+    values: Sequence[Value], units: list[Unit], groups: dict[int, RowGroup], wanted: set[int]
 ) -> tuple[list[Value], list[int]]:
-    """New items for what is needed of the units, in their order."""
-    place = [UNNEEDED] * len(items)
+    """New values for what is needed of the units, in their order."""
+    place = [UNNEEDED] * len(values)
     made: list[Value] = []
     for unit in units:
         if isinstance(unit, Value):
@@ -172,8 +176,8 @@ def _renumbered(
                 made.append(replace(one, op=ROWS, attrs={}, inputs=(), users=[]))
             made[-1].attrs["group"] = group
             made[-1].inputs = group.reads
-    for slot, item in enumerate(made):
-        item.slot = slot
-        item.inputs = tuple(place[one] for one in item.inputs)
-        item.guard = frozenset((place[one], side) for one, side in item.guard)
+    for slot, value in enumerate(made):
+        value.slot = slot
+        value.inputs = tuple(place[one] for one in value.inputs)
+        value.guard = frozenset((place[one], side) for one, side in value.guard)
     return made, place

@@ -27,8 +27,8 @@ class Shares:
     scale: str
 
 
-class Writer(Protocol):
-    """What the laws need of whoever writes a row program."""
+class RowBuilder(Protocol):
+    """What the laws need of whoever builds a row program."""
 
     shares: dict[str, Shares]
     ones: dict[str, str]
@@ -39,65 +39,65 @@ class Writer(Protocol):
     def varies(self, name: str) -> bool: ...
 
 
-def sum_along(writer: Writer, x: str, dtype: str) -> str:
+def sum_along(builder: RowBuilder, x: str, dtype: str) -> str:
     """The sum of a row: what is known of the shares of a softmax is not added up."""
     if dtype in _WIDE:
-        if x in writer.shares:
-            one = _one(writer, x, dtype)
-            writer.ones[one] = x
+        if x in builder.shares:
+            one = _one(builder, x, dtype)
+            builder.ones[one] = x
             return one
-        for first, second in _operands(writer, x, "*"):
-            found = _shifted(writer, first, dtype) if second in writer.shares else None
+        for first, second in _operands(builder, x, "*"):
+            found = _shifted(builder, first, dtype) if second in builder.shares else None
             if found is not None:
                 value, shift = found
-                rest = writer.node(writer.node(f"{value} * {second}", dtype), dtype, "sum")
-                return writer.node(f"{rest} + {shift} * {_one(writer, second, dtype)}", dtype)
-    return writer.node(x, dtype, "sum")
+                rest = builder.node(builder.node(f"{value} * {second}", dtype), dtype, "sum")
+                return builder.node(f"{rest} + {shift} * {_one(builder, second, dtype)}", dtype)
+    return builder.node(x, dtype, "sum")
 
 
-def _one(writer: Writer, shares: str, dtype: str) -> str:
+def _one(builder: RowBuilder, shares: str, dtype: str) -> str:
     """1 up to rounding; NaN where the shares are."""
-    made = writer.shares[shares]
-    return writer.node(f"{made.total} * {made.scale}", dtype)
+    made = builder.shares[shares]
+    return builder.node(f"{made.total} * {made.scale}", dtype)
 
 
-def _operands(writer: Writer, name: str, sign: str) -> list[tuple[str, str]]:
+def _operands(builder: RowBuilder, name: str, sign: str) -> list[tuple[str, str]]:
     """The two operands of a product or sum, both ways round; none where it is something else."""
-    found = _TWO.fullmatch(writer.expression(name))
+    found = _TWO.fullmatch(builder.expression(name))
     if found is None or found.group(2) != sign:
         return []
     return [(found.group(1), found.group(3)), (found.group(3), found.group(1))]
 
 
-def _shifted(writer: Writer, name: str, dtype: str) -> tuple[str, str] | None:
+def _shifted(builder: RowBuilder, name: str, dtype: str) -> tuple[str, str] | None:
     """A value of each element and a fold's result that is added to it, if it is such a sum."""
-    for value, shift in _operands(writer, name, "+"):
-        if writer.varies(value) and shift[0] == "t" and not writer.varies(shift):
+    for value, shift in _operands(builder, name, "+"):
+        if builder.varies(value) and shift[0] == "t" and not builder.varies(shift):
             return value, shift
     return None
 
 
-def quotient(writer: Writer, x: str, y: str, dtype: str) -> str | None:
+def quotient(builder: RowBuilder, x: str, y: str, dtype: str) -> str | None:
     """`x / y` where `y` is the sum of shares; None for another `y`."""
-    if y not in writer.ones:
+    if y not in builder.ones:
         return None
-    return x if writer.ones[y] == x else writer.node(f"{x} * {y}", dtype)
+    return x if builder.ones[y] == x else builder.node(f"{x} * {y}", dtype)
 
 
-def logarithm(writer: Writer, x: str, dtype: str) -> str | None:
+def logarithm(builder: RowBuilder, x: str, dtype: str) -> str | None:
     """The logarithm of shares, perhaps held between positive numbers; None for another `x`."""
     if dtype not in _WIDE:
         return None
-    if x in writer.shares:
-        made = writer.shares[x]
-        size = writer.node(f"log({made.total})", dtype)
-        return writer.node(f"{made.x} - {made.top} - {size}", dtype)
-    held = _HELD.fullmatch(writer.expression(x))
+    if x in builder.shares:
+        made = builder.shares[x]
+        size = builder.node(f"log({made.total})", dtype)
+        return builder.node(f"{made.x} - {made.top} - {size}", dtype)
+    held = _HELD.fullmatch(builder.expression(x))
     if held is None:
         return None
     kind, first, second = held.groups()
     for value, bound in ((first, second), (second, first)):
-        inner = logarithm(writer, value, dtype) if writer.is_positive(bound) else None
+        inner = logarithm(builder, value, dtype) if builder.is_positive(bound) else None
         if inner is not None:
-            return writer.node(f"{kind}({inner}, {writer.node(f'log({bound})', dtype)})", dtype)
+            return builder.node(f"{kind}({inner}, {builder.node(f'log({bound})', dtype)})", dtype)
     return None

@@ -1,8 +1,8 @@
 """The values of a step by their columns: what a compiled loop computes, as nodes without shapes.
 
 A value is a row of segments side by side, each computed by one node. So parts of the last axis and
-joining along it cost nothing: a part of a sum is the sum of the parts. Nodes are shared: the same
-work is the same object.
+joining along it cost nothing: a part of a sum is the sum of the parts. Nodes are shared: the
+same work is the same object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Source:
+class ScanSource:
     """Memory that steps read: its kind ("read", "fixed", "state", "dot", ...) and number there."""
 
     kind: str
@@ -20,7 +20,7 @@ class Source:
 
 
 @dataclass(eq=False)
-class Node:
+class ScanNode:
     """Some columns of a row, or a single one that stands for all.
 
     Either columns from `offset` on of a `source`, or a `number`, or `expr` over `inputs`. `stage`
@@ -30,12 +30,12 @@ class Node:
     width: int
     dtype: str
     stage: int = 0
-    source: Source | None = None
+    source: ScanSource | None = None
     offset: int = 0
     number: float | int | bool | None = None
     expr: str = ""
     names: tuple[str, ...] = ()
-    inputs: tuple[Node, ...] = ()
+    inputs: tuple[ScanNode, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -43,7 +43,7 @@ class Node:
         return self.source is not None or self.number is not None
 
 
-Segments = tuple[tuple[int, Node], ...]
+Segments = tuple[tuple[int, ScanNode], ...]
 
 
 @dataclass(frozen=True)
@@ -64,34 +64,36 @@ class ScanValue:
 
 
 @dataclass
-class Nodes:
+class NodeTable:
     """Makes nodes, each once."""
 
-    _known: dict[object, Node] = field(default_factory=dict)
+    _known: dict[object, ScanNode] = field(default_factory=dict)
 
-    def leaf(self, source: Source, width: int, dtype: str, stage: int, offset: int = 0) -> Node:
+    def leaf(
+        self, source: ScanSource, width: int, dtype: str, stage: int, offset: int = 0
+    ) -> ScanNode:
         key = (source, offset, width)
         if key not in self._known:
-            self._known[key] = Node(width, dtype, stage, source, offset)
+            self._known[key] = ScanNode(width, dtype, stage, source, offset)
         return self._known[key]
 
-    def number(self, value: float | int | bool, dtype: str) -> Node:
+    def number(self, value: float | int | bool, dtype: str) -> ScanNode:
         key = (repr(value), dtype)  # -0.0 is not 0.0, and NaN is NaN
         if key not in self._known:
-            self._known[key] = Node(1, dtype, number=value)
+            self._known[key] = ScanNode(1, dtype, number=value)
         return self._known[key]
 
     def apply(
-        self, expr: str, names: tuple[str, ...], inputs: tuple[Node, ...], dtype: str
-    ) -> Node:
+        self, expr: str, names: tuple[str, ...], inputs: tuple[ScanNode, ...], dtype: str
+    ) -> ScanNode:
         key = (expr, names, dtype, *(id(one) for one in inputs))
         if key not in self._known:
             width = max(one.width for one in inputs)
             stage = max(one.stage for one in inputs)
-            self._known[key] = Node(width, dtype, stage, expr=expr, names=names, inputs=inputs)
+            self._known[key] = ScanNode(width, dtype, stage, expr=expr, names=names, inputs=inputs)
         return self._known[key]
 
-    def part(self, node: Node, start: int, width: int) -> Node:
+    def part(self, node: ScanNode, start: int, width: int) -> ScanNode:
         """Some columns of a node."""
         if node.width == 1 or (start == 0 and width == node.width):
             return node
@@ -126,15 +128,15 @@ class Nodes:
             found.append((high - low, self._made(expr, names, inputs, dtype)))
         return tuple(found)
 
-    def _piece(self, value: ScanValue, width: int, low: int, high: int) -> Node:
+    def _piece(self, value: ScanValue, width: int, low: int, high: int) -> ScanNode:
         if value.width != width:
             return value.segments[0][1]
         ((_, node),) = self.cut(value.segments, low, high - low)
         return node
 
     def _made(
-        self, expr: str, names: tuple[str, ...], inputs: tuple[Node, ...], dtype: str
-    ) -> Node:
+        self, expr: str, names: tuple[str, ...], inputs: tuple[ScanNode, ...], dtype: str
+    ) -> ScanNode:
         """A node, or the other term of a sum with nothing: parts are added up that way."""
         if expr == "x + y":
             for one, other in (inputs, inputs[::-1]):

@@ -11,106 +11,108 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
-from kbench.engine.fusion.scan_ir import Node, ScanValue, Source
-from kbench.engine.fusion.scan_match import Step, Times
+from kbench.engine.fusion.scan_ir import ScanNode, ScanSource, ScanValue
+from kbench.engine.fusion.scan_match import MatrixProduct, ScanBody
 
-MOST_LINES = 240
-MOST_ACCESSES = 120
+MAX_LINES = 240
+"""Statements of a compiled step: they bound the time that compiling takes."""
+MAX_ACCESSES = 120
+"""Arrays that a compiled step reads or writes."""
 
 KINDS = {"dot": "fixed", "temp": "fixed", "next": "next", "emit": "moving"}
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnRange:
     """What an access of the program stands for: some columns of a source."""
 
-    source: Source
+    source: ScanSource
     offset: int
     width: int
 
 
 @dataclass(frozen=True)
 class _Store:
-    place: Place
-    node: Node
+    place: ColumnRange
+    node: ScanNode
 
 
 @dataclass
-class Planned:
+class ScanPlan:
     """A program, what its accesses stand for, and where results are found."""
 
     program: Recurrence
-    places: list[Place]
-    products: list[Times]
-    widths: dict[Source, int]  # of "dot" and "temp", which are memory of a run
-    dtypes: dict[Source, str]
-    last: dict[int, Source]  # states that no step reads -> the emitted value or state they equal
+    places: list[ColumnRange]
+    products: list[MatrixProduct]
+    widths: dict[ScanSource, int]  # of "dot" and "temp", which are memory of a run
+    dtypes: dict[ScanSource, str]
+    last: dict[int, ScanSource]  # states that no step reads -> what emitted or state they equal
 
 
 @dataclass
-class _Planner:
-    step: Step
+class _ScanPlanner:
+    body: ScanBody
     rows_emits: Sequence[bool]  # whether the columns of an emitted value are contiguous
     demands: list[list[_Store]] = field(default_factory=list)
-    aliases: dict[Source, Source] = field(default_factory=dict)
-    widths: dict[Source, int] = field(default_factory=dict)
-    dtypes: dict[Source, str] = field(default_factory=dict)
-    left: dict[int, Place] = field(default_factory=dict)  # product -> where its rows lie
-    places: dict[Place, int] = field(default_factory=dict)
+    aliases: dict[ScanSource, ScanSource] = field(default_factory=dict)
+    widths: dict[ScanSource, int] = field(default_factory=dict)
+    dtypes: dict[ScanSource, str] = field(default_factory=dict)
+    left: dict[int, ColumnRange] = field(default_factory=dict)  # product -> where its rows lie
+    places: dict[ColumnRange, int] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
 
-    def plan(self) -> Planned:
-        step = self.step
+    def plan(self) -> ScanPlan:
+        body = self.body
         stages = [node.stage for value in self._values() for _, node in value.segments]
         self.demands = [[] for _ in range(1 + max(stages, default=0))]
         last = self._unread()
-        for index, value in enumerate(step.after):
+        for index, value in enumerate(body.after):
             if index not in last:
                 self._require_state(index, value)
-        for index, value in enumerate(step.emits):
-            self._require(Source("emit", index), value)
-        for number, product in enumerate(step.products):
+        for index, value in enumerate(body.emits):
+            self._require(ScanSource("emit", index), value)
+        for number, product in enumerate(body.products):
             self._require_rows(number, product)
         self._keep_shared()
         phases = tuple(self._phase(stage) for stage in range(len(self.demands)))
         phases = tuple(one for one in phases if one.products or one.loops)
         program = Recurrence(tuple(self.accesses), phases, self._is_split(phases))
-        return Planned(program, list(self.places), step.products, self.widths, self.dtypes, last)
+        return ScanPlan(program, list(self.places), body.products, self.widths, self.dtypes, last)
 
     def _values(self) -> Iterator[ScanValue]:
-        yield from self.step.after
-        yield from self.step.emits
-        for one in self.step.products:
+        yield from self.body.after
+        yield from self.body.emits
+        for one in self.body.products:
             yield one.left
             yield ScanValue((), "", ((0, one.result),))
 
     # -------------------------------------------------------------- what is computed
 
-    def _unread(self) -> dict[int, Source]:
+    def _unread(self) -> dict[int, ScanSource]:
         """States that no step reads and that equal something else."""
-        step = self.step
-        read = {one.index for one in step.sources if one.kind == "state"}
-        found: dict[int, Source] = {}
-        for index, value in enumerate(step.after):
-            others = [Source("emit", n) for n, one in enumerate(step.emits) if one.same(value)]
-            others += [Source("next", n) for n in sorted(read) if step.after[n].same(value)]
+        body = self.body
+        read = {one.index for one in body.sources if one.kind == "state"}
+        found: dict[int, ScanSource] = {}
+        for index, value in enumerate(body.after):
+            others = [ScanSource("emit", n) for n, one in enumerate(body.emits) if one.same(value)]
+            others += [ScanSource("next", n) for n in sorted(read) if body.after[n].same(value)]
             if index not in read and others:
                 found[index] = others[0]
         return found
 
-    def _require(self, target: Source, value: ScanValue) -> None:
+    def _require(self, target: ScanSource, value: ScanValue) -> None:
         """Store a value, segment by segment, each in its phase."""
         self.dtypes[target] = value.dtype
         offset = 0
         for width, node in value.segments:
-            place = Place(target, offset, width)
+            place = ColumnRange(target, offset, width)
             self.demands[node.stage].append(_Store(place, node))
             offset += width
         self.widths[target] = offset
 
     def _require_state(self, index: int, value: ScanValue) -> None:
         """A state after the step; a product that is nothing else is written there at once."""
-        target = Source("next", index)
+        target = ScanSource("next", index)
         source = _whole_source(value)
         if source is not None and source.kind == "dot" and source not in self.aliases:
             self.aliases[source] = target
@@ -118,87 +120,87 @@ class _Planner:
             return
         self._require(target, value)
 
-    def _require_rows(self, number: int, product: Times) -> None:
+    def _require_rows(self, number: int, product: MatrixProduct) -> None:
         """See that the rows of a product lie in memory."""
         value = product.left
         if len(value.segments) == 1 and value.segments[0][1].source is not None:
             width, node = value.segments[0]
             if node.width == width:
-                self.left[number] = Place(node.source, node.offset, width)  # type: ignore[arg-type]
+                self.left[number] = ColumnRange(node.source, node.offset, width)  # type: ignore[arg-type]
                 return
         for target in self._homes(value):
-            self.left[number] = Place(target, 0, value.width)
+            self.left[number] = ColumnRange(target, 0, value.width)
             return
-        target = Source("temp", len(self.widths))
+        target = ScanSource("temp", len(self.widths))
         self._require(target, value)
-        self.left[number] = Place(target, 0, value.width)
+        self.left[number] = ColumnRange(target, 0, value.width)
 
-    def _homes(self, value: ScanValue) -> Iterator[Source]:
+    def _homes(self, value: ScanValue) -> Iterator[ScanSource]:
         """Where a value is stored anyway."""
-        for index, one in enumerate(self.step.after):
-            if one.same(value) and Source("next", index) in self.widths:
-                yield Source("next", index)
-        for index, one in enumerate(self.step.emits):
+        for index, one in enumerate(self.body.after):
+            if one.same(value) and ScanSource("next", index) in self.widths:
+                yield ScanSource("next", index)
+        for index, one in enumerate(self.body.emits):
             if one.same(value) and self.rows_emits[index]:
-                yield Source("emit", index)
+                yield ScanSource("emit", index)
         for number, place in self.left.items():
-            if place.source.kind == "temp" and self.step.products[number].left.same(value):
+            if place.source.kind == "temp" and self.body.products[number].left.same(value):
                 yield place.source
 
     # -------------------------------------------------------------- values of several phases
 
     def _keep_shared(self) -> None:
         """Keep what a later phase needs of an earlier one; read it there."""
-        computed: dict[Node, tuple[int, Node]] = {}  # phase, and the node as computed there
+        computed: dict[ScanNode, tuple[int, ScanNode]] = {}  # phase, and the node as computed there
         for stage, stores in enumerate(self.demands):
             needed = dict.fromkeys(n for one in stores for n in _needed(one.node, computed))
             replaced = {one: self._kept(*computed[one]) for one in needed if one in computed}
-            memo: dict[Node, Node] = {}
+            memo: dict[ScanNode, ScanNode] = {}
             self.demands[stage] = [
                 _Store(one.place, _substituted(one.node, replaced, memo)) for one in stores
             ]
             for node in needed:
                 computed.setdefault(node, (stage, memo.get(node, node)))
 
-    def _kept(self, stage: int, node: Node) -> Node:
+    def _kept(self, stage: int, node: ScanNode) -> ScanNode:
         """Where a node computed in a phase is found afterwards."""
         for store in self.demands[stage]:
             if store.node is node and store.place.width == node.width and self._rests(store.place):
                 place = store.place
-                return Node(node.width, node.dtype, stage, place.source, place.offset)
-        target = Source("temp", len(self.widths))
+                return ScanNode(node.width, node.dtype, stage, place.source, place.offset)
+        target = ScanSource("temp", len(self.widths))
         self.widths[target], self.dtypes[target] = node.width, node.dtype
-        self.demands[stage].append(_Store(Place(target, 0, node.width), node))
-        return Node(node.width, node.dtype, stage, target, 0)
+        self.demands[stage].append(_Store(ColumnRange(target, 0, node.width), node))
+        return ScanNode(node.width, node.dtype, stage, target, 0)
 
-    def _rests(self, place: Place) -> bool:
+    def _rests(self, place: ColumnRange) -> bool:
         return place.source.kind != "emit" or self.rows_emits[place.source.index]
 
     # -------------------------------------------------------------- the program
 
-    def _access(self, place: Place, dtype: str) -> int:
+    def _access(self, place: ColumnRange, dtype: str) -> int:
         source = self.aliases.get(place.source, place.source)
-        place = Place(source, place.offset, place.width)
+        place = ColumnRange(source, place.offset, place.width)
         if place not in self.places:
             self.places[place] = len(self.places)
             kind = KINDS.get(source.kind) or self._given_kind(source)
             self.accesses.append(Access(kind, dtype))
         return self.places[place]
 
-    def _given_kind(self, source: Source) -> str:
+    def _given_kind(self, source: ScanSource) -> str:
         return {"read": "moving", "state": "state", "fixed": "fixed"}[
-            self.step.sources[source.index].kind
+            self.body.sources[source.index].kind
         ]
 
     def _phase(self, stage: int) -> Phase:
         products = []
-        for number, one in enumerate(self.step.products):
+        for number, one in enumerate(self.body.products):
             if one.result.stage != stage:
                 continue
             self.widths[one.source] = one.result.width
             self.dtypes[one.source] = one.left.dtype
             left = self._access(self.left[number], one.left.dtype)
-            target = Place(one.source, 0, one.result.width)
+            target = ColumnRange(one.source, 0, one.result.width)
             products.append(Product(left, self._access(target, one.left.dtype)))
         widths: dict[int, list[_Store]] = {}
         for store in self.demands[stage]:
@@ -208,13 +210,13 @@ class _Planner:
 
     def _columns(self, width: int, stores: Sequence[_Store]) -> Columns:
         """One loop over columns that computes and stores."""
-        names: dict[Node, str] = {}
+        names: dict[ScanNode, str] = {}
         single: dict[int, None] = {}
         wide: dict[int, None] = {}
         lines: list[Line] = []
         for node in _ordered([one.node for one in stores]):
             if node.source is not None:
-                access = self._access(Place(node.source, node.offset, node.width), node.dtype)
+                access = self._access(ColumnRange(node.source, node.offset, node.width), node.dtype)
                 names[node] = f"a{access}"
                 (wide if node.width == width else single)[access] = None
                 continue
@@ -239,7 +241,7 @@ class _Planner:
         return len(wide) == 1 and whole and all(one.width in wide for one in states)
 
 
-def _whole_source(value: ScanValue) -> Source | None:
+def _whole_source(value: ScanValue) -> ScanSource | None:
     """The source that a value is all columns of, if it is nothing else."""
     if len(value.segments) != 1:
         return None
@@ -247,9 +249,9 @@ def _whole_source(value: ScanValue) -> Source | None:
     return node.source if node.offset == 0 and node.width == width else None
 
 
-def _needed(root: Node, computed: Container[Node]) -> list[Node]:
+def _needed(root: ScanNode, computed: Container[ScanNode]) -> list[ScanNode]:
     """The nodes to compute for one, and in front of them those that an earlier phase computed."""
-    found: dict[Node, None] = {}
+    found: dict[ScanNode, None] = {}
     stack = [root]
     while stack:
         node = stack.pop()
@@ -261,7 +263,9 @@ def _needed(root: Node, computed: Container[Node]) -> list[Node]:
     return list(found)
 
 
-def _substituted(node: Node, replaced: dict[Node, Node], memo: dict[Node, Node]) -> Node:
+def _substituted(
+    node: ScanNode, replaced: dict[ScanNode, ScanNode], memo: dict[ScanNode, ScanNode]
+) -> ScanNode:
     if node in replaced:
         return replaced[node]
     if node.plain:
@@ -269,16 +273,16 @@ def _substituted(node: Node, replaced: dict[Node, Node], memo: dict[Node, Node])
     if node not in memo:
         inputs = tuple(_substituted(one, replaced, memo) for one in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        made = Node(
+        made = ScanNode(
             node.width, node.dtype, node.stage, expr=node.expr, names=node.names, inputs=inputs
         )
         memo[node] = node if same else made
     return memo[node]
 
 
-def _ordered(roots: Sequence[Node]) -> list[Node]:
+def _ordered(roots: Sequence[ScanNode]) -> list[ScanNode]:
     """Nodes behind their inputs."""
-    order: dict[Node, None] = {}
+    order: dict[ScanNode, None] = {}
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
@@ -292,20 +296,20 @@ def _ordered(roots: Sequence[Node]) -> list[Node]:
     return list(order)
 
 
-def _literal(node: Node) -> str:
+def _literal(node: ScanNode) -> str:
     return repr(node.number)
 
 
-def _expression(node: Node, names: dict[Node, str]) -> str:
+def _expression(node: ScanNode, names: dict[ScanNode, str]) -> str:
     table = dict(zip(node.names, (names[one] for one in node.inputs), strict=True))
     words = "|".join(table)
     return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], node.expr)
 
 
-def plan_step(step: Step, rows_emits: Sequence[bool]) -> Planned | None:
-    """The program of a step; None when it is too large to be compiled."""
-    planned = _Planner(step, rows_emits).plan()
+def lower_body(body: ScanBody, rows_emits: Sequence[bool]) -> ScanPlan | None:
+    """The program of a body; None when it is too large to be compiled."""
+    planned = _ScanPlanner(body, rows_emits).plan()
     lines = sum(len(one.lines) for one in planned.program.loops)
-    if lines > MOST_LINES or len(planned.places) > MOST_ACCESSES or not planned.program.loops:
+    if lines > MAX_LINES or len(planned.places) > MAX_ACCESSES or not planned.program.loops:
         return None
     return planned

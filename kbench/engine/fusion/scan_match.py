@@ -17,7 +17,7 @@ import numpy as np
 from kbench.engine.compiler.values import Value
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.fusion.elementwise import checks_values
-from kbench.engine.fusion.scan_ir import Node, Nodes, ScanValue, Segments, Source
+from kbench.engine.fusion.scan_ir import NodeTable, ScanNode, ScanSource, ScanValue, Segments
 from kbench.engine.graph.op import Op
 from kbench.engine.ops.layout.concatenate import CONCATENATE, WINDOW
 from kbench.engine.ops.layout.create import FULL
@@ -31,12 +31,12 @@ Rearrange = Callable[[Array], Array]
 RESHAPES = (EXPAND, SQUEEZE, RESHAPE, RESHAPE_LIKE)
 
 
-class Unfit(Exception):
+class NotCompilable(Exception):
     """Why no compiled loop can run a step."""
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
+class BodyInput:
     """What a step is given: an entry of a sequence ("read"), a "state", or what no step changes.
 
     `index` is its number there, or the slot of what is "fixed"; `views` lead from all entries to
@@ -51,31 +51,31 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Times:
+class MatrixProduct:
     """A product: rows, and the matrix by the slot of what is fixed."""
 
     left: ScanValue
     matrix: int
     transposed: bool
-    source: Source
-    result: Node
+    source: ScanSource
+    result: ScanNode
 
 
 @dataclass(frozen=True)
-class Frame:
+class RowLayout:
     """How shapes are read as rows and columns: `flat` makes one long row of `shape`."""
 
     rows: int
     flat: Ints | None
 
     def columns(self, shape: Ints) -> int:
-        """The columns of a shape; Unfit when it is not made of such rows."""
+        """The columns of a shape; NotCompilable when it is not made of such rows."""
         if self.flat is not None:
             if shape != self.flat and math.prod(shape) != 1:
-                raise Unfit(f"{shape} beside {self.flat}")
+                raise NotCompilable(f"{shape} beside {self.flat}")
             return math.prod(shape)
         if len(shape) > 2 or len(shape) == 2 and shape[0] not in (1, self.rows):
-            raise Unfit(f"{shape} is not made of {self.rows} rows")
+            raise NotCompilable(f"{shape} is not made of {self.rows} rows")
         return shape[-1] if shape else 1
 
     def spread(self, stack: Array) -> Array:
@@ -90,205 +90,205 @@ class Frame:
 
 
 @dataclass
-class Step:
-    """A step as columns."""
+class ScanBody:
+    """The body of a loop as columns."""
 
-    frame: Frame
-    sources: list[Raw]  # by the index of a Source of kind "given"
-    products: list[Times]
+    layout: RowLayout
+    sources: list[BodyInput]  # by the index of a ScanSource of kind "given"
+    products: list[MatrixProduct]
     prelude: list[Value]  # what no step changes, computed before the loop, in order
     after: list[ScanValue]
     emits: list[ScanValue]
 
 
 @dataclass
-class _Tracer:
-    items: Sequence[Value]
+class _BodyMatcher:
+    values: Sequence[Value]
     feeds: dict[int, int]  # id of a node -> its number among the feeds
     counts: tuple[int, int]  # sequences, states
-    frame: Frame
-    nodes: Nodes = field(default_factory=Nodes)
-    sources: list[Raw] = field(default_factory=list)
-    products: list[Times] = field(default_factory=list)
+    layout: RowLayout
+    nodes: NodeTable = field(default_factory=NodeTable)
+    sources: list[BodyInput] = field(default_factory=list)
+    products: list[MatrixProduct] = field(default_factory=list)
     prelude: list[Value] = field(default_factory=list)
-    known: dict[int, ScanValue | Raw] = field(default_factory=dict)
+    known: dict[int, ScanValue | BodyInput] = field(default_factory=dict)
 
-    def value(self, slot: int) -> ScanValue:
-        """The columns of an item that has been traced."""
+    def columns(self, slot: int) -> ScanValue:
+        """The columns of a value that has been traced."""
         found = self.known[slot]
-        if isinstance(found, Raw):
+        if isinstance(found, BodyInput):
             found = self.known[slot] = self._framed(found)
         return found
 
-    def _framed(self, raw: Raw) -> ScanValue:
+    def _framed(self, raw: BodyInput) -> ScanValue:
         if raw.dtype == "float16":
-            raise Unfit("float16 is rounded after each operation")
-        width = self.frame.columns(raw.shape)
+            raise NotCompilable("float16 is rounded after each operation")
+        width = self.layout.columns(raw.shape)
         self.sources.append(raw)
-        leaf = self.nodes.leaf(Source("given", len(self.sources) - 1), width, raw.dtype, 0)
+        leaf = self.nodes.leaf(ScanSource("given", len(self.sources) - 1), width, raw.dtype, 0)
         return ScanValue(raw.shape, raw.dtype, ((width, leaf),))
 
-    # -------------------------------------------------------------- items
+    # -------------------------------------------------------------- values
 
-    def trace(self, item: Value) -> None:
-        """Note what an item is; Unfit when there is no rule for it."""
-        if not item.static or item.guard or 0 in item.shape:
-            raise Unfit(f"{item.op.name} of unknown or no size")
-        self.known[item.slot] = self._given(item) or self._fixed(item) or self._computed(item)
+    def trace(self, value: Value) -> None:
+        """Note what a value is; NotCompilable when there is no rule for it."""
+        if not value.static or value.guard or 0 in value.shape:
+            raise NotCompilable(f"{value.op.name} of unknown or no size")
+        self.known[value.slot] = self._given(value) or self._fixed(value) or self._computed(value)
 
-    def _given(self, item: Value) -> ScanValue | Raw | None:
-        shape, dtype = item.shape, item.spec.dtype
-        if item.source == "feed":
-            index = self.feeds[id(item.origin)]
+    def _given(self, value: Value) -> ScanValue | BodyInput | None:
+        shape, dtype = value.shape, value.spec.dtype
+        if value.source == "feed":
+            index = self.feeds[id(value.origin)]
             if index < self.counts[0]:
-                return Raw("read", index, shape, dtype)
+                return BodyInput("read", index, shape, dtype)
             if index < sum(self.counts):
-                return Raw("state", index - self.counts[0], shape, dtype)
-            return Raw("fixed", item.slot, shape, dtype)
-        if item.source == "value":
-            assert item.value is not None
-            if item.value.size == 1:
-                return self._number(item.value.item(), item)
-            return Raw("fixed", item.slot, shape, dtype)
-        if item.op is FULL and not item.inputs:
-            return self._number(item.attrs["value"], item)
-        if item.source:
-            raise Unfit(f"{item.source} within the step")
+                return BodyInput("state", index - self.counts[0], shape, dtype)
+            return BodyInput("fixed", value.slot, shape, dtype)
+        if value.source == "constant":
+            assert value.constant is not None
+            if value.constant.size == 1:
+                return self._number(value.constant.item(), value)
+            return BodyInput("fixed", value.slot, shape, dtype)
+        if value.op is FULL and not value.inputs:
+            return self._number(value.attrs["value"], value)
+        if value.source:
+            raise NotCompilable(f"{value.source} within the step")
         return None
 
-    def _number(self, value: Any, item: Value) -> ScanValue:
-        if item.spec.dtype == "float16":
-            raise Unfit("float16 is rounded after each operation")
-        width = self.frame.columns(item.shape)
-        node = self.nodes.number(np.asarray(value, item.spec.dtype).item(), item.spec.dtype)
-        return ScanValue(item.shape, item.spec.dtype, ((width, node),))
+    def _number(self, number: Any, value: Value) -> ScanValue:
+        if value.spec.dtype == "float16":
+            raise NotCompilable("float16 is rounded after each operation")
+        width = self.layout.columns(value.shape)
+        node = self.nodes.number(np.asarray(number, value.spec.dtype).item(), value.spec.dtype)
+        return ScanValue(value.shape, value.spec.dtype, ((width, node),))
 
-    def _fixed(self, item: Value) -> Raw | None:
+    def _fixed(self, value: Value) -> BodyInput | None:
         """What only depends on what no step changes is computed once."""
-        inputs = [self.known.get(one) for one in item.inputs]
-        fixed = [isinstance(one, Raw) and one.kind == "fixed" for one in inputs]
-        given = [self.items[one].source == "value" for one in item.inputs]
-        if not item.op.pure or not any(fixed):
+        inputs = [self.known.get(one) for one in value.inputs]
+        fixed = [isinstance(one, BodyInput) and one.kind == "fixed" for one in inputs]
+        given = [self.values[one].source == "constant" for one in value.inputs]
+        if not value.op.pure or not any(fixed):
             return None
         if not all(a or b for a, b in zip(fixed, given, strict=True)):
             return None
-        self.prelude.append(item)
-        return Raw("fixed", item.slot, item.shape, item.spec.dtype)
+        self.prelude.append(value)
+        return BodyInput("fixed", value.slot, value.shape, value.spec.dtype)
 
-    def _computed(self, item: Value) -> ScanValue | Raw:
-        first = self.known[item.inputs[0]] if item.inputs else None
-        if isinstance(first, Raw) and first.kind == "read":
-            rearrange = _rearrangement(item)
+    def _computed(self, value: Value) -> ScanValue | BodyInput:
+        first = self.known[value.inputs[0]] if value.inputs else None
+        if isinstance(first, BodyInput) and first.kind == "read":
+            rearrange = _rearrangement(value)
             if rearrange is not None:
                 views = (*first.views, rearrange)
-                return Raw("read", first.index, item.shape, item.spec.dtype, views)
-        if item.spec.dtype == "float16":
-            raise Unfit("float16 is rounded after each operation")
-        if item.op.expr is not None and not checks_values(item):
-            segments = self._elementwise(item)
-        elif item.op is DOT:
-            segments = self._product(item)
+                return BodyInput("read", first.index, value.shape, value.spec.dtype, views)
+        if value.spec.dtype == "float16":
+            raise NotCompilable("float16 is rounded after each operation")
+        if value.op.expr is not None and not checks_values(value):
+            segments = self._elementwise(value)
+        elif value.op is DOT:
+            segments = self._product(value)
         else:
-            rule = _RULES.get(item.op)
+            rule = _RULES.get(value.op)
             if rule is None:
-                raise Unfit(f"no rule for {item.op.name}")
-            segments = rule(self, item)
-        return ScanValue(item.shape, item.spec.dtype, segments)
+                raise NotCompilable(f"no rule for {value.op.name}")
+            segments = rule(self, value)
+        return ScanValue(value.shape, value.spec.dtype, segments)
 
-    def _elementwise(self, item: Value) -> Segments:
-        expr = item.op.expr or ""
-        expr = expr.format(**item.attrs) if item.attrs else expr
-        values = [self.value(one) for one in item.inputs]
-        width = self.frame.columns(item.shape)
-        return self.nodes.elementwise(expr, item.op.names, values, width, item.spec.dtype)
+    def _elementwise(self, value: Value) -> Segments:
+        expr = value.op.expr or ""
+        expr = expr.format(**value.attrs) if value.attrs else expr
+        operands = [self.columns(one) for one in value.inputs]
+        width = self.layout.columns(value.shape)
+        return self.nodes.elementwise(expr, value.op.names, operands, width, value.spec.dtype)
 
-    def _product(self, item: Value) -> Segments:
+    def _product(self, value: Value) -> Segments:
         """Rows times a fixed matrix."""
-        matrix = self.known[item.inputs[1]]
-        left = self.value(item.inputs[0])
-        over, other = item.attrs["axes"]
-        fits = isinstance(matrix, Raw) and matrix.kind == "fixed" and len(matrix.shape) == 2
+        matrix = self.known[value.inputs[1]]
+        left = self.columns(value.inputs[0])
+        over, other = value.attrs["axes"]
+        fits = isinstance(matrix, BodyInput) and matrix.kind == "fixed" and len(matrix.shape) == 2
         last = (len(left.shape) - 1,)
-        if not fits or self.frame.flat is not None or over != last or len(other) != 1:
-            raise Unfit("a product of other than rows with a fixed matrix")
+        if not fits or self.layout.flat is not None or over != last or len(other) != 1:
+            raise NotCompilable("a product of other than rows with a fixed matrix")
         if left.dtype not in ("float32", "float64"):
-            raise Unfit(f"a product of {left.dtype}")
-        assert isinstance(matrix, Raw)
-        source = Source("dot", len(self.products))
+            raise NotCompilable(f"a product of {left.dtype}")
+        assert isinstance(matrix, BodyInput)
+        source = ScanSource("dot", len(self.products))
         stage = 1 + max(node.stage for _, node in left.segments)
-        width = self.frame.columns(item.shape)
+        width = self.layout.columns(value.shape)
         result = self.nodes.leaf(source, width, left.dtype, stage)
-        self.products.append(Times(left, matrix.index, other == (1,), source, result))
+        self.products.append(MatrixProduct(left, matrix.index, other == (1,), source, result))
         return ((width, result),)
 
     # -------------------------------------------------------------- parts and joins
 
     def _last_axis(self, shape: Ints) -> int:
         """The number of the axis of columns."""
-        if self.frame.flat is not None or not shape:
-            raise Unfit("parts of values without rows")
+        if self.layout.flat is not None or not shape:
+            raise NotCompilable("parts of values without rows")
         return len(shape) - 1
 
-    def _window(self, item: Value, shape: Ints) -> tuple[int, int]:
-        """Start and size along the columns of what an index picks; Unfit for other indices."""
+    def _window(self, value: Value, shape: Ints) -> tuple[int, int]:
+        """Start and size along the columns of what an index picks; NotCompilable for others."""
         axis = self._last_axis(shape)
-        entries = item.attrs["items"]
+        entries = value.attrs["items"]
         plain = all(entry[0] in ("slice", "block") for entry in entries)
-        if len(item.inputs) > 1 and item.op is GETITEM or not plain or len(entries) != len(shape):
-            raise Unfit("an index other than a part of the columns")
+        if len(value.inputs) > 1 and value.op is GETITEM or not plain or len(entries) != len(shape):
+            raise NotCompilable("an index other than a part of the columns")
         for place, entry in enumerate(entries):
             start, size = _extent(entry, shape[place])
             if place != axis and (start, size) != (0, shape[place]):
-                raise Unfit("a part of the rows")
+                raise NotCompilable("a part of the rows")
         return _extent(entries[axis], shape[axis])
 
-    def getitem(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        start, size = self._window(item, x.shape)
+    def getitem(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        start, size = self._window(value, x.shape)
         return self.nodes.cut(x.segments, start, size)
 
-    def window(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        if item.attrs["axis"] != self._last_axis(x.shape):
-            raise Unfit("a part of the rows")
-        return self.nodes.cut(x.segments, item.attrs["start"], item.attrs["size"])
+    def window(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        if value.attrs["axis"] != self._last_axis(x.shape):
+            raise NotCompilable("a part of the rows")
+        return self.nodes.cut(x.segments, value.attrs["start"], value.attrs["size"])
 
-    def place(self, item: Value) -> Segments:
+    def place(self, value: Value) -> Segments:
         """Columns with zeros around them."""
-        g = self.value(item.inputs[0])
-        start, size = self._window(item, item.shape)
-        zero = self.nodes.number(0, item.spec.dtype)
-        rest = item.shape[-1] - start - size
+        g = self.columns(value.inputs[0])
+        start, size = self._window(value, value.shape)
+        zero = self.nodes.number(0, value.spec.dtype)
+        rest = value.shape[-1] - start - size
         sides = ((start, zero),), ((rest, zero),)
         return (*sides[0][: bool(start)], *g.segments, *sides[1][: bool(rest)])
 
-    def concatenate(self, item: Value) -> Segments:
-        if item.attrs["axis"] != self._last_axis(item.shape):
-            raise Unfit("rows joined")
-        return tuple(part for one in item.inputs for part in self.value(one).segments)
+    def concatenate(self, value: Value) -> Segments:
+        if value.attrs["axis"] != self._last_axis(value.shape):
+            raise NotCompilable("rows joined")
+        return tuple(part for one in value.inputs for part in self.columns(one).segments)
 
-    def broadcast(self, item: Value) -> Segments:
-        x = self.value(item.inputs[0])
-        width = self.frame.columns(item.shape)
+    def broadcast(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        width = self.layout.columns(value.shape)
         return x.segments if x.width == width else ((width, x.segments[0][1]),)
 
-    def reshape(self, item: Value) -> Segments:
+    def reshape(self, value: Value) -> Segments:
         """Another shape of the same rows and columns."""
-        x = self.value(item.inputs[0])
-        frame = self.frame
-        same = frame.columns(item.shape) == x.width and _rows(item.shape) == _rows(x.shape)
-        if frame.flat is not None or not same:
-            raise Unfit("rows and columns are mixed")
+        x = self.columns(value.inputs[0])
+        layout = self.layout
+        same = layout.columns(value.shape) == x.width and _rows(value.shape) == _rows(x.shape)
+        if layout.flat is not None or not same:
+            raise NotCompilable("rows and columns are mixed")
         return x.segments
 
 
-_RULES: dict[Op, Callable[[_Tracer, Value], Segments]] = {
-    GETITEM: _Tracer.getitem,
-    WINDOW: _Tracer.window,
-    PLACE: _Tracer.place,
-    CONCATENATE: _Tracer.concatenate,
-    BROADCAST: _Tracer.broadcast,
-    **dict.fromkeys(RESHAPES, _Tracer.reshape),
+_RULES: dict[Op, Callable[[_BodyMatcher, Value], Segments]] = {
+    GETITEM: _BodyMatcher.getitem,
+    WINDOW: _BodyMatcher.window,
+    PLACE: _BodyMatcher.place,
+    CONCATENATE: _BodyMatcher.concatenate,
+    BROADCAST: _BodyMatcher.broadcast,
+    **dict.fromkeys(RESHAPES, _BodyMatcher.reshape),
 }
 
 
@@ -299,22 +299,22 @@ def _rows(shape: Ints) -> int:
 def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
     """Start and number of what a slice or block picks."""
     if any(isinstance(one, tuple) for one in entry):
-        raise Unfit("an index that is computed")
+        raise NotCompilable("an index that is computed")
     if entry[0] == "block":
         return entry[1], size - entry[1] if entry[2] == -1 else entry[2]
     picked = range(*slice(*entry[1:]).indices(size))
     if picked.step != 1 or not len(picked):
-        raise Unfit("an index with a step")
+        raise NotCompilable("an index with a step")
     return picked.start, len(picked)
 
 
-def _rearrangement(item: Value) -> Rearrange | None:
+def _rearrangement(value: Value) -> Rearrange | None:
     """How a view of one entry is taken of all entries at once."""
-    if item.op in RESHAPES:
-        shape = item.shape
+    if value.op in RESHAPES:
+        shape = value.shape
         return lambda stack: stack.reshape(len(stack), *shape)
-    if item.op is PERMUTE:
-        order = (0, *(axis + 1 for axis in item.attrs["pattern"]))
+    if value.op is PERMUTE:
+        order = (0, *(axis + 1 for axis in value.attrs["pattern"]))
         return lambda stack: stack.transpose(order)
     return None
 
@@ -322,52 +322,54 @@ def _rearrangement(item: Value) -> Rearrange | None:
 # ------------------------------------------------------------------ a whole step
 
 
-def _read_items(items: Sequence[Value], roots: Sequence[int]) -> list[Value]:
-    """The items whose values the roots need, in order: what only lends its shape is left out."""
+def _read_values(values: Sequence[Value], roots: Sequence[int]) -> list[Value]:
+    """The values whose elements the roots need, in order: what only lends its shape is left out."""
     wanted = set(roots)
-    for item in reversed(items):
-        if item.slot in wanted:
-            reads = (one for n, one in enumerate(item.inputs) if n not in item.op.shapes)
+    for value in reversed(values):
+        if value.slot in wanted:
+            reads = (one for n, one in enumerate(value.inputs) if n not in value.op.shapes)
             wanted.update(reads)
-    return [item for item in items if item.slot in wanted]
+    return [value for value in values if value.slot in wanted]
 
 
-def trace_step(
-    items: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
-) -> Step:
-    """A step as columns; Unfit when it cannot be. The first roots are the states after it."""
-    read = _read_items(items, roots)
+def match_body(
+    values: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
+) -> ScanBody:
+    """A body as columns; NotCompilable when it cannot be. The first roots are the states."""
+    read = _read_values(values, roots)
     numbers = {id(one): index for index, one in enumerate(feeds)}
     reasons = []
-    for frame in _frames(read, numbers, counts):
-        tracer = _Tracer(items, numbers, counts, frame)
+    for layout in _row_layouts(read, numbers, counts):
+        tracer = _BodyMatcher(values, numbers, counts, layout)
         try:
-            for item in read:
-                tracer.trace(item)
-            values = [tracer.value(root) for root in roots]
-            return Step(
-                frame,
+            for value in read:
+                tracer.trace(value)
+            results = [tracer.columns(root) for root in roots]
+            return ScanBody(
+                layout,
                 tracer.sources,
                 tracer.products,
                 tracer.prelude,
-                values[: counts[1]],
-                values[counts[1] :],
+                results[: counts[1]],
+                results[counts[1] :],
             )
-        except Unfit as reason:
+        except NotCompilable as reason:
             reasons.append(str(reason))
-    raise Unfit("; ".join(reasons))
+    raise NotCompilable("; ".join(reasons))
 
 
-def _frames(read: Sequence[Value], feeds: dict[int, int], counts: tuple[int, int]) -> list[Frame]:
+def _row_layouts(
+    read: Sequence[Value], feeds: dict[int, int], counts: tuple[int, int]
+) -> list[RowLayout]:
     """The ways to see rows and columns in a step."""
     changing: set[int] = set()
-    for item in read:
-        fed = feeds.get(id(item.origin)) if item.source == "feed" else None
-        if (fed is not None and fed < sum(counts)) or any(one in changing for one in item.inputs):
-            changing.add(item.slot)
-    shapes = {item.shape for item in read if item.slot in changing and item.static}
+    for value in read:
+        fed = feeds.get(id(value.origin)) if value.source == "feed" else None
+        if (fed is not None and fed < sum(counts)) or any(one in changing for one in value.inputs):
+            changing.add(value.slot)
+    shapes = {value.shape for value in read if value.slot in changing and value.static}
     tables = {shape[0] for shape in shapes if len(shape) == 2} - {1}
     large = {shape for shape in shapes if math.prod(shape) != 1}
-    flat = [Frame(1, next(iter(large)))] if len(large) == 1 else []
-    rows = [Frame(next(iter(tables), 1), None)] if len(tables) <= 1 else []
+    flat = [RowLayout(1, next(iter(large)))] if len(large) == 1 else []
+    rows = [RowLayout(next(iter(tables), 1), None)] if len(tables) <= 1 else []
     return rows + flat

@@ -27,7 +27,7 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.graph import expr, scope
-from kbench.engine.graph.array_protocol import Known
+from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
 from kbench.engine.graph.tensor import Operand, Tensor, serials
 from kbench.engine.runtime import config
@@ -35,7 +35,7 @@ from kbench.engine.runtime import config
 CONSTANT = register(Op("constant", "source", no_infer, no_numpy, None))
 
 
-class Constant(Known, Tensor):
+class Constant(HoldsValue, Tensor):
     """A tensor whose value is part of the graph."""
 
     kind = "constant"

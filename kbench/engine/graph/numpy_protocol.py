@@ -1,8 +1,10 @@
-"""What NumPy's functions are told that meet a tensor without a value, and what to write instead.
+"""What NumPy, Python and others are given of a tensor: its value, or what to write instead.
 
-`np.tanh(x)` asks `x` for an array. What holds a value gives it (`array_protocol.py`); for any other
-tensor the error names the function that was called, and that of K which does the same. Operators
-never come here: an array on the left leaves them to the tensor, whose priority is higher.
+A variable or a constant is an array to all who ask for one (`HoldsValue`): functions of NumPy,
+libraries that plot, `float(x)`, DLPack. They get a copy of the value as it is now, and what they
+compute is an array, which no gradient passes. For any other tensor the error names the function of
+NumPy that asked, and that of K which does the same. Operators never come here: an array on the left
+leaves them to the tensor, whose priority is higher.
 """
 
 from __future__ import annotations
@@ -131,3 +133,61 @@ def _written(frame: FrameType) -> str:
         return ".".join([found.__name__, *rest])
     ours = str(getattr(found, "__module__", None) or "").partition(".")[0] == "numpy"
     return str(getattr(found, "__name__", "")) if ours and not rest else ""
+
+
+# ------------------------------------------------------------------ tensors that hold a value
+
+_DLPACK_CPU = (1, 0)  # kind and number of the device, as DLPack counts them
+
+
+class HoldsValue:
+    """The protocols of a tensor that holds a value, which `window` tells."""
+
+    def window(self) -> np.ndarray:
+        """The value without a copy, dense and read-only."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        window = self.window()
+        if copy is not False:
+            return np.array(window, dtype=dtype)
+        if dtype is not None and np.dtype(dtype) != window.dtype:
+            raise ValueError(f"the value is {window.dtype}, and {np.dtype(dtype)} needs a copy")
+        return window
+
+    def to_numpy(self) -> np.ndarray:
+        """A copy of the value, under the name by which plotting libraries look for it."""
+        return np.array(self.window())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if options.get("copy") is False:
+            raise BufferError("a tensor gives a copy of its value; it cannot be shared")
+        given = {name: one for name, one in options.items() if one is not None and name != "copy"}
+        return self.to_numpy().__dlpack__(**given)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_CPU
+
+    def __float__(self) -> float:
+        return float(self._number("float"))
+
+    def __int__(self) -> int:
+        return int(self._number("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._number("float").item(), digits)
+
+    def __format__(self, form: str) -> str:
+        return format(self._number("float"), form) if form else str(self)
+
+    def _number(self, wanted: str) -> Any:
+        window = self.window()
+        if window.ndim:
+            told = self._told()  # type: ignore[attr-defined]
+            raise TypeError(
+                f"{wanted}: {told} is no single number; K.eval(x) gives all that it holds"
+            )
+        return window[()]

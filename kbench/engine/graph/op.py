@@ -12,7 +12,10 @@ from typing import Any
 from kbench.engine.core.spec import Spec
 
 Gradient = Callable[..., tuple[Any, ...]]
-Native = Callable[[], Callable[..., None] | None]
+KernelFactory = Callable[[], Callable[..., None] | None]
+"""Gives the call of a compiled kernel, or None while it is not ready."""
+KernelSelector = Callable[..., KernelFactory | None]
+"""Gives the factory of the kernel for concrete Specs, or None where NumPy is the better way."""
 REGISTRY: dict[str, Op] = {}
 
 
@@ -26,12 +29,13 @@ class Op:
     once every shape is known. `names` are the operands' names in `expr`; `tier` is what
     the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
-    `native(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
-    there is none for them, else a function that gives the call `(out, *arrays, cancel_check)`, or
-    None while it is not ready; a least size is asked of `config.min_elements(...)`, which tests
-    lower. `finishes` says that this call takes `after=(address, params)`, see
-    `kernels/gemm/api.py`. `shapes` are the positions of operands of which only the shape is read.
-    Only an op that says `sparse` is given sparse operands.
+    `kernel(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
+    there is none for them, else a factory, which gives the call `(out, *arrays, check)`, or None
+    while it is not ready; a least size is asked of `config.min_elements(...)`, which tests lower.
+    `takes_epilogue` says that this call takes `after=(address, params)`, work that is done on each
+    row of the result, see `kernels/gemm/api.py`.
+    `shapes` are the positions of operands of which only the shape is read. Only an op that says
+    `sparse` is given sparse operands.
     """
 
     name: str
@@ -47,10 +51,10 @@ class Op:
     names: tuple[str, ...] = ("x",)
     tier: str = "numpy"
     work: Callable[..., int] | None = None
-    native: Callable[..., Native | None] | None = None
+    kernel: KernelSelector | None = None
     shapes: tuple[int, ...] = ()
     sparse: bool = False
-    finishes: bool = False
+    takes_epilogue: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"

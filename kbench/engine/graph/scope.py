@@ -77,11 +77,6 @@ def _named(name: str) -> Iterator[str]:
         _local.scope = before
 
 
-def unique_name(base: str) -> str:
-    """`scope/base:0`, with _1, _2 ... after the base when it is taken."""
-    return spelled(numbered_name(base))
-
-
 def numbered_name(base: str) -> Numbered:
     """A unique name as the base with its scope and a number; few are ever spelled out."""
     if not isinstance(base, str):

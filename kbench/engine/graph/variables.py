@@ -22,7 +22,6 @@ from kbench.engine.core.spec import (
     show,
 )
 from kbench.engine.core.types import Shape
-from kbench.engine.graph.array_protocol import Known
 from kbench.engine.graph.convert import (
     REGISTRY_FUNCTIONS,
     Constant,
@@ -32,6 +31,7 @@ from kbench.engine.graph.convert import (
     dtype_or_floatx,
     to_array,
 )
+from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
 from kbench.engine.graph.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.graph.traverse import walk
@@ -59,7 +59,7 @@ class Stores:
 stores = Stores()
 
 
-class Variable(Known, Tensor):
+class Variable(HoldsValue, Tensor):
     """A tensor with a value that stays between evaluations; `version` counts its changes.
 
     Members besides those of Tensor: `get_value`, `set_value`, `value`, `read_value`, `assign`,

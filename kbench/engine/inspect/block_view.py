@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kbench.engine.core import cancel
 
 Numbers = NDArray[np.float64]
-_PIECE = 1 << 22  # elements that are looked at between two looks at the cancel flag
+_ELEMENTS_PER_CANCEL_CHECK = 1 << 22
+"""Elements that are looked at between two looks at the cancel flag."""
 
 
 def _edges(length: int, count: int) -> NDArray[np.intp]:
@@ -25,7 +26,7 @@ def _edges(length: int, count: int) -> NDArray[np.intp]:
 
 def _lines(part: NDArray[Any], first: int, end: int) -> Any:
     """Rows in pieces that are looked at at once."""
-    each = max(_PIECE // max(part[0].size, 1), 1)
+    each = max(_ELEMENTS_PER_CANCEL_CHECK // max(part[0].size, 1), 1)
     for start in range(first, end, each):
         cancel.check()
         yield part[start : min(start + each, end)]

@@ -19,19 +19,21 @@ from numpy.typing import NDArray
 
 from kbench.engine.inspect import statistics as _statistics
 
-NAME_LIMIT = 80
-GRAPH_LIMIT = 200
-PARTS_LIMIT = 64  # of one step that runs many operations as one
+MAX_NAME_CHARACTERS = 80
+MAX_GRAPH_NODES = 200
+MAX_PARTS = 64
+"""Operations that are listed of one step that runs many as one."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*%#"
-TEXT_LIMIT = 24
-WHOLE = 10**24  # an integer below is told in all its digits, whatever 64 bits hold among them
+MAX_TEXT_CHARACTERS = 24
+MAX_WHOLE_INTEGER = 10**24
+"""An integer below is told in all its digits, whatever 64 bits hold among them."""
 
 
 # ------------------------------------------------------------------ small texts
 
 
-def printable(text: object, limit: int = NAME_LIMIT) -> str:
+def printable(text: object, limit: int = MAX_NAME_CHARACTERS) -> str:
     """Text safe to show: control, bidi and other invisible characters escaped, length capped."""
     source = text if isinstance(text, str) else str(text)
     shown = "".join(
@@ -53,7 +55,7 @@ def number(value: Any) -> str:
         return str(bool(value))
     if isinstance(value, (int, np.integer)):
         whole = int(value)
-        if abs(whole) < WHOLE:
+        if abs(whole) < MAX_WHOLE_INTEGER:
             return str(whole)
         bits = whole.bit_length()
         return f"{whole:.3e}" if bits < 1000 else f"{'-' if whole < 0 else ''}2**{bits - 1}…"
@@ -173,8 +175,8 @@ def cell(value: Any) -> str:
     if issubclass(kind, (complex, np.complexfloating)):
         return f"{number(value.real)}{value.imag:+.3g}j"
     if issubclass(kind, (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
-        return printable(value, TEXT_LIMIT)
-    return f"<{printable(kind.__name__, TEXT_LIMIT - 2)}>"
+        return printable(value, MAX_TEXT_CHARACTERS)
+    return f"<{printable(kind.__name__, MAX_TEXT_CHARACTERS - 2)}>"
 
 
 # ------------------------------------------------------------------ tensors and graphs
@@ -232,7 +234,7 @@ def _input(value: Any) -> dict[str, Any]:
     }
 
 
-def graph(value: Any, limit: int = GRAPH_LIMIT) -> dict[str, Any]:
+def graph(value: Any, limit: int = MAX_GRAPH_NODES) -> dict[str, Any]:
     """The graph above one tensor (or several), inputs before users; the nearest `limit` nodes.
 
     Returns:
@@ -317,6 +319,6 @@ def _step(position: int, step: Any) -> dict[str, Any]:
         "source": step.source,
         "parts": [
             {"op": printable(one.op), "spec": str(one.spec), "place": place(one)}
-            for one in step.parts[:PARTS_LIMIT]
+            for one in step.parts[:MAX_PARTS]
         ],
     }

@@ -17,11 +17,16 @@ from numpy.typing import NDArray
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import block_view, slice_view, statistics
 
-COLOURS = (3, 4)  # numbers of channels that are shown together: RGB, and RGB with opacity
-BYTE_LIMIT = 42_000  # of pixels; a third more as text
-TOP = 254  # the brightest level
-BAD = 255  # what is not finite, in every channel
-_SMALL = 8  # pixels of a side that the proportions of a picture may not take away
+COLOUR_CHANNELS = (3, 4)
+"""Numbers of channels that are shown together: RGB, and RGB with opacity."""
+MAX_PIXEL_BYTES = 42_000
+"""Bytes of pixels; as text they are a third more."""
+MAX_LEVEL = 254
+"""The brightest level."""
+NOT_FINITE_LEVEL = 255
+"""The level of what is not finite, in every channel."""
+_MIN_SIDE_PIXELS = 8
+"""Pixels of a side that the proportions of a picture may not take away."""
 
 
 def axes(
@@ -44,7 +49,7 @@ def axes(
     shown = slice_view.shown_axes(rank, row_axis, col_axis)
     assert shown[0] is not None and shown[1] is not None
     usual = rank - 1 if data_format == "channels_last" else max(rank - 3, 0)
-    few = rank > 3 or (rank == 3 and shape[usual] in (1, *COLOURS))
+    few = rank > 3 or (rank == 3 and shape[usual] in (1, *COLOUR_CHANNELS))
     return shown[0], shown[1], usual if few and usual not in shown else None
 
 
@@ -53,7 +58,7 @@ def _usual_axes(shape: Sequence[int], last: bool) -> tuple[int, int, int | None]
     if rank == 2:
         return 0, 1, None
     usual = (rank - 3, rank - 2, rank - 1) if last else (rank - 2, rank - 1, rank - 3)
-    if rank > 3 or shape[usual[2]] in (1, *COLOURS):
+    if rank > 3 or shape[usual[2]] in (1, *COLOUR_CHANNELS):
         return usual
     odd = _odd_axis(shape)
     if odd is None or odd == usual[2]:
@@ -90,10 +95,10 @@ def picture(
         limits: the numbers that are black and white; None for those of the picture itself, and
             bytes and bool have limits of their own.
     Returns:
-        `pixels` (base64; a byte, or three, per pixel; from 0 to `TOP`, `BAD` where a number is not
-        finite), their `size`, what they are of (`axes`: rows, columns, channels; `index`, `shape`,
-        `dtype`, `data_format`), whether in `colours`, `limits`, and in words what the pixels of a
-        large array are of its `blocks`.
+        `pixels` (base64; a byte, or three, per pixel; from 0 to `MAX_LEVEL`,
+        `NOT_FINITE_LEVEL` where a number is not finite), their `size`, what they are of (`axes`:
+        rows, columns, channels; `index`, `shape`, `dtype`, `data_format`), whether in `colours`,
+        `limits`, and in words what the pixels of a large array are of its `blocks`.
     Raises:
         ArgumentError: no picture, or an index or axis that the array does not have.
     """
@@ -102,7 +107,7 @@ def picture(
     if reason is not None:
         raise ArgumentError(f"dtype {whole.dtype.name} is no picture")
     row, col, channel = axes(whole.shape, data_format, row_axis, col_axis)
-    together = colours and channel is not None and whole.shape[channel] in COLOURS
+    together = colours and channel is not None and whole.shape[channel] in COLOUR_CHANNELS
     shown = (row, col, channel) if together and channel is not None else (row, col)
     fixed = slice_view.fixed_index(whole.shape, index, shown)
     if 0 in whole.shape:
@@ -134,7 +139,7 @@ def _reduced(part: NDArray[Any], size: tuple[int, int]) -> tuple[NDArray[np.floa
     """
     height, width = part.shape[:2]
     channels = part.shape[2] if part.ndim == 3 else 1
-    rows, cols = _fit(height, width, size, BYTE_LIMIT // min(channels, 3))
+    rows, cols = _fit(height, width, size, MAX_PIXEL_BYTES // min(channels, 3))
     image = part.ndim == 3 or part.dtype.kind == "b" or part.dtype == np.uint8
     if image and (rows, cols) != (height, width):
         each = (-(-height // rows), -(-width // cols))
@@ -151,7 +156,7 @@ def _fit(height: int, width: int, size: tuple[int, int], most: int) -> tuple[int
     scale = max(height / size[0], width / size[1], 1.0)
     while True:
         rows, cols = (
-            min(max(round(side / scale), min(side, _SMALL, room)), room, side)
+            min(max(round(side / scale), min(side, _MIN_SIDE_PIXELS, room)), room, side)
             for side, room in ((height, size[0]), (width, size[1]))
         )
         if rows * cols <= most:
@@ -176,4 +181,4 @@ def _levels(numbers: NDArray[np.float64], limits: tuple[float, float]) -> NDArra
     share = slice_view.scaled(np.where(finite, numbers, limits[0]), limits)
     if share.shape[-1] == 4:  # over black
         share = share[..., :3] * share[..., 3:]
-    return np.where(finite, np.rint(share * TOP), BAD).astype(np.uint8)
+    return np.where(finite, np.rint(share * MAX_LEVEL), NOT_FINITE_LEVEL).astype(np.uint8)

@@ -24,10 +24,12 @@ from kbench.engine.runtime.cpu_caches import last_level_bytes
 
 COPY_BYTES = 64 * 2**20
 GEMM_SIZE = 1024
-MOST = 1 << 16  # bytes of the file that they are kept in
-SECONDS = 0.12
-CACHED = (1 << 17, 1 << 20, 1 << 23)  # bytes moved, where the caches hold twice as many
-CACHED_SECONDS = 0.015
+MAX_FILE_BYTES = 1 << 16
+"""Bytes of the file that they are kept in."""
+MEASURING_SECONDS = 0.12
+CACHED_COPY_BYTES = (1 << 17, 1 << 20, 1 << 23)
+"""Bytes moved, where the caches hold twice as many."""
+CACHED_MEASURING_SECONDS = 0.015
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Limits:
     cache: int = 0
 
 
-def _best(run: Callable[[], object], seconds: float = SECONDS) -> float:
+def _best(run: Callable[[], object], seconds: float = MEASURING_SECONDS) -> float:
     """Shortest of the runs that fit into some time, after one that warms up."""
     run()
     shortest, end = float("inf"), time.perf_counter() + seconds
@@ -81,12 +83,15 @@ def _read_seconds(moved: int, seconds: float) -> float:
 def _cached_rates() -> tuple[tuple[int, float], ...]:
     """The rates where the caches hold what is moved, without what a call costs by itself."""
     found = []
-    for size in CACHED:
+    for size in CACHED_COPY_BYTES:
         if 2 * size > last_level_bytes():
             break
         rates = []
         for run in (_copy_seconds, _read_seconds):
-            once, twice = run(size, CACHED_SECONDS), run(2 * size, CACHED_SECONDS)
+            once, twice = (
+                run(size, CACHED_MEASURING_SECONDS),
+                run(2 * size, CACHED_MEASURING_SECONDS),
+            )
             more = max(twice - once, twice / 8)  # else it is the clock that is measured
             rates.append(size / more / 1e9)
         found.append((size, max(rates)))
@@ -113,7 +118,7 @@ def _file() -> Path:
 
 def _read(path: Path) -> Limits | None:
     try:
-        given = json.loads(paths.read_regular(path, MOST))
+        given = json.loads(paths.read_regular(path, MAX_FILE_BYTES))
         given["cached"] = tuple((int(size), float(rate)) for size, rate in given["cached"])
         found = Limits(**given)
         rates = [found.copy_gb_per_s, found.gemm_float32, found.gemm_float64, found.read_gb_per_s]
@@ -150,11 +155,11 @@ def measure(*, again: bool = False) -> Limits:
         return known
     moved = 2 * COPY_BYTES
     found = Limits(
-        moved / _copy_seconds(moved, SECONDS) / 1e9,
+        moved / _copy_seconds(moved, MEASURING_SECONDS) / 1e9,
         _gemm_rate("float32"),
         _gemm_rate("float64"),
         threads.count(),
-        moved / _read_seconds(moved, SECONDS / 2) / 1e9,
+        moved / _read_seconds(moved, MEASURING_SECONDS / 2) / 1e9,
         _cached_rates(),
         last_level_bytes(),
     )

@@ -16,9 +16,10 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
 from kbench.engine.inspect import statistics as _statistics
 
-CELL_LIMIT = 20_000
+MAX_CELLS = 20_000
 HEAT_LEVELS = 10
-_EXACT_LIMIT = 2_000  # characters of a text that is shown whole
+_MAX_EXACT_CHARACTERS = 2_000
+"""Characters of a text that is shown whole."""
 
 
 def window(
@@ -51,8 +52,8 @@ def window(
     fixed = fixed_index(whole.shape, index, (row_axis, col_axis))
     row_span = _span(rows, whole.shape[row_axis] if row_axis is not None else 1)
     col_span = _span(cols, whole.shape[col_axis] if col_axis is not None else 1)
-    if (row_span[1] - row_span[0]) * (col_span[1] - col_span[0]) > CELL_LIMIT:
-        raise ArgumentError(f"a window has at most {CELL_LIMIT} cells")
+    if (row_span[1] - row_span[0]) * (col_span[1] - col_span[0]) > MAX_CELLS:
+        raise ArgumentError(f"a window has at most {MAX_CELLS} cells")
     key: list[int | slice] = list(fixed)
     for axis, span in ((row_axis, row_span), (col_axis, col_span)):
         if axis is not None:
@@ -130,7 +131,7 @@ def _exact(value: Any) -> str:
     if issubclass(type(value), (np.number, np.bool_)):
         return str(value)
     if issubclass(type(value), (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
-        return describe.printable(value, _EXACT_LIMIT)
+        return describe.printable(value, _MAX_EXACT_CHARACTERS)
     return describe.cell(value)
 
 

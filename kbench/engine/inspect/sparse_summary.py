@@ -12,9 +12,10 @@ import numpy as np
 
 from kbench.engine.core import csr
 from kbench.engine.inspect import describe
-from kbench.engine.inspect.statistics import EXACT_LIMIT
+from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
 
-_LISTED = ("csr", "csc", "coo")  # formats whose `data` are the entries, and nothing else
+_ENTRY_FORMATS = ("csr", "csc", "coo")
+"""Formats whose `data` are the entries, and nothing else."""
 
 
 def held_matrix(value: object) -> Any:
@@ -37,13 +38,13 @@ def facts(matrix: Any) -> dict[str, Any]:
         "spec": "sparse " + describe.spec_text(matrix.shape, matrix.dtype.name),
         "entries": count,
         "density": count / places if places else None,
-        "bytes": sum(one.nbytes for one in arrays) if matrix.format in _LISTED else None,
+        "bytes": sum(one.nbytes for one in arrays) if matrix.format in _ENTRY_FORMATS else None,
     }
 
 
 def statistics(matrix: Any) -> dict[str, Any] | None:
     """Statistics of the entries alone; None for formats that do not list them."""
-    return describe.array(matrix.data) if matrix.format in _LISTED else None
+    return describe.array(matrix.data) if matrix.format in _ENTRY_FORMATS else None
 
 
 class Cells:
@@ -72,7 +73,7 @@ def cells(matrix: Any, trusted: bool) -> Cells | None:
     """
     if trusted:
         return Cells(matrix)
-    if matrix.format not in _LISTED or matrix.nnz > EXACT_LIMIT:
+    if matrix.format not in _ENTRY_FORMATS or matrix.nnz > MAX_EXACT_ELEMENTS:
         return None
     return Cells(csr.as_csr(matrix))
 

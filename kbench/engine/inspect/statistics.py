@@ -1,6 +1,6 @@
 """What an array looks like in a few numbers: range, moments, zeros, NaN, infinities, histogram.
 
-Arrays up to `EXACT_LIMIT` elements are read whole; larger ones are sampled in evenly spread blocks
+Arrays up to `MAX_EXACT_ELEMENTS` are read whole; larger ones are sampled in evenly spread blocks
 and marked so, unless the caller asks for exact numbers. The cost is bounded either way: blocks of
 64 K elements pass through one small buffer, whatever the memory layout. Knows no graph and no UI.
 """
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-EXACT_LIMIT = 4_000_000
+MAX_EXACT_ELEMENTS = 4_000_000
 BINS = 16
-_BLOCK = 65_536
+_BLOCK_ELEMENTS = 65_536
 _SAMPLE_BLOCKS, _SAMPLE_RUN = 4_096, 64
-_HISTOGRAM_LIMIT = 65_536
+_MAX_HISTOGRAM_ELEMENTS = 65_536
 
 
 def refusal(array: NDArray[Any]) -> str | None:
@@ -47,7 +47,7 @@ def statistics(array: NDArray[Any], exact: bool = False) -> dict[str, Any]:
     reason = refusal(array)
     if reason is not None:
         return {**row, "refused": reason, "count": 0}
-    row["sampled"] = not exact and array.size > EXACT_LIMIT
+    row["sampled"] = not exact and array.size > MAX_EXACT_ELEMENTS
     sample = _sample(array) if row["sampled"] else array
     row["count"] = int(sample.size)
     found = _scan(sample)
@@ -93,7 +93,7 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         op_flags=["readonly"],
         op_dtypes=array.dtype.newbyteorder("="),
         order="C",
-        buffersize=_BLOCK,
+        buffersize=_BLOCK_ELEMENTS,
     )
     for block in walk:
         yield np.asarray(block)
@@ -234,7 +234,7 @@ def _histogram(array: NDArray[Any], found: _Found, exact: bool) -> list[int]:
     """Counts of the finite values in equal bins from low to high, of at most 64 K elements."""
     if not found.finite:
         return []
-    if not exact and array.size > _HISTOGRAM_LIMIT:
+    if not exact and array.size > _MAX_HISTOGRAM_ELEMENTS:
         pieces = (_thin(array),)
         return _count_bins(pieces, found)
     return _count_bins(_blocks(array), found)
@@ -242,8 +242,8 @@ def _histogram(array: NDArray[Any], found: _Found, exact: bool) -> list[int]:
 
 def _thin(array: NDArray[Any]) -> NDArray[Any]:
     if array.flags.c_contiguous:
-        return array.reshape(-1)[:: -(-array.size // _HISTOGRAM_LIMIT)]
-    places = np.linspace(0, array.size - 1, _HISTOGRAM_LIMIT).astype(np.int64)
+        return array.reshape(-1)[:: -(-array.size // _MAX_HISTOGRAM_ELEMENTS)]
+    places = np.linspace(0, array.size - 1, _MAX_HISTOGRAM_ELEMENTS).astype(np.int64)
     return array[np.unravel_index(places, array.shape)]
 
 

@@ -1,4 +1,4 @@
-"""Settings and where they come from.
+"""Settings, and where they come from.
 
 Later wins: defaults; keras.json (see `keras_json.py`); environment; setters. Every change raises
 `epoch()` and is emitted on `changed` with the setting's name.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.engine.inspect.statistics import EXACT_LIMIT
+from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
 
 _SAMPLED_ELEMENTS = 262_144
 """Elements that are read of an array above the limit."""
@@ -13,12 +13,12 @@ _SAMPLED_ELEMENTS = 262_144
 class ReadBudget:
     """What is left to read of one output's elements, so that many arrays cost as one does."""
 
-    def __init__(self, elements: int = EXACT_LIMIT) -> None:
+    def __init__(self, elements: int = MAX_EXACT_ELEMENTS) -> None:
         self._left = elements
 
     def take(self, array: Any) -> bool:
         """Whether the statistics of `array` may be taken as well."""
-        cost = int(array.size) if array.size <= EXACT_LIMIT else _SAMPLED_ELEMENTS
+        cost = int(array.size) if array.size <= MAX_EXACT_ELEMENTS else _SAMPLED_ELEMENTS
         if cost > self._left:
             return False
         self._left -= cost

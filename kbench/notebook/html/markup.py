@@ -17,7 +17,7 @@ class Html(str):
     """Text that is markup already. Everything else that reaches this module is escaped."""
 
 
-def escape(content: object, limit: int = describe.NAME_LIMIT) -> Html:
+def escape(content: object, limit: int = describe.MAX_NAME_CHARACTERS) -> Html:
     """Any object as safe text: escaped, invisible characters spelled out, length capped."""
     if isinstance(content, Html):
         return content

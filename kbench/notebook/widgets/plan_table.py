@@ -18,8 +18,8 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sentence
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
-from kbench.workbench.core_types import Row
 from kbench.workbench.analysis import engine_functions, plan_text
+from kbench.workbench.core_types import Row
 from kbench.workbench.inspector.protocol import ProtocolError
 
 EMPTY = "no run yet: call a K.function or K.eval"

@@ -13,8 +13,8 @@ from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
-from kbench.workbench.core_types import Row
 from kbench.workbench.analysis.plan_text import machine, of_limit
+from kbench.workbench.core_types import Row
 
 BAR_CELLS = 6
 """Cells of the bar that shows a share of the time."""

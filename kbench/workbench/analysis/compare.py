@@ -137,7 +137,7 @@ def compared(value: Any) -> Any:
 
 
 def feed_finder(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
-    """What `profile.fed_value_sources` holds: values fed last to the placeholders behind some nodes."""
+    """A source of fed values: what was fed last to the placeholders behind some nodes."""
 
     def find(nodes: list[Any]) -> Mapping[Any, Any]:
         from kbench.engine.graph.traverse import walk

@@ -12,7 +12,7 @@ from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import namespace, protocol, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
 
-MAX_NODES = 10 * describe.GRAPH_LIMIT
+MAX_NODES = 10 * describe.MAX_GRAPH_NODES
 """Of a reply in one piece."""
 MAX_PAGED_NODES = 20_000
 """That can be asked for page by page."""
@@ -30,7 +30,7 @@ class GraphVerbs:
         self._recorder = runs
 
     def serve_graph(
-        self, name: str, limit: int = describe.GRAPH_LIMIT, start: int | None = None
+        self, name: str, limit: int = describe.MAX_GRAPH_NODES, start: int | None = None
     ) -> JsonObject:
         """The graph above a tensor, above the outputs of a function, or of a Keras layer.
 

@@ -133,7 +133,9 @@ class Recorder:
 
         ready = [job for job in service.ready() if job.name not in self._known]
         self._known.update(job.name for job in ready)
-        rows = ({"name": job.name, "seconds": job.seconds, "loaded": job.was_cached} for job in ready)
+        rows = (
+            {"name": job.name, "seconds": job.seconds, "loaded": job.was_cached} for job in ready
+        )
         return tuple(rows), service.pending()
 
     def _on_fed(self, pairs: list[tuple[Any, Any]]) -> None:

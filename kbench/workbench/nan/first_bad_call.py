@@ -314,7 +314,7 @@ def first_bad_call(recorded: RecordedCalls) -> tuple[Sequence[Array], list[Array
     fed = {id(feed) for feed in plan.feeds}
     held = [place for place, variable in enumerate(recorded.variables) if id(variable) not in fed]
     given = tuple(recorded.variables[place] for place in held)
-    again = replace(plan, feeds=(*plan.feeds, *given), targets=(), choosers=plan.choosers)
+    again = replace(plan, feeds=(*plan.feeds, *given), targets=(), flags=plan.flags)
     values = list(recorded.values)
     outputs = len(plan.roots) - len(plan.targets)
     places = {id(variable): place for place, variable in enumerate(recorded.variables)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.compiler.values import Value, called, mark_guards, mark_needed, trace_items
+from kbench.engine.compiler.values import Value, called, lower_graph, mark_guards, mark_needed
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import is_csr
@@ -23,7 +23,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.execute.control_deps import seeing_updates
 from kbench.engine.execute.plan import make_plan
 from kbench.engine.execute.steps.base import (
-    StepFunction,
+    StepRunner,
     dynamic_step,
     explained,
     guarded,
@@ -100,10 +100,10 @@ def _swept(
         id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
         for node, array in zip(fed, arrays, strict=True)
     }
-    items, slots = trace_items(order, feeds)
+    items, slots = lower_graph(order, feeds)
     for node in order:  # what the shapes alone decide is computed like all else, to be explained
         item = items[slots[id(node)]]
-        if item.source == "value" and node.inputs and item.origin is node:
+        if item.source == "constant" and node.inputs and item.origin is node:
             item.source, item.inputs = "", tuple(slots[id(source)] for source in node.inputs)
     roots = [slots[id(root)] for root in ends]
     needed = mark_needed(items, roots)
@@ -187,9 +187,9 @@ class _Sweep:
                 held = np.where(np.isfinite(held), held, held.dtype.type(0))
             self._values[slot] = held
         elif item.source:
-            self._values[slot] = item.value
+            self._values[slot] = item.constant
         else:
-            step: StepFunction
+            step: StepRunner
             if item.op is LOOP:  # run by the plan of its step, as ever
                 step = LoopStep(item, make_plan).run
             else:

@@ -42,14 +42,14 @@ CASES: list[tuple[str, Any, Any]] = [
 def test_values(
     name: str, axis: Any, options: Any, kind: str, dtype: str, mode: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(decompose_softmax, "LEAST", 0)
+    monkeypatch.setattr(decompose_softmax, "MIN_ELEMENTS", 0)
     monkeypatch.setenv("KBENCH_JIT", mode)
     monkeypatch.setenv("KBENCH_LEAST", "1")
     value = arrays()[kind].astype(dtype)
     x = K.placeholder((*SHAPE[:2], None), dtype=dtype)
     run = K.function([x], [getattr(K, name)(x, axis=axis, **options)])
     (got,) = run([value])
-    assert name not in {one.label for one in run.bound([value]).chosen}
+    assert name not in {one.label for one in run.bound([value]).steps}
     with np.errstate(all="ignore"):
         op = SOFTMAX if name == "softmax" else LOGSUMEXP
         wanted = op.numpy(None, value, axis=axis, **options)

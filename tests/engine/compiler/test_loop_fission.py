@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.compiler.loop_dce import trim_loops
-from kbench.engine.compiler.loop_fission import hoist_loops
+from kbench.engine.compiler.loop_dce import eliminate_dead_loops
+from kbench.engine.compiler.loop_fission import split_loops
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.execute import plan
 from kbench.engine.graph.traverse import walk
 
-WITHOUT = tuple(one for one in plan.PASSES if one is not hoist_loops)
+WITHOUT = tuple(one for one in plan.PASSES if one is not split_loops)
 
 
 def weights(*shape):
@@ -57,7 +57,7 @@ STEPS = [  # step, states, products left inside of the loop, forwards and backwa
 
 
 def products_inside(roots, stop):
-    planned = trim_loops(hoist_loops(trim_loops(roots, stop), stop), stop)
+    planned = eliminate_dead_loops(split_loops(eliminate_dead_loops(roots, stop), stop), stop)
     counts = Counter()
     for node in walk(planned, stop):
         if node.op is LOOP:
@@ -116,7 +116,7 @@ def test_few_steps(steps):
 def test_a_map_leaves_no_loop():
     x = K.placeholder((None, 7, 4))
     rows = K.map_fn(lambda row: row / K.sqrt(K.sum(K.square(row), -1, keepdims=True)), x)
-    (planned,) = hoist_loops([rows], {id(x)})
+    (planned,) = split_loops([rows], {id(x)})
     assert not any(node.op is LOOP for node in walk([planned], {id(x)}))
     value = np.random.default_rng(1).random((3, 7, 4), np.float32)
     expected = value / np.sqrt(np.sum(value**2, -1, keepdims=True))

@@ -85,17 +85,17 @@ RULES: list[tuple[str, Build, list[str]]] = [
     ("drop_widening_cast", lambda x: K.cast(K.cast(x, "float16"), "float32"), ["cast", "cast"]),
     ("drop_widening_cast", lambda x: K.cast(K.cast(x, "int32"), "float32"), ["cast", "cast"]),
     (
-        "columns_of_exponentials",
+        "decompose_softmax",
         lambda x: K.softmax(x, 0),
         ["max", "subtract", "exp", "sum", "divide"],
     ),
     (
-        "columns_of_exponentials",
+        "decompose_softmax",
         lambda x: K.logsumexp(x, 0),
         ["max", "minimum", "maximum", "subtract", "exp", "sum", "log", "add", "sum"],
     ),
-    ("columns_of_exponentials", lambda x: K.softmax(x, 1), ["softmax"]),
-    ("columns_of_exponentials", lambda x: K.logsumexp(x), ["logsumexp"]),
+    ("decompose_softmax", lambda x: K.softmax(x, 1), ["softmax"]),
+    ("decompose_softmax", lambda x: K.logsumexp(x), ["logsumexp"]),
     ("products_of_patches", lambda x: locally(x, 16), ["reshape", "local_products"]),
     ("products_of_patches", lambda x: locally(x, 8), ["reshape", *PATCHED]),
 ]
@@ -106,8 +106,8 @@ FED = np.array([[1.5, -2.0, np.nan], [-0.0, np.inf, 3e38]], "float32")
 
 @pytest.mark.parametrize(("rule", "build", "after"), RULES)
 def test_rule(rule: str, build: Build, after: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    if rule == "columns_of_exponentials":
-        monkeypatch.setattr(decompose_softmax, "LEAST", 0)
+    if rule == "decompose_softmax":
+        monkeypatch.setattr(decompose_softmax, "MIN_ELEMENTS", 0)
     x = K.placeholder((2, 3))
     result = build(x)
     assert planned(K.sin(result), inputs=[x]) == sorted([*after, NEXT])
@@ -293,7 +293,7 @@ def test_chains_and_their_fold_are_one_step(mode: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), 2])
 def test_a_fold_in_slabs(name: str, axis: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "off")
-    monkeypatch.setattr(group_step, "SLAB", 5000)
+    monkeypatch.setattr(group_step, "SLAB_ELEMENTS", 5000)
     x, y = K.placeholder((None, None, None), dtype=dtype), K.placeholder((None,), dtype=dtype)
     compiled = K.function([x, y], [getattr(K, name)(x * y, axis)])
     fed = np.random.default_rng(1).uniform(0.99, 1.01, (40, 30, 20)).astype(dtype)

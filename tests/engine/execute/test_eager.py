@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kbench as K
-from kbench.engine.execute.eager import MOST_ELEMENTS, MOST_NODES, direct_value
+from kbench.engine.execute.eager import MAX_ELEMENTS, MAX_NODES, direct_value
 
 
 def small():
@@ -30,8 +30,8 @@ TAKEN = {
     "nothing": lambda: K.sum(K.zeros((0, 3)), axis=0),
 }
 LEFT = {
-    "large": lambda: K.zeros((MOST_ELEMENTS,)) + 1.0,
-    "long": lambda: chain(MOST_NODES + 1),
+    "large": lambda: K.zeros((MAX_ELEMENTS,)) + 1.0,
+    "long": lambda: chain(MAX_NODES + 1),
     "random": lambda: K.random_uniform((2, 3)) + 0.0,
     "branch": lambda: K.switch(K.constant(True), small(), small() + 1.0),
     "loop": lambda: K.foldl(lambda a, b: a + b, small()),

@@ -166,7 +166,7 @@ def test_plans_are_kept_by_shape() -> None:
     assert compiled.bound([small]) is not compiled.bound([large])
     for rows in range(100):
         assert compiled([np.ones((rows, 2))])[0].tolist() == [rows, rows]
-    assert len(compiled._plans) <= 16
+    assert len(compiled._executables) <= 16
 
 
 def test_any_tensor_can_be_given_instead_of_computed() -> None:
@@ -320,7 +320,7 @@ def test_a_flag_is_planned_for_each_of_its_values() -> None:
         np.testing.assert_allclose(found, taken[wanted], 1e-6)
         assert (number, given) == (float(wanted), wanted)
         assert given is not fed and "not taken" not in _forms(runs)
-    assert sorted(key[-1] for key in compiled._plans) == [False, True]
+    assert sorted(key[-1] for key in compiled._executables) == [False, True]
     with pytest.raises(FeedError, match="bool\\[\\], made at .* but the value has shape \\[2\\]"):
         compiled([np.array([True, False]), value])
 
@@ -333,7 +333,7 @@ def test_many_flags_are_looked_at_in_each_run() -> None:
     compiled = K.function(flags, [total])
     for value in range(16):
         assert compiled([bool(value >> one & 1) for one in range(4)])[0] == value
-    assert len(compiled._plans) == 1
+    assert len(compiled._executables) == 1
 
 
 @pytest.mark.parametrize("jit", ["off", "wait"])

@@ -179,7 +179,7 @@ def _early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
     monkeypatch.setattr(replay, "RUNS_BEFORE_CAPTURE", 1)
-    monkeypatch.setattr(executable, "OFTEN", 1)
+    monkeypatch.setattr(executable, "RUNS_BEFORE_KEEPING", 1)
 
 
 @pytest.fixture

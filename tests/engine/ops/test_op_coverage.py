@@ -64,7 +64,7 @@ def reached(row: Row) -> set[str]:
         names |= names_in_graph(roots)
         compiled = K.function(inputs, roots)
         compiled(arrays)
-        names |= {item.op.name for item in compiled.bound(arrays).items}
+        names |= {value.op.name for value in compiled.bound(arrays).values}
     return names
 
 

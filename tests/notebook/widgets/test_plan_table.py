@@ -93,7 +93,9 @@ def test_of_many_quick_calls_some_are_recorded(
     some = Recording(kept)
     for _ in range(MAX_RUNS + 5):
         names["train"]([names["data"]])
-    assert [one.number for one in kept.runs()] == list(range(1, MAX_RUNS + 1)) and not profile.run_finished
+    assert [one.number for one in kept.runs()] == list(
+        range(1, MAX_RUNS + 1)
+    ) and not profile.run_finished
     assert profile.inputs_fed  # what is fed is kept all the same
     some.refill()  # as a cell does when it begins
     names["train"]([names["data"]])

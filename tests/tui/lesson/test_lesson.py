@@ -120,9 +120,9 @@ async def test_a_check_can_be_interrupted() -> None:
     session = silent()
     async with taught(1, (80, 24), session) as (app, pilot, controller):
         await go_to(pilot, controller, "row-means")
-        session.script[lesson_cells.judging_code(1, "row-means", controller.hidden_cells._ticket + 1)] = (
-            lambda one, cell: None
-        )
+        session.script[
+            lesson_cells.judging_code(1, "row-means", controller.hidden_cells._ticket + 1)
+        ] = lambda one, cell: None
         await enter(pilot, BLANK_CODE.replace("___", "1"))
         await enter(pilot, ":check")
         await pilot.press("ctrl+c")

@@ -66,7 +66,7 @@ def pixels(found: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def levels(values: np.ndarray[Any, Any], low: float, high: float) -> np.ndarray[Any, Any]:
-    return np.rint((values - low) / (high - low) * image_view.TOP).astype(np.uint8)
+    return np.rint((values - low) / (high - low) * image_view.MAX_LEVEL).astype(np.uint8)
 
 
 @pytest.mark.parametrize("layout", [LAST, FIRST])
@@ -108,16 +108,19 @@ def test_what_is_black_and_white(values: Any, limits: Any, wanted: tuple[int, in
 def test_what_is_not_finite_is_marked() -> None:
     values = np.array([[0.0, np.nan], [np.inf, 1e308], [-np.inf, -1e308]])
     shown = pixels(image_view.picture(values, (9, 9), LAST))[..., 0]
-    assert shown[:, 1].tolist() == [image_view.BAD, image_view.TOP, 0]
-    assert shown[1:, 0].tolist() == [image_view.BAD] * 2 and shown[0, 0] == image_view.TOP // 2
+    assert shown[:, 1].tolist() == [image_view.NOT_FINITE_LEVEL, image_view.MAX_LEVEL, 0]
+    assert (
+        shown[1:, 0].tolist() == [image_view.NOT_FINITE_LEVEL] * 2
+        and shown[0, 0] == image_view.MAX_LEVEL // 2
+    )
     nothing = pixels(image_view.picture(np.full((2, 2, 3), np.nan), (9, 9), LAST))
-    assert (nothing == image_view.BAD).all()
+    assert (nothing == image_view.NOT_FINITE_LEVEL).all()
 
 
 def test_opacity_is_over_black() -> None:
     values = np.array([[[255, 255, 255, 0], [255, 0, 255, 255]]], np.uint8)
     assert pixels(image_view.picture(values, (4, 4), LAST)).tolist() == [
-        [[0, 0, 0], [image_view.TOP, 0, image_view.TOP]]
+        [[0, 0, 0], [image_view.MAX_LEVEL, 0, image_view.MAX_LEVEL]]
     ]
 
 
@@ -128,7 +131,7 @@ def test_a_large_picture_becomes_means_in_proportion() -> None:
     np.testing.assert_array_equal(pixels(found)[::10, ::10, 0], levels(values[::200, ::200], 0, 5))
     grid = (np.indices((64, 64)).sum(axis=0) % 2).astype(np.uint8) * 255
     afar = pixels(image_view.picture(grid, (16, 16), LAST))  # a chess board is grey from afar
-    assert afar.shape == (16, 16, 1) and (afar == image_view.TOP // 2).all()
+    assert afar.shape == (16, 16, 1) and (afar == image_view.MAX_LEVEL // 2).all()
 
 
 @pytest.mark.parametrize("shape", [(4000, 3000), (4000, 30), (30, 4000), (70, 81)])
@@ -140,15 +143,17 @@ def test_what_is_rare_in_a_large_array_is_seen(shape: tuple[int, int], dtype: st
         striped = striped.T if turned else striped
         found = image_view.picture(striped, (48, 80), LAST)
         shown = pixels(found)
-        assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, image_view.TOP}
+        assert found["limits"] == [0.0, 1.0] and set(np.unique(shown)) == {0, image_view.MAX_LEVEL}
         assert found["blocks"].startswith("least and greatest of each ")
         single = np.zeros(striped.shape, dtype)
         single[-3, 7] = 5
         found = image_view.picture(single, (48, 80), LAST)
-        assert found["limits"] == [0.0, 5.0] and (pixels(found) == image_view.TOP).sum() == 1
+        assert found["limits"] == [0.0, 5.0] and (pixels(found) == image_view.MAX_LEVEL).sum() == 1
         if dtype == "float32":
             single[5, 11] = np.nan
-            assert (pixels(image_view.picture(single, (48, 80), LAST)) == image_view.BAD).any()
+            assert (
+                pixels(image_view.picture(single, (48, 80), LAST)) == image_view.NOT_FINITE_LEVEL
+            ).any()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
@@ -215,7 +220,7 @@ def test_pictures_through_the_inspector_fit_and_follow_the_setting() -> None:
     inspector = Inspector(names)
     found = ask(inspector, "image", name="x", size=[4096, 4096])  # ask checks the length
     assert found["colours"] and found["data_format"] == LAST
-    assert found["size"][0] * 3 * found["size"][1] <= image_view.BYTE_LIMIT
+    assert found["size"][0] * 3 * found["size"][1] <= image_view.MAX_PIXEL_BYTES
     config.set_image_data_format(FIRST)
     found = ask(inspector, "image", name="x", size=[40, 40], index=[1, 5, 0, 0])
     assert found["data_format"] == FIRST and found["axes"] == [2, 3, 1] and not found["colours"]

@@ -130,7 +130,7 @@ def test_first_index_of_nan_and_infinity() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_sampled_and_exact_on_request(order: str) -> None:
-    values = np.zeros((1000, statistics.EXACT_LIMIT // 1000 + 1), np.int8, order=order)  # type: ignore[call-overload]
+    values = np.zeros((1000, statistics.MAX_EXACT_ELEMENTS // 1000 + 1), np.int8, order=order)  # type: ignore[call-overload]
     values[987, 3999] = 5
     row = describe.array(values)
     assert row["sampled"] and row["count"] < 300_000 and row["max"] == 0
@@ -196,7 +196,7 @@ def test_text_shows_the_corners() -> None:
 def test_hostile_type_names_cannot_carry_control_characters() -> None:
     hostile = type("a\x1b[31m\u202eb\n", (), {})()
     assert summary.line(hostile) == r"a\x1b[31m\u202eb\n"
-    assert len(describe.printable("x" * 500)) == describe.NAME_LIMIT
+    assert len(describe.printable("x" * 500)) == describe.MAX_NAME_CHARACTERS
 
 
 WINDOWS = [

@@ -225,7 +225,12 @@ def test_a_watch_is_evaluated_only_when_something_has_changed(names: dict[str, A
     calls: list[int] = []
     names["count"] = lambda: calls.append(1) or len(calls)
     board = Watches(lambda: names)
-    for happen in (lambda: None, board.cell_ended, lambda: config.notify_changed("epsilon"), board.stored):
+    for happen in (
+        lambda: None,
+        board.cell_ended,
+        lambda: config.notify_changed("epsilon"),
+        board.stored,
+    ):
         happen()
         row(board, "count()")
         row(board, "count()")

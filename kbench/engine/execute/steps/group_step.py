@@ -18,8 +18,8 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import (
     Buffers,
-    SlotValues,
-    StepFunction,
+    Registers,
+    StepRunner,
     bare_step,
     dynamic_step,
     numpy_step,
@@ -30,7 +30,8 @@ from kbench.engine.jit.launch import Launch
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
-SLAB = 1 << 22  # elements that are computed before they are folded
+SLAB_ELEMENTS = 1 << 22
+"""Elements that are computed before they are folded: what is folded may exceed the memory."""
 
 
 def _no_source() -> str | None:
@@ -39,10 +40,10 @@ def _no_source() -> str | None:
 
 @dataclass
 class Step:
-    """A step with what the plan view tells of it."""
+    """What an executable runs in one go, with what the plan view tells of it."""
 
     slot: int
-    step: StepFunction
+    run: StepRunner
     reads: tuple[int, ...]
     label: str
     form: Callable[[], str]
@@ -50,37 +51,37 @@ class Step:
     work: int = 1  # FLOP for each element that is looked at
     elements: int = 0
     also: tuple[int, ...] = ()  # the slots that the step fills besides its own
-    group: GroupStep | None = None
-    # What the step does as launches of kernels alone, where it can be: the buffers are its results.
-    launches: Callable[[SlotValues, Buffers], list[Launch] | None] | None = None
+    group_step: GroupStep | None = None
+    launches: Callable[[Registers, Buffers], list[Launch] | None] | None = None
+    """What it does as launches of kernels alone, where that can be: the buffers are its results."""
 
     @property
     def writes(self) -> tuple[int, ...]:
         """Every slot that the step fills."""
         return (*self.also, self.slot)
 
-    def flops(self, values: SlotValues) -> int:
-        value = values[self.slot]
-        results = value if isinstance(value, tuple) else (value,)
+    def flops(self, registers: Registers) -> int:
+        result = registers[self.slot]
+        results = result if isinstance(result, tuple) else (result,)
         return self.work * (self.elements or sum(np.size(one) for one in results))
 
 
-def single(item: Value, items: Sequence[Value]) -> Step:
+def single_step(value: Value, values: Sequence[Value]) -> Step:
     """One op as a step of its own."""
-    step = bare_step(item, items)
-    if step is None:
-        step = numpy_step(item) if item.static else dynamic_step(item)
-    form = "view" if item.op.kind in ("view", "update") else item.op.tier
+    run = bare_step(value, values)
+    if run is None:
+        run = numpy_step(value) if value.static else dynamic_step(value)
+    form = "view" if value.op.kind in ("view", "update") else value.op.tier
     work = 1
-    if item.op.work is not None:
-        work = item.op.work(*[items[one].spec for one in item.inputs], **item.attrs)
-    return Step(item.slot, step, item.inputs, item.op.name, lambda: form, work=work)
+    if value.op.work is not None:
+        work = value.op.work(*[values[one].spec for one in value.inputs], **value.attrs)
+    return Step(value.slot, run, value.inputs, value.op.name, lambda: form, work=work)
 
 
 class GroupStep:
     """Runs a group: compiled when it can, on NumPy otherwise."""
 
-    def __init__(self, group: Group, items: Sequence[Value]) -> None:
+    def __init__(self, group: Group, values: Sequence[Value]) -> None:
         self.group = group
         self.dims, patterns, self.folded = collapse(group)
         stored = {one.slot for one in group.outputs}
@@ -113,8 +114,8 @@ class GroupStep:
         fold = loop_kernel.Fold(group.fold.op.fold or "", start, start + 1)
         return loop_kernel.Program(inputs, statements, self.outputs, fold)
 
-    def chosen(self) -> Step:
-        """The step, with its description."""
+    def as_step(self) -> Step:
+        """What the executable runs, with its description."""
         elements = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
         return Step(
             self.group.slot,
@@ -135,7 +136,7 @@ class GroupStep:
         """The slots of the sources; -1 for a number."""
         return tuple(-1 if number is not None else slot for slot, number in self._sources)
 
-    def found(self) -> loop_kernel.Kernel | None:
+    def ready_kernel(self) -> loop_kernel.Kernel | None:
         """The kernel, or None while there is none."""
         if config.jit_mode() == "off":
             self.kernel = None
@@ -143,26 +144,26 @@ class GroupStep:
             self.kernel = loop_kernel.request(self.program)
         return self.kernel
 
-    def sources(self, v: SlotValues) -> list[Any]:
+    def sources(self, registers: Registers) -> list[Any]:
         """What the group reads, from the values of a run."""
-        return [v[one] if number is None else number for one, number in self._sources]
+        return [registers[one] if number is None else number for one, number in self._sources]
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
-        outs = [b[slot] for slot in self._writes]
-        arrays = self.sources(v)
-        kernel = self.found()
+    def run(self, registers: Registers, buffers: Buffers) -> None:
+        outs = [buffers[slot] for slot in self._writes]
+        arrays = self.sources(registers)
+        kernel = self.ready_kernel()
         if kernel is not None:
             kernel.run(outs, arrays, self.dims, cancel.check)
         else:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):
-            v[slot] = out
+            registers[slot] = out
 
-    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels."""
-        kernel = self.found()
-        outs = [b[slot] for slot in self._writes]
-        return None if kernel is None else kernel.launches(outs, self.sources(v), self.dims)
+        kernel = self.ready_kernel()
+        outs = [buffers[slot] for slot in self._writes]
+        return None if kernel is None else kernel.launches(outs, self.sources(registers), self.dims)
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold
@@ -170,18 +171,18 @@ class GroupStep:
             self.blocked.run(outs, arrays)
             return
         if self.group.members:
-            self._fold_slabs(fold, outs, arrays)
+            self._fold_in_slabs(fold, outs, arrays)
             return
         whole = np.broadcast_to(arrays[0].reshape(_kept_shape(self.group)), self.group.shape)
         fold.op.numpy(outs[0], whole, **fold.attrs)
 
-    def _fold_slabs(self, fold: Value, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
+    def _fold_in_slabs(self, fold: Value, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         """Compute and fold slab by slab: what is folded may be far larger than the memory."""
         axes = tuple(axis for axis, one in enumerate(self.folded) if one)
         *stored, out = outs
         result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
         cut = int(np.argmax(self.dims))
-        step = max(1, SLAB // (math.prod(self.dims) // self.dims[cut]))
+        step = max(1, SLAB_ELEMENTS // (math.prod(self.dims) // self.dims[cut]))
         partial = []
         adds = fold.op.fold in ("sum", "mean")
         for start in range(0, self.dims[cut], step):

@@ -12,23 +12,24 @@ import numpy as np
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import owned, pool
-from kbench.engine.execute.steps.base import Buffers, SlotValues
-from kbench.engine.fusion.elementwise import LEAST
-from kbench.engine.graph.op import Native
+from kbench.engine.execute.steps.base import Buffers, Registers
+from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels import chosen_variant, registry
 from kbench.engine.runtime import config
 
-NAMES = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
-KEEPING = ("softmax", "log_softmax", "cumsum", "cumprod")  # these have a result of x's shape
-PART = 1 << 20  # elements of a part on NumPy
-WORK = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
+KERNEL_OPS = ("softmax", "log_softmax", "logsumexp", "argmax", "argmin", "cumsum", "cumprod", "var")
+SHAPE_KEEPING_OPS = ("softmax", "log_softmax", "cumsum", "cumprod")
+BLOCK_ELEMENTS = 1 << 20
+"""Elements of a part on NumPy: a few milliseconds, after which a stop is honoured."""
+FLOPS_PER_ELEMENT = {"var": 3, "softmax": 5, "log_softmax": 5, "logsumexp": 4}
 
 
 class LibraryStep:
     """One op over an axis (or neighbouring axes) of a large array."""
 
-    def __init__(self, item: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    def __init__(self, value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
         outer = math.prod(shape[: axes[0]])
         middle = math.prod(shape[axes[0] : axes[-1] + 1])
         inner = math.prod(shape[axes[-1] + 1 :])
@@ -42,34 +43,34 @@ class LibraryStep:
         kept = [size for name, size in sides.items() if name == "axis" or size != 1]
         self.shape = tuple(kept)
         self.sides = (outer, middle, inner)
-        self.item = item
+        self.value = value
         self.ready = False
 
     def form(self) -> str:
         return "library" if self.ready else "numpy"
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
-        item = self.item
-        x = v[item.inputs[0]]
-        kernel = registry.find(item.op.name, x.dtype.name, self.view)
+    def run(self, registers: Registers, buffers: Buffers) -> None:
+        value = self.value
+        x = registers[value.inputs[0]]
+        kernel = registry.find(value.op.name, x.dtype.name, self.view)
         self.ready = kernel is not None
         if kernel is None:
-            v[item.slot] = self._on_numpy(b[item.slot], x)
+            registers[value.slot] = self._on_numpy(buffers[value.slot], x)
             return
-        out = b[item.slot]
+        out = buffers[value.slot]
         whole = x if x.flags.c_contiguous else owned(x)
         kernel(out, whole.reshape(self.shape), cancel.check)
-        v[item.slot] = out
+        registers[value.slot] = out
 
     def _on_numpy(self, out: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The NumPy form, in parts of a few milliseconds, so that a stop is honoured soon."""
         outer, middle, inner = self.sides
         whole = np.ascontiguousarray(x).reshape(self.sides)
-        keeps = self.item.op.name in KEEPING
+        keeps = self.value.op.name in SHAPE_KEEPING_OPS
         result = out.reshape(self.sides if keeps else (outer, inner))
-        run = partial(self.item.op.numpy, **self._attributes())
-        rows = max(1, PART // (middle * inner))
-        columns = max(1, PART // middle) if rows == 1 else inner
+        run = partial(self.value.op.numpy, **self._attributes())
+        rows = max(1, BLOCK_ELEMENTS // (middle * inner))
+        columns = max(1, BLOCK_ELEMENTS // middle) if rows == 1 else inner
         for i in range(0, outer, rows):
             for j in range(0, inner, columns):
                 block = (slice(i, i + rows), slice(j, j + columns))
@@ -79,74 +80,78 @@ class LibraryStep:
         return out
 
     def _attributes(self) -> dict[str, Any]:
-        attrs = dict(self.item.attrs)
+        attrs = dict(self.value.attrs)
         attrs["axis"] = (1,) if isinstance(attrs["axis"], tuple) else 1
         if "keepdims" in attrs:
             attrs["keepdims"] = False
         return attrs
 
 
-class NativeStep:
+class KernelStep:
     """One op that brings a compiled kernel of its own."""
 
-    def __init__(self, item: Value, find: Native) -> None:
-        self.item = item
-        self.find = find
+    def __init__(self, value: Value, factory: KernelFactory) -> None:
+        self.value = value
+        self.factory = factory
         self.kernel: Callable[..., Any] | None = None
         self.taken = "library"  # what the kernel's last call was
 
     def form(self) -> str:
-        return self.taken if self.kernel is not None else self.item.op.tier
+        return self.taken if self.kernel is not None else self.value.op.tier
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
-        item = self.item
-        arrays = [v[one] for one in item.inputs]
-        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.find()
+    def run(self, registers: Registers, buffers: Buffers) -> None:
+        value = self.value
+        arrays = [registers[one] for one in value.inputs]
+        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.factory()
         if self.kernel is None:
-            v[item.slot] = item.op.numpy(b[item.slot], *arrays, **item.attrs)
+            registers[value.slot] = value.op.numpy(buffers[value.slot], *arrays, **value.attrs)
             return
-        if item.op.kind == "several":
-            v[item.slot] = self.kernel(*arrays, cancel.check)
+        if value.op.kind == "several":
+            registers[value.slot] = self.kernel(*arrays, cancel.check)
             return
-        out = b[item.slot]
+        out = buffers[value.slot]
         if out is None:
-            out = pool.take(item.shape, item.spec.dtype)
+            out = pool.take(value.shape, value.spec.dtype)
         chosen_variant.take_recorded()  # of a call that no step has made
         self.kernel(out, *arrays, cancel.check)
         self.taken = chosen_variant.take_recorded() or "library"
-        v[item.slot] = out
+        registers[value.slot] = out
 
-    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels; None where there is no such form."""
-        kernel = self.kernel or self.find()
+        kernel = self.kernel or self.factory()
         write = getattr(kernel, "launches", None)
-        out = b[self.item.slot]
+        out = buffers[self.value.slot]
         if write is None or out is None:
             return None
-        found: list[Launch] | None = write(out, *[v[one] for one in self.item.inputs])
+        found: list[Launch] | None = write(out, *[registers[one] for one in self.value.inputs])
         return found
 
 
-def native_step(item: Value, items: Sequence[Value]) -> NativeStep | None:
-    """The step of an item whose op has a kernel for these shapes."""
-    if item.op.native is None or not item.static:
+def kernel_step(value: Value, values: Sequence[Value]) -> KernelStep | None:
+    """The step of a value whose op has a kernel for these shapes."""
+    if value.op.kernel is None or not value.static:
         return None
-    specs = [items[one].spec for one in item.inputs]
+    specs = [values[one].spec for one in value.inputs]
     if any(None in spec.shape for spec in specs):
         return None
-    find = item.op.native(*specs, **item.attrs)
-    return None if find is None else NativeStep(item, find)
+    factory = value.op.kernel(*specs, **value.attrs)
+    return None if factory is None else KernelStep(value, factory)
 
 
-def library_step(item: Value, items: Sequence[Value]) -> LibraryStep | None:
-    """The step of an item that the library has a kernel for, if its operand is large."""
-    if item.op.name not in NAMES or not item.static or item.op.allocates:
+def library_step(value: Value, values: Sequence[Value]) -> LibraryStep | None:
+    """The step of a value that the library has a kernel for, if its operand is large."""
+    if value.op.name not in KERNEL_OPS or not value.static or value.op.allocates:
         return None
-    source = items[item.inputs[0]]
-    if not source.static or source.size < config.min_elements(LEAST) or item.attrs.get("backward"):
+    source = values[value.inputs[0]]
+    if (
+        not source.static
+        or source.size < config.min_elements(MIN_LOOP_ELEMENTS)
+        or value.attrs.get("backward")
+    ):
         return None
-    axis = item.attrs["axis"]
+    axis = value.attrs["axis"]
     axes = axis if isinstance(axis, tuple) else (axis,)
     if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return None
-    return LibraryStep(item, source.shape, axes)
+    return LibraryStep(value, source.shape, axes)

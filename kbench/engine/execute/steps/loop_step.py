@@ -19,7 +19,7 @@ from kbench.engine.control_flow.body import (
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Bound, Buffers, Planner, SlotValues, Unbound
+from kbench.engine.execute.steps.base import Buffers, ExecutableLike, MakePlan, PlanLike, Registers
 from kbench.engine.execute.steps.scan_step import Scan, find_scan
 from kbench.engine.ops.layout.shape import runtime_value
 from kbench.engine.runtime import config
@@ -30,13 +30,13 @@ Arrays = list[np.ndarray]
 class LoopStep:
     """One loop within an executable; keeps its step bound to the shapes it has met."""
 
-    def __init__(self, item: Value, make_plan: Planner) -> None:
-        self.item = item
-        self.body: Body = item.attrs["body"]
-        self.reads: tuple[Track, ...] = item.attrs["reads"]
-        self.emits: tuple[Emit, ...] = item.attrs["emits"]
-        self.plan = _plan_of(self.body, self.emits, item.origin.called or "loop", make_plan)
-        self._bound: dict[Any, Bound] = {}
+    def __init__(self, value: Value, make_plan: MakePlan) -> None:
+        self.value = value
+        self.body: Body = value.attrs["body"]
+        self.reads: tuple[Track, ...] = value.attrs["reads"]
+        self.emits: tuple[Emit, ...] = value.attrs["emits"]
+        self.plan = _plan_of(self.body, self.emits, value.origin.called or "loop", make_plan)
+        self._executables: dict[Any, ExecutableLike] = {}
         self._scans: dict[Any, Scan | None] = {}
         self._scan: Scan | None = None  # what the last run used
 
@@ -48,28 +48,28 @@ class LoopStep:
         """The generated source of a compiled loop."""
         return None if self._scan is None else self._scan.source
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
-        arrays = [v[one] for one in self.item.inputs]
+    def run(self, registers: Registers, buffers: Buffers) -> None:
+        arrays = [registers[one] for one in self.value.inputs]
         length = self._length(arrays)
         if length == 0:
-            v[self.item.slot] = self._nothing(arrays)
+            registers[self.value.slot] = self._empty_results(arrays)
             return
-        parts = self._parts(arrays)
+        parts = self._split(arrays)
         empty = all(one.size == 0 for one in parts[0])
         scan = self._scan = None if empty else self._ready_scan(length, *parts)
         run = self._loop if scan is None else scan.run
         states, stacks = run(length, *parts)
-        v[self.item.slot] = (*states, *stacks)
+        registers[self.value.slot] = (*states, *stacks)
 
     def steps(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Arrays, Arrays]]:
         """What each step is fed, and the states after it with what it emits, one by one."""
-        return self._steps(self._length(arrays), *self._parts(arrays))
+        return self._steps(self._length(arrays), *self._split(arrays))
 
     def _length(self, arrays: Sequence[np.ndarray]) -> int:
         specs = [runtime_value(one) for one in arrays[: len(self.reads)]]
         return common_length(specs, self.reads) or 0
 
-    def _parts(self, arrays: Sequence[np.ndarray]) -> tuple[Arrays, Arrays, Arrays]:
+    def _split(self, arrays: Sequence[np.ndarray]) -> tuple[Arrays, Arrays, Arrays]:
         """The entries of all steps, the states before the first, and what is captured."""
         count = len(self.reads)
         last = count + len(self.body.states)
@@ -79,15 +79,15 @@ class LoopStep:
     def _steps(
         self, length: int, entries: Arrays, states: Arrays, captured: Arrays
     ) -> Iterator[tuple[Arrays, Arrays]]:
-        bound: Bound | None = None
+        executable: ExecutableLike | None = None
         for step in range(length):
             given = [*(one[step, ...] for one in entries), *states, *captured]
-            if bound is None:
-                bound = self._bound_to(given)
-            results = bound.run(given, quiet=True)
+            if executable is None:
+                executable = self._executable(given)
+            results = executable.run(given, quiet=True)
             before, states = states, results[: len(states)]
             if any(a.shape != b.shape for a, b in zip(before, states, strict=True)):
-                bound = None
+                executable = None
             yield given, results
 
     def _loop(
@@ -102,19 +102,19 @@ class LoopStep:
             states = results[:count]
             if step == 0:
                 stacks = [
-                    _stack(value, emit, length)
-                    for value, emit in zip(results[count:], self.emits, strict=True)
+                    _stack(array, emit, length)
+                    for array, emit in zip(results[count:], self.emits, strict=True)
                 ]
                 places = [
                     _entries(stack, Track(emit.axis, emit.backwards))
                     for stack, emit in zip(stacks, self.emits, strict=True)
                 ]
-            for place, value, emit in zip(places, results[count:], self.emits, strict=True):
-                if place.shape[1:] != value.shape:
-                    raise _uneven(emit, place[step], value)
-                place[step] = value
+            for place, array, emit in zip(places, results[count:], self.emits, strict=True):
+                if place.shape[1:] != array.shape:
+                    raise _uneven(emit, place[step], array)
+                place[step] = array
             if empty and not any(one.size for one in stacks):
-                if _alike(given[len(entries) : len(entries) + count], states):
+                if _are_equal(given[len(entries) : len(entries) + count], states):
                     break  # as all further steps are: there may be any number of them
         return states, stacks
 
@@ -133,19 +133,19 @@ class LoopStep:
 
     def _found_scan(self, given: list[np.ndarray], first: Sequence[np.ndarray]) -> Scan | None:
         """The compiled form, for states that keep their shapes."""
-        bound = self._bound_to(given)
-        after = [bound.items[slot].spec.shape for slot in bound.roots[: len(first)]]
+        executable = self._executable(given)
+        after = [executable.values[slot].spec.shape for slot in executable.roots[: len(first)]]
         if any(one.shape != shape for one, shape in zip(first, after, strict=True)):
             return None
-        return find_scan(bound, self.body, self.emits, first)
+        return find_scan(executable, self.body, self.emits, first)
 
-    def _bound_to(self, given: Sequence[np.ndarray]) -> Bound:
+    def _executable(self, given: Sequence[np.ndarray]) -> ExecutableLike:
         key = self.plan.signature(given)
-        if key not in self._bound:
-            self._bound[key] = self.plan.bind(given)
-        return self._bound[key]
+        if key not in self._executables:
+            self._executables[key] = self.plan.bind(given)
+        return self._executables[key]
 
-    def _nothing(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _empty_results(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results of a loop of no steps."""
         specs = [runtime_value(one) for one in arrays]
         whole = infer_loop(*specs, body=self.body, reads=self.reads, emits=self.emits)
@@ -154,7 +154,7 @@ class LoopStep:
         return (*(one.copy() for one in arrays[count : count + states]), *empty)
 
 
-def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: Planner) -> Unbound:
+def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: MakePlan) -> PlanLike:
     key = tuple(id(one.tensor) for one in emits)
     if key not in body.plans:
         roots = [*body.after, *(one.tensor for one in emits)]
@@ -163,7 +163,7 @@ def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: Planner) -
     return body.plans[key]  # type: ignore[no-any-return]
 
 
-def _alike(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> bool:
+def _are_equal(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> bool:
     """Whether a step has left all states as they were, bit by bit."""
     pairs = list(zip(before, after, strict=True))
     return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
@@ -178,9 +178,9 @@ def _entries(array: np.ndarray, read: Track) -> np.ndarray:
 def _uneven(emit: Emit, first: np.ndarray, now: np.ndarray) -> ShapeError:
     """What a step makes must have one shape at all steps to be stacked."""
     name = emit.tensor.called or emit.tensor.op.name
-    one, other = (Spec(value.shape, value.dtype.name) for value in (first, now))
+    one, other = (Spec(array.shape, array.dtype.name) for array in (first, now))
     return ShapeError(f"in its step, {name} is {one} at first and {other} later")
 
 
-def _stack(value: np.ndarray, emit: Emit, length: int) -> np.ndarray:
-    return pool.take(tuple(n or 0 for n in stacked(value.shape, emit.axis, length)), value.dtype)
+def _stack(array: np.ndarray, emit: Emit, length: int) -> np.ndarray:
+    return pool.take(tuple(n or 0 for n in stacked(array.shape, emit.axis, length)), array.dtype)

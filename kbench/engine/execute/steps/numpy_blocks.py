@@ -13,7 +13,8 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.graph import expr as scalars
 
 BLOCK = scalars.BLOCK
-CHECK_EVERY = 64  # blocks between two looks at the cancel flag
+BLOCKS_PER_CANCEL_CHECK = 64
+"""Blocks between two looks at the cancel flag: some 2 million elements, a few milliseconds."""
 
 _NAME = re.compile(r"\b[a-z]\d+\b")  # a source or an earlier statement
 
@@ -86,7 +87,7 @@ class BlockedForm:
 
     def _block(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         self._blocks += 1
-        if self._blocks % CHECK_EVERY == 0:
+        if self._blocks % BLOCKS_PER_CANCEL_CHECK == 0:
             cancel.check()
         values: list[np.ndarray] = list(arrays)
         last = len(self.forms) - 1

@@ -1,4 +1,4 @@
-"""The step of a row group: its kernel once that is ready, the items by themselves until then."""
+"""The step of a row group: its kernel once that is ready, the values by themselves until then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.row_kernel import is_inside
 from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
-from kbench.engine.execute.steps.base import Bound, Buffers, Makers, SlotValues
+from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
 from kbench.engine.fusion.row_lower import RowGroup, constants
 from kbench.engine.jit.launch import Launch
 
@@ -17,7 +17,7 @@ class RowStep:
     """Runs a row group. `slots` are those of its results, and `reads` those of its inputs."""
 
     def __init__(
-        self, group: RowGroup, slots: tuple[int, ...], reads: tuple[int, ...], makers: Makers
+        self, group: RowGroup, slots: tuple[int, ...], reads: tuple[int, ...], makers: PlanMakers
     ) -> None:
         self.group = group
         self.slots = slots
@@ -25,7 +25,7 @@ class RowStep:
         self.kernel: row_kernel.RowKernel | None = None
         self._numbers = constants(group)
         self._makers = makers
-        self._plain: Bound | None = None
+        self._plain: ExecutableLike | None = None
 
     def form(self) -> str:
         """What ran last."""
@@ -35,32 +35,32 @@ class RowStep:
         """The generated source of the kernel."""
         return self.kernel.source if self.kernel is not None else None
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
+    def run(self, registers: Registers, buffers: Buffers) -> None:
         """Fill the slots of the results."""
-        given = [v[slot] for slot in self.reads]
+        given = [registers[slot] for slot in self.reads]
         if self.kernel is None:
             self.kernel = row_kernel.request(self.group.program)
         arrays = self._arrays(given)
         columns = self.group.dims[-1]
         inside = all(is_inside(arrays[number], columns) for number in self.group.places)
-        if self.kernel is None or not inside:  # without a kernel, the item at fault says so
+        if self.kernel is None or not inside:  # without a kernel, the value at fault says so
             if self._plain is None:
                 self._plain = plain_form(self.group, self._makers)
             for slot, array in zip(self.slots, self._plain.run(given, quiet=True), strict=True):
-                v[slot] = array
+                registers[slot] = array
             return
-        outs = [b[slot] for slot in self.slots]
+        outs = [buffers[slot] for slot in self.slots]
         self.kernel.run(outs, arrays, self.group.dims, cancel.check)
         for slot, out in zip(self.slots, outs, strict=True):
-            v[slot] = out
+            registers[slot] = out
 
-    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels; None where there is no such form."""
         kernel = row_kernel.request(self.group.program)
         if kernel is None:
             return None
-        arrays = self._arrays([v[slot] for slot in self.reads])
-        return kernel.launches([b[slot] for slot in self.slots], arrays, self.group.dims)
+        arrays = self._arrays([registers[slot] for slot in self.reads])
+        return kernel.launches([buffers[slot] for slot in self.slots], arrays, self.group.dims)
 
     def _arrays(self, given: list[Any]) -> list[Any]:
         """All that the kernel reads: what is given, with the numbers between."""
@@ -68,23 +68,22 @@ class RowStep:
         return [next(left) if one is None else one for one in self._numbers]
 
 
-def plain_form(group: RowGroup, makers: Makers) -> Bound:
-    """The items of a group as a plan of their own, from what the group reads to what it gives."""
+def plain_form(group: RowGroup, makers: PlanMakers) -> ExecutableLike:
+    """The values of a group as a plan of their own, from what the group reads to what it gives."""
     reads = list(dict.fromkeys(group.reads))
     place: dict[int, int] = {}
     made: list[Value] = []
     for slot in _closure(group, set(reads)):
-        item = group.items[slot]
-        inputs = () if slot in reads else tuple(place[one] for one in item.inputs)
-        source = ("value" if item.source == "value" else "feed") if slot in reads else item.source
+        value, given = group.values[slot], slot in reads
+        inputs = () if given else tuple(place[one] for one in value.inputs)
+        source = "feed" if given and value.source != "constant" else value.source
+        constant = value.constant if source == "constant" else None
+        spec, origin = value.spec, value.origin
         place[slot] = len(made)
-        value = item.value if source == "value" else None
-        made.append(
-            Value(place[slot], item.op, item.attrs, inputs, item.spec, item.origin, source, value)
-        )
+        made.append(Value(len(made), value.op, value.attrs, inputs, spec, origin, source, constant))
     roots = [place[one.slot] for one in group.outputs]
     feeds = [place.get(one) for one in group.reads]
-    feeds = [None if one is None or made[one].source == "value" else one for one in feeds]
+    feeds = [None if one is None or made[one].source == "constant" else one for one in feeds]
     return makers.bind("rows", made, mark_needed(made, roots), roots, feeds)
 
 
@@ -98,5 +97,5 @@ def _closure(group: RowGroup, reads: set[int]) -> list[int]:
             continue
         found.add(slot)
         if slot not in reads:
-            todo.extend(group.items[slot].inputs)
+            todo.extend(group.values[slot].inputs)
     return sorted(found)

@@ -1,8 +1,8 @@
 """Tier 1 of pooling: the compiled forms of the largest, the mean, and the ways back.
 
-`native` is asked once for known sizes. Along each spatial axis a `Line` gives the cells, the
-windows, a window's size, the stride and the border before; sizes of the arrays follow from these
-and are checked before compiled code sees an address.
+`kernel_factory` is asked once for known sizes. Along each spatial axis a `Line` gives the cells,
+the windows, a window's size, the stride and the border before; sizes of the arrays follow from
+these and are checked before compiled code sees an address.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Line(Protocol):
     def before(self) -> int: ...
 
 
-def native(
+def kernel_factory(
     name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int
 ) -> Callable[[], KernelCall | None] | None:
     """Where the kernel `name` is found for these sizes, None when NumPy is the better way.

@@ -164,7 +164,7 @@ def source(name: str, dtype: str) -> str:
     return text.replace("DTYPE", dtype)
 
 
-def native(
+def kernel_factory(
     name: str, dtype: str, outer: int, n: int, factor: int, inner: int
 ) -> Callable[[], KernelCall | None] | None:
     """Where the kernel `(out, x, cancel_check)` is found: "stretch", or "shrink", its transpose."""

@@ -20,9 +20,12 @@ from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.shape import runtime_value
 
-AXES = 3  # of a large value only the first entry of the axes before these is printed
-CELLS = 300  # numbers of a value that is not large
-WIDTH = 100
+MAX_PRINTED_AXES = 3
+"""Of a large value only the first entry of the axes before these is printed."""
+MAX_WHOLE_CELLS = 300
+"""Numbers of a value that is printed whole."""
+LINE_CHARACTERS = 100
+"""Characters of a line that is printed."""
 
 
 def _print(out: Any, x: Any, *, message: str, summarize: int) -> Any:
@@ -83,9 +86,11 @@ def shown(value: Any, summarize: int) -> str:
         return _sparse_text(value, summarize)
     array = np.asarray(value)
     edge = max(array.shape, default=1) if summarize == -1 else summarize
-    lead = array.ndim - AXES if array.size > CELLS and summarize != -1 else 0
+    lead = array.ndim - MAX_PRINTED_AXES if array.size > MAX_WHOLE_CELLS and summarize != -1 else 0
     first = array[(0,) * max(lead, 0)]
-    text = np.array2string(first, max_line_width=WIDTH, threshold=0, edgeitems=max(edge, 1))
+    text = np.array2string(
+        first, max_line_width=LINE_CHARACTERS, threshold=0, edgeitems=max(edge, 1)
+    )
     if lead > 0:
         text = f"[{'0, ' * lead}...] is {text}"
     whole = array.size and first.size == array.size and all(n <= 2 * edge for n in first.shape)

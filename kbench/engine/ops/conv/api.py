@@ -15,7 +15,7 @@ from kbench.engine.graph.convert import as_tensor, converted, tensors_of
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.convolve import CONVOLVE, check_channels
 from kbench.engine.ops.conv.windows import (
-    LIMIT,
+    MAX_WINDOW_SIZE,
     check_rank,
     checked_ints,
     checked_padding,
@@ -214,7 +214,7 @@ def _wanted_shape(output_shape: Any, x: Tensor, layout: str) -> Tensor:
     sizes = shape_operand(items, name="output_shape")
     if isinstance(sizes, Tensor):
         return sizes
-    if max(sizes) >= LIMIT:
+    if max(sizes) >= MAX_WINDOW_SIZE:
         raise ArgumentError(f"output_shape must hold sizes below 2**31, got {shown(output_shape)}")
     return as_tensor(np.array(sizes, np.int32))
 

@@ -21,7 +21,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv import convolve_numpy
-from kbench.engine.ops.conv.convolve_kernels import CostModel, Finder, hooks
+from kbench.engine.ops.conv.convolve_kernels import FindKernel, IsProfitable, kernel_selectors
 from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.ops.layout.shape import shape
 
@@ -39,8 +39,8 @@ class Kind(NamedTuple):
     forward: ConvFunction
     to_input: ConvFunction
     to_kernel: ConvFunction
-    finders: tuple[Finder, Finder, Finder]  # of compiled kernels, in that order
-    is_profitable: CostModel  # whether these are worth while
+    find_kernels: tuple[FindKernel, FindKernel, FindKernel]  # of compiled kernels, in that order
+    is_profitable: IsProfitable  # whether these are worth while
 
 
 # ------------------------------------------------------------------ rules
@@ -213,11 +213,11 @@ def family(kind: Kind) -> Family:
         )
 
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
-    natives = hooks(kind.finders, forms, kind.is_profitable)
+    selectors = kernel_selectors(kind.find_kernels, forms, kind.is_profitable)
 
     def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]
-        options = {"tier": kind.tier, "work": work, "native": natives[position]}
+        options = {"tier": kind.tier, "work": work, "kernel": selectors[position]}
         return register(Op(name, "structured", infer, forms[position], gradient, **options))
 
     made = Family(

@@ -1,4 +1,4 @@
-"""The compiled kernels of convolutions, as hooks of the ops.
+"""The compiled kernels of convolutions, chosen by the sizes of a call.
 
 A compiled kernel leaves out taps that see only the border, which the NumPy form multiplies by its
 zeros. For weights that are not finite that is not the same, so these are left to the NumPy form. A
@@ -16,60 +16,70 @@ import numpy as np
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Ints, KernelCall, Shape
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory, KernelSelector
 from kbench.engine.jit import launch
 from kbench.engine.jit.array_memory import unowned_view
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
 from kbench.engine.ops.conv.windows import pads_of, window_counts
 from kbench.engine.runtime import config
 
-Finder = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
-Hook = Callable[..., Native | None]
-CostModel = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
-Frame = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
+FindKernel = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
+IsProfitable = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
+OperandShapes = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
 
 PRODUCTS = ("forward", "to_input", "to_kernel")
-NEVER = 1 << 62
-SPARSE = 64  # cells of a stride, above which most are seen by no window
+UNREACHABLE_PRODUCTS = 1 << 62
+"""More products than any call has: a kernel is taken only where every size gets one."""
+MAX_STRIDE_CELLS = 64
+"""Cells of a stride, above which most are seen by no window."""
 
 
-def hooks(
-    finders: tuple[Finder, Finder, Finder], forms: list[Any], is_profitable: CostModel
-) -> list[Hook]:
-    """The `native` entries of the three ops, beside their NumPy forms, in that order.
+def kernel_selectors(
+    find_kernels: tuple[FindKernel, FindKernel, FindKernel],
+    forms: list[Any],
+    is_profitable: IsProfitable,
+) -> list[KernelSelector]:
+    """The `kernel=` of the three ops, beside their NumPy forms, in that order.
 
     `is_profitable` says where a compiled kernel is as fast as NumPy at least.
     """
-    frames = (_forward_frame, _to_input_frame, _to_kernel_frame)
+    shapes = (_forward_shapes, _to_input_shapes, _to_kernel_shapes)
     return [
-        _hook(*one, is_profitable) for one in zip(PRODUCTS, finders, frames, forms, strict=True)
+        _selector(*one, is_profitable)
+        for one in zip(PRODUCTS, find_kernels, shapes, forms, strict=True)
     ]
 
 
-def _forward_frame(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
+def _forward_shapes(x: Spec, kernel: Spec) -> tuple[Shape, Shape]:
     return x.shape, kernel.shape
 
 
-def _to_input_frame(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+def _to_input_shapes(g: Spec, kernel: Spec, sizes: Spec) -> tuple[Shape, Shape]:
     return (g.shape[0], *(sizes.value or ())[1:]), kernel.shape
 
 
-def _to_kernel_frame(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
+def _to_kernel_shapes(x: Spec, g: Spec, sizes: Spec) -> tuple[Shape, Shape]:
     return x.shape, tuple(sizes.value or ())
 
 
-def _hook(name: str, find: Finder, frame: Frame, form: Any, is_profitable: CostModel) -> Hook:
+def _selector(
+    name: str,
+    find: FindKernel,
+    operand_shapes: OperandShapes,
+    form: Any,
+    is_profitable: IsProfitable,
+) -> KernelSelector:
     to_kernel = name == "to_kernel"
 
-    def native(*specs: Spec, **attrs: Any) -> Native | None:
-        x, kernel = (_known(sizes) for sizes in frame(*specs))
-        if not _is_worth_while(name, x, kernel, is_profitable, **attrs):
+    def select(*specs: Spec, **attrs: Any) -> KernelFactory | None:
+        x, kernel = (_known(sizes) for sizes in operand_shapes(*specs))
+        if not _pays(name, x, kernel, is_profitable, **attrs):
             return None
         before = tuple(first for first, _ in pads_of(x[1:-1], kernel[:-2], **attrs))
         geometry = (attrs["strides"], before, attrs["dilation"])
         bordered = name == "to_input" or attrs["padding"] != "valid"
 
-        def found() -> KernelCall | None:
+        def factory() -> KernelCall | None:
             call = find(specs[0].dtype, len(before))
             if call is None:
                 return None
@@ -90,28 +100,28 @@ def _hook(name: str, find: Finder, frame: Frame, form: Any, is_profitable: CostM
             def launches(out: np.ndarray, *arrays: Any) -> list[launch.Launch] | None:
                 first, second, asked = roles(out, arrays)
                 write = getattr(call, "launches", None)
-                found = None if write is None else write(out, first, second, *geometry)
-                if found and bordered:
-                    found[-1] = found[-1].requiring(partial(is_finite, unowned_view(asked)))
-                return found
+                written = None if write is None else write(out, first, second, *geometry)
+                if written and bordered:
+                    written[-1] = written[-1].requiring(partial(is_finite, unowned_view(asked)))
+                return written
 
             run.launches = launches  # type: ignore[attr-defined]  # as kernels have it
             return run
 
-        return found
+        return factory
 
-    return native
+    return select
 
 
 def _known(sizes: Shape) -> Ints:
     return tuple(0 if size is None else size for size in sizes)
 
 
-def _is_worth_while(
+def _pays(
     name: str,
     x: Ints,
     kernel: Ints,
-    is_profitable: CostModel,
+    is_profitable: IsProfitable,
     strides: Ints,
     padding: str,
     dilation: Ints,
@@ -120,10 +130,10 @@ def _is_worth_while(
     space, window = x[1:-1], kernel[:-2]
     counts = _known(window_counts(space, window, strides, padding, dilation))
     places = x[0] * math.prod(counts)
-    least = config.min_elements(0 if is_profitable(name, kernel, places) else NEVER)
+    least = config.min_elements(0 if is_profitable(name, kernel, places) else UNREACHABLE_PRODUCTS)
     if places * math.prod(kernel) < max(least, 1):
         return False
-    if name == "to_input" and math.prod(strides) > SPARSE:
+    if name == "to_input" and math.prod(strides) > MAX_STRIDE_CELLS:
         return False
     pads = pads_of(space, window, strides, padding, dilation)
     starts = tuple(-before for before, _ in pads)

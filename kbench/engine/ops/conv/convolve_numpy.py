@@ -23,9 +23,12 @@ from kbench.engine.runtime import blas
 
 Block = tuple[slice, ...]
 Phase = tuple[Block, Block, Ints, Ints]
-PHASES = 8  # cells of a stride, above which going through them one by one is slower
-PATCHES = 1 << 20  # elements that are gathered at a time
-SKINNY = 8  # filters for each channel, from which on spreading is cheaper than gathering back
+MAX_PHASES = 8
+"""Cells of a stride, above which going through them one by one is slower."""
+MAX_GATHERED_ELEMENTS = 1 << 20
+"""Elements that are gathered at a time."""
+MAX_FILTERS_PER_CHANNEL = 8
+"""Filters for each channel, above which spreading is cheaper than gathering back."""
 
 
 def working_dtype(dtype: Any) -> Any:
@@ -175,7 +178,7 @@ def correlate(
         return
     pool = Scratch(working_dtype(x.dtype))
     matrix = kernel.reshape(columns, filters).astype(pool.dtype, copy=False)
-    for box in blocks(out.shape[:-1], columns, PATCHES):
+    for box in blocks(out.shape[:-1], columns, MAX_GATHERED_ELEMENTS):
         patches = patches_of(x, box, window, strides, starts, dilation, pool)
         target = out[box]
         if target.flags.c_contiguous and target.dtype == pool.dtype:
@@ -202,7 +205,7 @@ def correlate_to_kernel(
         return
     pool = Scratch(working_dtype(x.dtype))
     total: np.ndarray | None = None
-    for box in blocks(g.shape[:-1], columns, max(PATCHES, 2 * columns * filters)):
+    for box in blocks(g.shape[:-1], columns, max(MAX_GATHERED_ELEMENTS, 2 * columns * filters)):
         patches = patches_of(x, box, window, strides, starts, dilation, pool)
         rows = g[box].reshape(-1, filters).astype(pool.dtype, copy=False)
         part = pool.take("total" if total is None else "part", (columns, filters))
@@ -220,8 +223,8 @@ def correlate_to_input(
     facts = (out.shape[1:-1], g.shape[1:-1], kernel.shape[:-2], strides, starts, dilation)
     taps, starts = useful_taps(*facts)
     kernel = kernel[taps]
-    skinny = kernel.shape[-1] > SKINNY * kernel.shape[-2]
-    if skinny or math.prod(strides) > PHASES or not is_finite(kernel):
+    skinny = kernel.shape[-1] > MAX_FILTERS_PER_CHANNEL * kernel.shape[-2]
+    if skinny or math.prod(strides) > MAX_PHASES or not is_finite(kernel):
         _scatter_to_input(out, g, kernel, strides, starts, dilation)
         return
     flipped = kernel.swapaxes(-1, -2)
@@ -261,7 +264,14 @@ def _scatter_to_input(
         return lambda tap: spread[(..., *tap, slice(None))]
 
     for images, cells, sums in spread_back(
-        out, g, window, channels, (columns, PATCHES), (strides, starts, dilation), added, pool
+        out,
+        g,
+        window,
+        channels,
+        (columns, MAX_GATHERED_ELEMENTS),
+        (strides, starts, dilation),
+        added,
+        pool,
     ):
         out[(images, *cells)] = sums
 

@@ -18,7 +18,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.conv.convolve import CONVOLVE, Kind, check_channels, family
-from kbench.engine.ops.conv.convolve_kernels import Finder
+from kbench.engine.ops.conv.convolve_kernels import FindKernel
 from kbench.engine.ops.conv.convolve_numpy import (
     Block,
     Scratch,
@@ -38,8 +38,10 @@ from kbench.engine.ops.conv.windows import (
 )
 from kbench.engine.ops.reduce.summation import added
 
-CELLS = 1 << 17  # elements of a block, which each tap reads and writes
-WORTH = 1 << 15  # products from which on a compiled kernel is worth while
+BLOCK_ELEMENTS = 1 << 17
+"""Elements of a block, which each tap reads and writes: it stays in the cache between two taps."""
+MIN_KERNEL_PRODUCTS = 1 << 15
+"""Products from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ on arrays
 
@@ -81,7 +83,7 @@ def _forward(
     window, times = kernel.shape[:-2], kernel.shape[-1]
     pool = Scratch(working_dtype(x.dtype))
     weights = kernel.reshape(*window, -1).astype(pool.dtype, copy=False)
-    for box in blocks(out.shape[:-1], out.shape[-1], CELLS):
+    for box in blocks(out.shape[:-1], out.shape[-1], BLOCK_ELEMENTS):
         strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
         target = out[box]
         total = target if target.dtype == pool.dtype else pool.take("total", target.shape)
@@ -112,7 +114,14 @@ def _to_input(
 
     channels = weights.shape[-1]
     for images, cells, sums in spread_back(
-        out, g, window, channels, (channels, CELLS), (strides, starts, dilation), added, pool
+        out,
+        g,
+        window,
+        channels,
+        (channels, BLOCK_ELEMENTS),
+        (strides, starts, dilation),
+        added,
+        pool,
     ):
         out[(images, *cells)] = _neighbours_summed(sums, times)
 
@@ -130,7 +139,7 @@ def _to_kernel(
     pool = Scratch(working_dtype(x.dtype))
     total = np.zeros((*window, math.prod(out.shape[-2:])), np.float64)
     if target.size and g.size and x.size:
-        for box in blocks(g.shape[:-1], total.shape[-1], CELLS):
+        for box in blocks(g.shape[:-1], total.shape[-1], BLOCK_ELEMENTS):
             strip = _repeated(strip_of(x, box, window, strides, starts, dilation, pool), times)
             part = g[box].astype(pool.dtype, copy=False)
             product = pool.take("product", part.shape)
@@ -145,13 +154,13 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
-def _finder(name: str, axis: Ints) -> Finder:
+def _find_kernel(name: str, axis: Ints) -> FindKernel:
     """A kernel over two spatial axes, also for one: `axis` says where each array gets the other.
 
     The kernels' module is loaded when one is first asked for.
     """
 
-    def found(dtype: str, rank: int) -> KernelCall | None:
+    def factory(dtype: str, rank: int) -> KernelCall | None:
         from kbench.engine.kernels.depthwise import api as compiled
 
         call = getattr(compiled, name)(dtype) if rank < 3 else None
@@ -168,12 +177,12 @@ def _finder(name: str, axis: Ints) -> Finder:
             cancel_check: CancelCheck | None,
         ) -> None:
             arrays = zip((out, first, second), axis, strict=True)
-            lifted = [np.expand_dims(array, place) for array, place in arrays]
-            call(*lifted, (1, *strides), (0, *before), (1, *dilation), cancel_check)
+            expanded = [np.expand_dims(array, place) for array, place in arrays]
+            call(*expanded, (1, *strides), (0, *before), (1, *dilation), cancel_check)
 
         return run
 
-    return found
+    return factory
 
 
 DEPTHWISE = family(
@@ -186,11 +195,11 @@ DEPTHWISE = family(
         _to_input,
         _to_kernel,
         (
-            _finder("find_depthwise_forward", (1, 1, 0)),
-            _finder("find_depthwise_to_input", (1, 1, 0)),
-            _finder("find_depthwise_to_kernel", (0, 1, 1)),
+            _find_kernel("find_depthwise_forward", (1, 1, 0)),
+            _find_kernel("find_depthwise_to_input", (1, 1, 0)),
+            _find_kernel("find_depthwise_to_kernel", (0, 1, 1)),
         ),
-        lambda name, kernel, places: math.prod(kernel) * places >= WORTH,
+        lambda name, kernel, places: math.prod(kernel) * places >= MIN_KERNEL_PRODUCTS,
     )
 )
 

@@ -18,7 +18,7 @@ from kbench.engine.core.spec import Spec, known_size, show
 from kbench.engine.core.types import CancelCheck, Dim, Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.api import factors
 from kbench.engine.ops.conv.convolve_numpy import windows_of
@@ -30,7 +30,7 @@ from kbench.engine.ops.conv.windows import (
     to_channels_last,
     window_counts,
 )
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.reshape import PERMUTE, permute_dimensions, reshape
 from kbench.engine.ops.layout.shape import shape
 from kbench.engine.ops.linear.matmul import BATCH_DOT, contract
@@ -38,7 +38,7 @@ from kbench.engine.runtime import config
 
 PRODUCT = ((2,), (1,))
 """The axes that patches and their weights are contracted over, after that of the places."""
-WORTH = 1 << 20
+MIN_KERNEL_PRODUCTS = 1 << 20
 """Products from which on the kernel is worth a call."""
 
 # ------------------------------------------------------------------ patches
@@ -106,7 +106,7 @@ def _unpatch_numpy(
     return out  # type: ignore[no-any-return]
 
 
-def _patches_laid(
+def _patches_by_copies(
     copy: Callable[..., None],
     out: np.ndarray,
     x: np.ndarray,
@@ -124,7 +124,7 @@ PATCHES = structured(
     _patches_infer,
     _patches_numpy,
     _patches_gradient,
-    native=moved(_patches_infer, _patches_laid),
+    kernel=copy_kernel(_patches_infer, _patches_by_copies),
 )
 UNPATCH = register(
     Op(
@@ -157,14 +157,14 @@ def _products_numpy(
     return out  # type: ignore[no-any-return]
 
 
-def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Native | None:
+def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> KernelFactory | None:
     places, patch, filters = kernel.shape
     products = (known_size((x.shape[0], places, patch)) or 0) * (filters or 0)
-    if products < config.min_elements(WORTH):
+    if products < config.min_elements(MIN_KERNEL_PRODUCTS):
         return None
     rows = (1,) * (2 - len(window))
 
-    def find() -> Callable[..., Any] | None:
+    def factory() -> Callable[..., Any] | None:
         from kbench.engine.kernels.conv import local
 
         call = local.find("product", x.dtype)
@@ -179,11 +179,11 @@ def _products_native(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> N
 
         return run
 
-    return find
+    return factory
 
 
 PRODUCTS = structured(
-    "local_products", _products_infer, _products_numpy, None, native=_products_native
+    "local_products", _products_infer, _products_numpy, None, kernel=_products_kernel
 )
 """Of [n, *space, channels] and [places, patch, filters]: [n, places, filters]. Plans have it in
 place of patches, their product and its transpose, where `joins` says so."""

@@ -21,8 +21,9 @@ from kbench.engine.runtime.config import normalize_data_format
 
 Pads = tuple[tuple[int, int], ...]
 
-LIMIT = 1 << 31  # of strides, windows and dilations
-AXES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
+MAX_WINDOW_SIZE = 1 << 31
+"""Strides, windows and dilations are below: kernels multiply them in 64 bits."""
+AXIS_NAMES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
 
 # ------------------------------------------------------------------ arguments
 
@@ -55,7 +56,7 @@ def _checked_int(entry: Any, name: str, value: Any) -> int:
         raise ArgumentError(f"{name} must hold integers, got {shown(value)}")
     if number < 1:
         raise ArgumentError(f"{name} must be at least 1, got {shown(value)}")
-    if number >= LIMIT:
+    if number >= MAX_WINDOW_SIZE:
         raise ArgumentError(f"{name} must be below 2**31, got {shown(value)}")
     return number
 
@@ -72,9 +73,9 @@ def checked_padding(padding: Any, allowed: Sequence[str] = ("valid", "same")) ->
 def check_rank(x: Spec, rank: int, data_format: str, name: str = "x") -> None:
     """ShapeError unless `x` has a batch, `rank` spatial axes and channels."""
     if x.ndim != rank + 2:
-        order = f"batch, {AXES[rank]}, channels"
+        order = f"batch, {AXIS_NAMES[rank]}, channels"
         if data_format == "channels_first":
-            order = f"batch, channels, {AXES[rank]}"
+            order = f"batch, channels, {AXIS_NAMES[rank]}"
         raise ShapeError(f"{name} is {x}, but rank {rank + 2} is needed: [{order}]")
 
 

@@ -6,6 +6,7 @@ differentiated once more. The arithmetic is in `lattice.py`; decoding is in `dec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kbench.engine.core.spec import Spec, Specs, is_float, several
 from kbench.engine.core.types import Dim
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, KernelSelector, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.ctc import api as kernels
 from kbench.engine.ops.ctc import lattice
@@ -24,7 +25,8 @@ from kbench.engine.ops.layout.reshape import expand_dims
 from kbench.engine.runtime import config
 from kbench.engine.runtime.config import epsilon, floatx
 
-LEAST = 2048  # activations from which on a compiled kernel is worth while
+MIN_KERNEL_ACTIVATIONS = 2048
+"""Activations from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ rules
 
@@ -166,13 +168,16 @@ def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
     return apply(BEND, g, *operands), None, None, None
 
 
-def _native(which: str) -> Any:
-    def native(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Native | None:
+def _kernel(which: str) -> KernelSelector:
+    def kernel(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> KernelFactory | None:
         size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
-        if size < config.min_elements(LEAST) or x.dtype not in ("float32", "float64"):
+        if size < config.min_elements(MIN_KERNEL_ACTIVATIONS) or x.dtype not in (
+            "float32",
+            "float64",
+        ):
             return None
 
-        def find() -> Any:
+        def factory() -> Callable[..., Any] | None:
             kernel = kernels.find("cost" if which == "cost" else "slope", x.dtype)
             if kernel is None:
                 return None
@@ -193,9 +198,9 @@ def _native(which: str) -> Any:
 
             return both if which == "both" else call
 
-        return find
+        return factory
 
-    return native
+    return kernel
 
 
 def _work(x: Spec, labels: Spec, *_rest: Spec) -> int:
@@ -210,7 +215,7 @@ COST = register(
         _cost_infer,
         _cost_numpy,
         _cost_gradient,
-        native=_native("cost"),
+        kernel=_kernel("cost"),
         work=_work,
     )
 )
@@ -221,7 +226,7 @@ SLOPE = register(
         _slope_infer,
         _slope_numpy,
         _slope_gradient,
-        native=_native("slope"),
+        kernel=_kernel("slope"),
     )
 )
 BEND = register(Op("ctc_bend", "structured", _bend_infer, _bend_numpy, None))
@@ -233,7 +238,7 @@ BOTH = register(
         lambda out, *arrays: (_cost_numpy(None, *arrays), _slope_numpy(None, *arrays)),
         None,
         allocates=True,
-        native=_native("both"),
+        kernel=_kernel("both"),
     )
 )
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, Specs, checked_flag, integer, several
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, results
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.multi_output import results
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.ctc.beam_search import search

@@ -16,8 +16,10 @@ import numpy as np
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.types import Array
 
-GROUP = 1 << 22  # states times steps that are kept at a time
-NEVER = -np.inf
+MAX_KEPT_CELLS = 1 << 22
+"""States times steps that are kept at a time, in float64 32 MB."""
+LOG_ZERO = -np.inf
+"""The logarithm of what cannot be."""
 
 
 class Lattice:
@@ -48,7 +50,7 @@ class Lattice:
 
     def start(self) -> Array:
         """Before the first step: in the state before all, with two columns in front of it."""
-        state = np.full((len(self.x), self.states + 2), NEVER)
+        state = np.full((len(self.x), self.states + 2), LOG_ZERO)
         state[:, 2] = 0
         return state
 
@@ -56,7 +58,7 @@ class Lattice:
         """After the last step: the last label or the blank after it, with two columns behind."""
         place = np.arange(self.states + 2)
         last = self.last[:, None]
-        return np.where((place == last) | (place == last - 1), 0.0, NEVER)
+        return np.where((place == last) | (place == last - 1), 0.0, LOG_ZERO)
 
     def final(self, state: Array) -> Array:
         """The two states in which a path may end, of `state` after the last step."""
@@ -79,14 +81,14 @@ def states_of(labels: Array, lengths: Array, classes: int) -> tuple[Array, Array
     used = np.arange(most) < lengths[:, None]
     states = np.full((len(labels), 2 * most + 1), classes - 1)
     states[:, 1::2] = np.where(used, labels[:, :most], classes - 1)
-    skips = np.full((len(labels), 2 * most + 3), NEVER)
-    skips[:, 3:-2:2] = np.where(states[:, 3::2] != states[:, 1:-2:2], 0.0, NEVER)
+    skips = np.full((len(labels), 2 * most + 3), LOG_ZERO)
+    skips[:, 3:-2:2] = np.where(states[:, 3::2] != states[:, 1:-2:2], 0.0, LOG_ZERO)
     return states, skips
 
 
 def _log_sum(x: Array) -> Array:
     """log(sum(exp(x))) over the last axis."""
-    top = x.max(axis=2, initial=NEVER).astype(np.float64)
+    top = x.max(axis=2, initial=LOG_ZERO).astype(np.float64)
     shift = np.where(np.isfinite(top), top, 0.0)
     return np.log(np.exp(x - shift[:, :, None]).sum(axis=2)) + shift
 
@@ -94,7 +96,7 @@ def _log_sum(x: Array) -> Array:
 def _joined(ways: tuple[Array, Array, Array]) -> Array:
     """log(exp(a) + exp(b) + exp(c)), also where all of them are minus infinity."""
     top = np.maximum(np.maximum(ways[0], ways[1]), ways[2])
-    shift = np.where(top == NEVER, 0.0, top)
+    shift = np.where(top == LOG_ZERO, 0.0, top)
     total = np.exp(ways[0] - shift)
     total += np.exp(ways[1] - shift)
     total += np.exp(ways[2] - shift)
@@ -103,7 +105,7 @@ def _joined(ways: tuple[Array, Array, Array]) -> Array:
 
 def _weights(ways: tuple[Array, ...], joined: Array) -> list[Array]:
     """The share of each way in their sum; 0 where none can be gone."""
-    shift = np.where(joined == NEVER, 0.0, joined)
+    shift = np.where(joined == LOG_ZERO, 0.0, joined)
     return [np.exp(one - shift) for one in ways]
 
 
@@ -143,7 +145,7 @@ def _groups(
     x: Array, labels: Array, steps: Array, lengths: Array
 ) -> Iterator[tuple[slice, Lattice]]:
     """The rows, a few at a time, so that what is kept of them stays small."""
-    height = max(1, GROUP // (_kept(x, labels) + x.shape[1] * x.shape[2]))
+    height = max(1, MAX_KEPT_CELLS // (_kept(x, labels) + x.shape[1] * x.shape[2]))
     for first in range(0, len(x), height):
         rows = slice(first, first + height)
         yield rows, Lattice(x[rows], labels[rows], steps[rows], lengths[rows])
@@ -179,7 +181,7 @@ def slope(out: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> 
     with np.errstate(all="ignore"):
         for rows, lattice in _groups(x, labels, steps, lengths):
             kept = [state[:, 2:].copy() for state in _forward(lattice)]
-            ends = np.pad(kept[-1], ((0, 0), (2, 0)), constant_values=NEVER)
+            ends = np.pad(kept[-1], ((0, 0), (2, 0)), constant_values=LOG_ZERO)
             whole = _whole(lattice, ends)[:, None]
             shares = lattice.shares()
             state = lattice.end()
@@ -188,7 +190,7 @@ def slope(out: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> 
                 visited = np.exp(kept[t + 1] + state[:, :-2] - whole)
                 shares[:, t] -= lattice.spread(np.where(lattice.is_running(t), visited, 0.0))
                 _step_back(lattice, state, t)
-            shares[whole[:, 0] == NEVER] = 0
+            shares[whole[:, 0] == LOG_ZERO] = 0
             out[rows, : lattice.time] = shares
     return out
 
@@ -218,7 +220,7 @@ def bend(out: Array, v: Array, x: Array, labels: Array, steps: Array, lengths: A
             whole, paths = _bent_paths(lattice, along)
             change = shares * (along - mean) - paths
             change[np.arange(lattice.time) >= lattice.steps[:, None]] = 0
-            change[whole == NEVER] = 0
+            change[whole == LOG_ZERO] = 0
             out[rows, : lattice.time] = change
     return out
 
@@ -226,7 +228,7 @@ def bend(out: Array, v: Array, x: Array, labels: Array, steps: Array, lengths: A
 def _bent_paths(lattice: Lattice, along: Array) -> tuple[Array, Array]:
     """(log of the whole, how the share of each class on the paths changes)."""
     kept, bent = _forward_bent(lattice, along)
-    ends = np.pad(kept[-1], ((0, 0), (2, 0)), constant_values=NEVER)
+    ends = np.pad(kept[-1], ((0, 0), (2, 0)), constant_values=LOG_ZERO)
     whole = _whole(lattice, ends)[:, None]
     final = np.pad(bent[-1], ((0, 0), (2, 0)))
     shares = _weights((lattice.final(ends),), whole)[0]

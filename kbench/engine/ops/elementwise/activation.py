@@ -20,7 +20,8 @@ from kbench.engine.ops.reduce.reduction import sum as total
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
-BLOCK = 1 << 16  # elements that softmax works on at a time, so that they stay in the cache
+BLOCK_ELEMENTS = 1 << 16
+"""Elements that softmax works on at a time, so that they stay in the cache."""
 
 # ------------------------------------------------------------------ rectified
 
@@ -234,10 +235,10 @@ def _softmax_numpy(out: Any, x: np.ndarray, *, axis: int) -> np.ndarray:
     if x.dtype == np.float16:
         out[...] = _softmax_numpy(None, x.astype(np.float32), axis=axis)
         return out  # type: ignore[no-any-return]
-    if axis == 0 or x.size <= BLOCK:
+    if axis == 0 or x.size <= BLOCK_ELEMENTS:
         _softmax_rows(out, x, axis)
         return out  # type: ignore[no-any-return]
-    rows = max(1, BLOCK * x.shape[0] // x.size)
+    rows = max(1, BLOCK_ELEMENTS * x.shape[0] // x.size)
     for start in range(0, x.shape[0], rows):
         _softmax_rows(out[start : start + rows], x[start : start + rows], axis)
         cancel.check()

@@ -13,7 +13,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.stack import operands_of
 from kbench.engine.ops.sparse.sparse_ops import concatenate_sparse, to_dense
 
@@ -46,7 +46,7 @@ def _concatenate_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate(xs, axis=axis, out=out)
 
 
-def _concatenate_laid(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+def _concatenate_by_copies(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
     start = 0
     for x in xs:
         copy(_window(out, axis, start, x.shape[axis]), x)
@@ -91,7 +91,7 @@ CONCATENATE = structured(
     _concatenate_infer,
     _concatenate_numpy,
     _concatenate_gradient,
-    native=moved(_concatenate_infer, _concatenate_laid),
+    kernel=copy_kernel(_concatenate_infer, _concatenate_by_copies),
 )
 PART = register(
     Op(

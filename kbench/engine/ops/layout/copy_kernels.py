@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core.spec import Spec, known_size
-from kbench.engine.core.types import KernelCall
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory, KernelSelector
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.runtime import config
 
-"""`lay(copy, out, *arrays, **attrs)` fills `out` by calls of `copy(target, source)`."""
+FillByCopies = Callable[..., None]
+"""`fill(copy, out, *arrays, **attrs)` fills `out` by calls of `copy(target, source)`."""
 
 
-def moved(infer: Callable[..., Spec], lay: KernelCall) -> Callable[..., Native | None]:
-    """The `native=` of an op with this rule: `lay`, with the kernels that copy, when it is large.
+def copy_kernel(infer: Callable[..., Spec], fill: FillByCopies) -> KernelSelector:
+    """The `kernel=` of an op with this rule: `fill`, with the kernels that copy, when it is large.
 
     `copy` takes views of any strides; what it is given as source is broadcast over the target.
     """
 
-    def native(*specs: Spec, **attrs: Any) -> Native | None:
+    def select(*specs: Spec, **attrs: Any) -> KernelFactory | None:
         result = infer(*specs, **attrs)
         nbytes = (known_size(result.shape) or 0) * np.dtype(result.dtype).itemsize
         if nbytes < max(1, config.min_elements(strided_copy.MIN_KERNEL_BYTES)):
@@ -31,8 +31,8 @@ def moved(infer: Callable[..., Spec], lay: KernelCall) -> Callable[..., Native |
 
         def call(out: np.ndarray, *arrays: Any) -> None:
             *given, cancel_check = arrays
-            lay(partial(strided_copy.copy, cancel_check=cancel_check), out, *given, **attrs)
+            fill(partial(strided_copy.copy, cancel_check=cancel_check), out, *given, **attrs)
 
         return lambda: call if strided_copy.find("rows", result.dtype) is not None else None
 
-    return native
+    return select

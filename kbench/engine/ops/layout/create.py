@@ -21,7 +21,7 @@ from kbench.engine.graph.convert import (
     plain_array,
 )
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
@@ -33,7 +33,8 @@ from kbench.engine.ops.layout.shape import shape_operand, stopped
 from kbench.engine.ops.reduce.cumulative import cumsum
 from kbench.engine.runtime import config
 
-LEAST = 16_384  # cells from which on a kernel is worth while
+MIN_KERNEL_CELLS = 16_384
+"""Cells from which on a kernel is worth while."""
 
 # ------------------------------------------------------------------ filled with one number
 
@@ -321,10 +322,12 @@ def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: st
     return out
 
 
-def _one_hot_native(x: Spec, *, num_classes: int, dtype: str) -> Native | None:
+def _one_hot_kernel(x: Spec, *, num_classes: int, dtype: str) -> KernelFactory | None:
     size = (known_size(x.shape) or 0) * num_classes
     return (
-        partial(onehot.find, "rows", dtype) if size >= max(1, config.min_elements(LEAST)) else None
+        partial(onehot.find, "rows", dtype)
+        if size >= max(1, config.min_elements(MIN_KERNEL_CELLS))
+        else None
     )
 
 
@@ -333,7 +336,7 @@ ONE_HOT = structured(
     lambda x, *, num_classes, dtype: Spec((*x.shape, num_classes), dtype),
     _one_hot_numpy,
     lambda g, y, x, **_attrs: (None,),
-    native=_one_hot_native,
+    kernel=_one_hot_kernel,
 )
 
 

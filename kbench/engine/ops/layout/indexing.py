@@ -16,11 +16,11 @@ from kbench.engine.core.spec import INTEGERS, Spec, integer, known_size
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured, view
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 from kbench.engine.kernels.data import gather as rowcopy
 from kbench.engine.kernels.data import scatter_add, strided_copy
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.shape import shape_operand
 from kbench.engine.runtime import config
 
@@ -29,9 +29,12 @@ from kbench.engine.runtime import config
 # number may be ("input", k): the value of the k-th further input.
 Item = tuple[Any, ...]
 
-LEAST = 16_384  # cells from which on rows are taken by a kernel
-LEAST_ADDED = 1024
-PART = 1 << 20  # cells that NumPy moves between two looks at the cancel flag
+MIN_GATHERED_CELLS = 16_384
+"""Cells from which on rows are taken by a kernel."""
+MIN_SCATTERED_CELLS = 1024
+"""Cells from which on rows are added by a kernel."""
+CELLS_PER_CANCEL_CHECK = 1 << 20
+"""Cells that NumPy moves between two looks at the cancel flag."""
 
 
 def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
@@ -189,7 +192,7 @@ def _place_infer(g: Spec, x: Spec, *indices: Spec, items: tuple[Item, ...]) -> S
     return Spec(x.shape, g.dtype)
 
 
-def _place_laid(
+def _place_by_copies(
     copy: Any,
     out: np.ndarray,
     g: np.ndarray,
@@ -210,7 +213,7 @@ PLACE = structured(
         (apply(GETITEM, g, *indices, items=items), None) + (None,) * len(indices)
     ),
     shapes=(1,),
-    native=moved(_place_infer, _place_laid),
+    kernel=copy_kernel(_place_infer, _place_by_copies),
 )
 
 
@@ -290,7 +293,7 @@ def _check_rows(indices: Any, rows: int) -> None:
 def _in_parts(indices: np.ndarray, width: int) -> Iterator[tuple[builtins.slice, np.ndarray]]:
     """The indices in parts of a few milliseconds' work, so that a stop is honoured soon."""
     flat = indices.ravel()
-    step = max(1, PART // max(1, width))
+    step = max(1, CELLS_PER_CANCEL_CHECK // max(1, width))
     for start in range(0, flat.size, step):
         part = builtins.slice(start, start + step)
         yield part, flat[part]
@@ -321,10 +324,10 @@ def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) 
         return total.astype(g.dtype, copy=False)
 
 
-def _moving(find: Callable[[], Any], operand: int) -> Native:
+def _row_kernel(find: Callable[[], Any], operand: int) -> KernelFactory:
     """A kernel that moves rows by index, with the error of `_check_rows` for one that is none."""
 
-    def found() -> Callable[..., None] | None:
+    def factory() -> Callable[..., None] | None:
         move = find()
         if move is None:
             return None
@@ -339,20 +342,20 @@ def _moving(find: Callable[[], Any], operand: int) -> Native:
 
         return run
 
-    return found
+    return factory
 
 
-def _gather_native(x: Spec, indices: Spec) -> Native | None:
+def _gather_kernel(x: Spec, indices: Spec) -> KernelFactory | None:
     width, count = known_size(x.shape[1:]), known_size(indices.shape)
-    if not width or (count or 0) * width < config.min_elements(LEAST):
+    if not width or (count or 0) * width < config.min_elements(MIN_GATHERED_CELLS):
         return None
-    return _moving(partial(rowcopy.find_take, x.dtype, width), 0)
+    return _row_kernel(partial(rowcopy.find_take, x.dtype, width), 0)
 
 
-def _scatter_native(g: Spec, indices: Spec, x: Spec) -> Native | None:
-    if (known_size(g.shape) or 0) < config.min_elements(LEAST_ADDED) or g.dtype == "bool":
+def _scatter_kernel(g: Spec, indices: Spec, x: Spec) -> KernelFactory | None:
+    if (known_size(g.shape) or 0) < config.min_elements(MIN_SCATTERED_CELLS) or g.dtype == "bool":
         return None
-    return _moving(partial(scatter_add.find_add, g.dtype), 2)
+    return _row_kernel(partial(scatter_add.find_add, g.dtype), 2)
 
 
 GATHER = structured(
@@ -360,7 +363,7 @@ GATHER = structured(
     _gather_infer,
     _gather_numpy,
     lambda g, y, x, indices: (apply(SCATTER, g, indices, x), None),
-    native=_gather_native,
+    kernel=_gather_kernel,
 )
 SCATTER = structured(
     "scatter_add",
@@ -369,7 +372,7 @@ SCATTER = structured(
     lambda g, y, z, indices, x: (apply(GATHER, g, indices), None, None),
     allocates=True,
     shapes=(2,),
-    native=_scatter_native,
+    kernel=_scatter_kernel,
 )
 
 

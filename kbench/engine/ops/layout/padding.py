@@ -17,7 +17,7 @@ from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.conv.windows import Pads, check_rank, layout_of, whole_number
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.indexing import GETITEM
 
 
@@ -30,11 +30,11 @@ def _pad_numpy(out: Any, x: np.ndarray, *, pads: Pads) -> np.ndarray:
     if out is None:
         sizes = [size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)]
         out = np.empty(sizes, x.dtype)
-    _pad_laid(partial(strided_copy.in_parts, cancel_check=cancel.check), out, x, pads=pads)
+    _pad_by_copies(partial(strided_copy.in_parts, cancel_check=cancel.check), out, x, pads=pads)
     return out  # type: ignore[no-any-return]
 
 
-def _pad_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, pads: Pads) -> None:
+def _pad_by_copies(copy: Any, out: np.ndarray, x: np.ndarray, *, pads: Pads) -> None:
     whole = out
     for axis, (before, after) in enumerate(pads):
         lead = (slice(None),) * axis
@@ -49,7 +49,9 @@ def _pad_gradient(g: Tensor, y: Tensor, x: Tensor, *, pads: Pads) -> tuple[Tenso
     return (apply(GETITEM, g, items=items),)
 
 
-PAD = structured("pad", _pad_infer, _pad_numpy, _pad_gradient, native=moved(_pad_infer, _pad_laid))
+PAD = structured(
+    "pad", _pad_infer, _pad_numpy, _pad_gradient, kernel=copy_kernel(_pad_infer, _pad_by_copies)
+)
 
 
 def pad(x: Tensor, pads: Pads) -> Tensor:

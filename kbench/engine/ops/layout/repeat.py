@@ -13,13 +13,14 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.layout.reshape import expand_dims, reshape
 from kbench.engine.ops.layout.shape import shape, shape_operand
 from kbench.engine.ops.reduce.reduction import accumulated
 from kbench.engine.ops.reduce.reduction import sum as total
 
-LONG = 1024  # bytes of a row from which on it is copied as fast as any
+MIN_FAST_ROW_BYTES = 1024
+"""Bytes of a row from which on it is copied as fast as any."""
 
 
 def _repeat_infer(x: Spec, *, rep: int, axis: int) -> Spec:
@@ -42,7 +43,7 @@ def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
     return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
 
 
-def _repeat_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
+def _repeat_by_copies(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
     apart = out.reshape(*x.shape[: axis + 1], rep, *x.shape[axis + 1 :])
     copy(apart, np.expand_dims(x, axis + 1))
 
@@ -59,7 +60,7 @@ REPEAT = structured(
     _repeat_numpy,
     _repeat_gradient,
     allocates=True,
-    native=moved(_repeat_infer, _repeat_laid),
+    kernel=copy_kernel(_repeat_infer, _repeat_by_copies),
 )
 
 
@@ -103,9 +104,11 @@ def _tile_numpy(
     return np.tile(x, repeats)
 
 
-def _tile_laid(copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any) -> None:
+def _tile_by_copies(
+    copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any
+) -> None:
     row, times = x, out.shape[-1] // x.shape[-1] if x.ndim else 1
-    if x.ndim and x.shape[-1] * x.itemsize < LONG and 4 * x.size * times <= out.size:
+    if x.ndim and x.shape[-1] * x.itemsize < MIN_FAST_ROW_BYTES and 4 * x.size * times <= out.size:
         row = np.tile(x, times)  # long rows first, which are then copied as wholes
     apart: list[int] = []
     for whole, size in zip(out.shape, row.shape, strict=True):
@@ -132,7 +135,7 @@ TILE = structured(
     _tile_numpy,
     _tile_gradient,
     allocates=True,
-    native=moved(_tile_infer, _tile_laid),
+    kernel=copy_kernel(_tile_infer, _tile_by_copies),
 )
 UNTILE = structured(
     "untile",

@@ -15,16 +15,17 @@ from kbench.engine.core.types import Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory, KernelSelector
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import resize
 from kbench.engine.ops.conv.windows import check_rank, layout_of, whole_number
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 from kbench.engine.ops.pool.pool_numpy import Line
 from kbench.engine.runtime import config
 
-BLOCK = 1 << 18  # elements computed between two looks at the cancel flag
+BLOCK_ELEMENTS = 1 << 18
+"""Elements computed between two looks at the cancel flag."""
 
 # ------------------------------------------------------------------ repetition
 
@@ -63,14 +64,16 @@ def _upsample_numpy(out: Any, x: np.ndarray, *, first: int, factors: Ints) -> np
         return out  # type: ignore[no-any-return]
     whole, single = _apart(x.shape, first, factors)
     target, source = out.reshape(whole), x.reshape(single)
-    step = max(1, BLOCK * len(target) // max(1, out.size))
+    step = max(1, BLOCK_ELEMENTS * len(target) // max(1, out.size))
     for start in range(0, len(target), step):
         np.copyto(target[start : start + step], source[start : start + step])
         cancel.check()
     return out  # type: ignore[no-any-return]
 
 
-def _upsample_laid(copy: Any, out: np.ndarray, x: np.ndarray, *, first: int, factors: Ints) -> None:
+def _upsample_by_copies(
+    copy: Any, out: np.ndarray, x: np.ndarray, *, first: int, factors: Ints
+) -> None:
     stop = first + len(factors)
     pairs = [
         one
@@ -100,7 +103,7 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
     source = g.reshape(whole)
     target = out.reshape(single)
     wide = np.float32 if g.dtype == np.float16 else g.dtype
-    step = max(1, BLOCK * len(target) // max(1, g.size))
+    step = max(1, BLOCK_ELEMENTS * len(target) // max(1, g.size))
     for start in range(0, len(target), step):
         part = source[start : start + step].astype(wide, copy=False)
         for axis in range(2 * len(factors), 0, -2):
@@ -111,7 +114,7 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
     return out  # type: ignore[no-any-return]
 
 
-def _block_sum_native(x: Spec, *, first: int, factors: Ints) -> Native | None:
+def _block_sum_kernel(x: Spec, *, first: int, factors: Ints) -> KernelFactory | None:
     """The kernel of pooling that does the same: its windows are the cells that were one."""
     shape, stop = x.shape, first + len(factors)
     lines = []
@@ -119,7 +122,7 @@ def _block_sum_native(x: Spec, *, first: int, factors: Ints) -> Native | None:
         steps = (size or 0) // factor
         lines.append(Line(0, 0, steps * factor, steps, factor, factor, 0))
     outer, inner = math.prod(shape[:first]), math.prod(shape[stop:])  # type: ignore[arg-type]
-    return pooling.native("sum", x.dtype, outer, lines, inner)
+    return pooling.kernel_factory("sum", x.dtype, outer, lines, inner)
 
 
 UPSAMPLE = structured(
@@ -127,14 +130,14 @@ UPSAMPLE = structured(
     _upsample_infer,
     _upsample_numpy,
     lambda g, y, x, **attrs: (apply(BLOCK_SUM, g, **attrs),),
-    native=moved(_upsample_infer, _upsample_laid),
+    kernel=copy_kernel(_upsample_infer, _upsample_by_copies),
 )
 BLOCK_SUM = structured(
     "block_sum",
     _block_sum_infer,
     _block_sum_numpy,
     lambda g, y, x, **attrs: (apply(UPSAMPLE, g, **attrs),),
-    native=_block_sum_native,
+    kernel=_block_sum_kernel,
 )
 
 # ------------------------------------------------------------------ interpolation
@@ -186,8 +189,8 @@ def _in_blocks(
 ) -> None:
     """`run(out, x)` in parts over the outer and the inner axis; float16 computes in float32."""
     outer, inner = out.shape[0], out.shape[-1]
-    columns = max(1, min(inner, BLOCK // max(1, size)))
-    rows = max(1, BLOCK // max(1, size * columns))
+    columns = max(1, min(inner, BLOCK_ELEMENTS // max(1, size)))
+    rows = max(1, BLOCK_ELEMENTS // max(1, size * columns))
     narrow = out.dtype == np.float16
     for i in range(0, outer, rows):
         for j in range(0, inner, columns):
@@ -230,15 +233,15 @@ def _collect_numpy(out: Any, g: np.ndarray, *, axis: int, factor: int) -> np.nda
     return out  # type: ignore[no-any-return]
 
 
-def _line_native(name: str) -> Callable[..., Native | None]:
+def _line_kernel(name: str) -> KernelSelector:
     """The kernel of interpolation along one axis."""
 
-    def find(x: Spec, *, axis: int, factor: int) -> Native | None:
+    def select(x: Spec, *, axis: int, factor: int) -> KernelFactory | None:
         outer, size, inner = _sides(x.shape, axis)  # type: ignore[arg-type]
         size = size if name == "stretch" else size // factor
-        return resize.native(name, x.dtype, outer, size, factor, inner)
+        return resize.kernel_factory(name, x.dtype, outer, size, factor, inner)
 
-    return find
+    return select
 
 
 INTERPOLATE = structured(
@@ -246,14 +249,14 @@ INTERPOLATE = structured(
     lambda x, *, axis, factor: _upsample_infer(x, first=axis, factors=(factor,)),
     _interpolate_numpy,
     lambda g, y, x, **attrs: (apply(COLLECT, g, **attrs),),
-    native=_line_native("stretch"),
+    kernel=_line_kernel("stretch"),
 )
 COLLECT = structured(
     "interpolate_back",
     lambda g, *, axis, factor: _block_sum_infer(g, first=axis, factors=(factor,)),
     _collect_numpy,
     lambda g, y, x, **attrs: (apply(INTERPOLATE, g, **attrs),),
-    native=_line_native("shrink"),
+    kernel=_line_kernel("shrink"),
 )
 
 # ------------------------------------------------------------------ public functions

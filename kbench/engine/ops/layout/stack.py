@@ -16,7 +16,7 @@ from kbench.engine.graph.convert import converted, shared, tensors_of
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import moved
+from kbench.engine.ops.layout.copy_kernels import copy_kernel
 
 
 def operands_of(tensors: Sequence[Operand]) -> list[Tensor]:
@@ -60,7 +60,7 @@ def _stack_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.stack(xs, axis=axis, out=out)
 
 
-def _stack_laid(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+def _stack_by_copies(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
     for index, x in enumerate(xs):
         copy(np.moveaxis(out, axis, 0)[index, ...], x)
 
@@ -79,7 +79,7 @@ STACK = structured(
     _stack_infer,
     _stack_numpy,
     _stack_gradient,
-    native=moved(_stack_infer, _stack_laid),
+    kernel=copy_kernel(_stack_infer, _stack_by_copies),
 )
 TAKE = register(
     Op(

@@ -28,14 +28,22 @@ from kbench.engine.graph.convert import converted, tensors_of
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 from kbench.engine.ops.layout.reshape import expand_dims, permute_dimensions, squeeze
-from kbench.engine.ops.linear.matmul_kernels import arranged, contract_native, kept, matmul_native
+from kbench.engine.ops.linear.matmul_kernels import (
+    arranged,
+    contract_kernel,
+    kept,
+    matmul_kernel,
+)
 from kbench.engine.ops.reduce.reduction import reduce_like
 from kbench.engine.ops.sparse.sparse_ops import dot_sparse
 from kbench.engine.runtime.blas import BLAS_SERIAL_FLOPS, BLAS_SERIAL_VECTOR_FLOPS, matmul
 
-BUDGET = {"f": 1 << 29, "i": 1 << 24}  # multiply-adds between two looks at the cancel flag
-PLAIN = ((1,), (0,))  # the axes of a product of two matrices as they are
-EXACT = 1 << 53  # whole numbers up to here are exact in float64
+MULTIPLY_ADDS_PER_CANCEL_CHECK = {"f": 1 << 29, "i": 1 << 24}
+"""Multiply-adds between two looks at the cancel flag, by kind of dtype: BLAS knows floats only."""
+MATRIX_AXES = ((1,), (0,))
+"""The axes of a product of two matrices as they are."""
+MAX_EXACT_FLOAT64 = 1 << 53
+"""Whole numbers up to here are exact in float64."""
 
 # ------------------------------------------------------------------ arrays
 
@@ -43,7 +51,10 @@ EXACT = 1 << 53  # whole numbers up to here are exact in float64
 def multiply_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """`out = x @ y` for matrices, in pieces that leave at most 20 ms to an interrupt."""
     rows, inner, columns = x.shape[0], x.shape[1], y.shape[1]
-    if 2 * rows * inner * columns <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+    if (
+        2 * rows * inner * columns
+        <= MULTIPLY_ADDS_PER_CANCEL_CHECK["f" if x.dtype.kind == "f" else "i"]
+    ):
         matmul(x, y, out)
         return
     if inner > 2 * max(rows, columns):
@@ -73,7 +84,7 @@ def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     work = 2 * out.size * x.shape[-1]
     if not work:  # there may be any number of empty matrices
         out.fill(0)
-    elif work <= BUDGET["f" if x.dtype.kind == "f" else "i"]:
+    elif work <= MULTIPLY_ADDS_PER_CANCEL_CHECK["f" if x.dtype.kind == "f" else "i"]:
         matmul(x, y, out)
     elif out.ndim == 2:
         multiply_into(out, x, y)
@@ -90,7 +101,7 @@ def _working_dtype(x: np.ndarray, y: np.ndarray) -> Any:
         return np.float32
     if x.dtype.kind in "iu" and x.size and y.size and x.size * y.shape[-1] > 4096:
         largest = [max(abs(int(one.min())), abs(int(one.max()))) for one in (x, y)]
-        if largest[0] * largest[1] * x.shape[-1] < EXACT:
+        if largest[0] * largest[1] * x.shape[-1] < MAX_EXACT_FLOAT64:
             return np.float64
     return x.dtype
 
@@ -173,7 +184,7 @@ def _contract_numpy(
     out: Any, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
 ) -> np.ndarray:
     first, second = axes
-    if out is not None and x.ndim == y.ndim == 2 and axes == PLAIN:
+    if out is not None and x.ndim == y.ndim == 2 and axes == MATRIX_AXES:
         if x.dtype.char in "fd" and (work := 2 * out.size * x.shape[1]) <= BLAS_SERIAL_FLOPS:
             if (
                 work <= BLAS_SERIAL_VECTOR_FLOPS
@@ -240,8 +251,8 @@ DOT, BATCH_DOT = (
             _contract_gradient,
             tier="blas",
             work=_contract_work,
-            native=contract_native,
-            finishes=True,
+            kernel=contract_kernel,
+            takes_epilogue=True,
         )
     )
     for name in ("dot", "batch_dot")
@@ -374,8 +385,8 @@ MATMUL = register(
         _matmul_gradient,
         tier="blas",
         work=lambda x, y: 2 * (x.shape[-1] or 1),
-        native=matmul_native,
-        finishes=True,
+        kernel=matmul_kernel,
+        takes_epilogue=True,
     )
 )
 

@@ -1,4 +1,4 @@
-"""The compiled kernels of matrix products, as hooks of the ops.
+"""The compiled kernels of matrix products, chosen by the sizes of a call.
 
 Also how the operands of a contraction are seen as matrices, which the NumPy form does likewise.
 """
@@ -13,12 +13,13 @@ import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
 from kbench.engine.core.types import Axes, CancelCheck, KernelCall
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.jit import launch
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.runtime import config
 
-NEVER = 1 << 62
+UNREACHABLE_FLOPS = 1 << 62
+"""More work than any call has: a kernel is taken only where every size gets one."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -38,7 +39,9 @@ def arranged(x: np.ndarray, batch: int, order: Axes, split: int) -> np.ndarray:
     return x.reshape(*sizes[:batch], rows, columns)
 
 
-def contract_native(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> Native | None:
+def contract_kernel(
+    x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]
+) -> KernelFactory | None:
     """The kernel of a contraction, whose operands are seen as stacked matrices."""
     first, second = axes
     lead = tuple(range(batch))
@@ -55,29 +58,29 @@ def contract_native(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) ->
         x, y = arranged(x, *left), arranged(y, *right)
         return out.reshape(*x.shape[:-1], y.shape[-1]), x, y
 
-    return _hook(x.dtype, stacks, rows, columns, depth, None if plain else matrices)
+    return _product_kernel(x.dtype, stacks, rows, columns, depth, None if plain else matrices)
 
 
-def matmul_native(x: Spec, y: Spec) -> Native | None:
+def matmul_kernel(x: Spec, y: Spec) -> KernelFactory | None:
     """The kernel of `x @ y`, whose leading axes broadcast."""
     stacks = math.prod(size or 0 for size in broadcast(x.shape[:-2], y.shape[:-2]))
     rows, columns, depth = x.shape[-2] or 0, y.shape[-1] or 0, x.shape[-1] or 0
-    return _hook(x.dtype, stacks, rows, columns, depth, None)
+    return _product_kernel(x.dtype, stacks, rows, columns, depth, None)
 
 
-def _hook(
+def _product_kernel(
     dtype: str, stacks: int, rows: int, columns: int, depth: int, matrices: Any
-) -> Native | None:
+) -> KernelFactory | None:
     """float16 multiplies in float32 and is rounded once."""
     computed = "float32" if dtype == "float16" else dtype
     worth = gemm_plan.is_profitable(computed, stacks, rows, columns, depth)
     work = 2 * stacks * rows * columns * depth
     if computed not in gemm_plan.FLOATS or work < max(
-        config.min_elements(0 if worth else NEVER), 1
+        config.min_elements(0 if worth else UNREACHABLE_FLOPS), 1
     ):
         return None
 
-    def found() -> KernelCall | None:
+    def factory() -> KernelCall | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
         multiply: Any = gemm.find("product", computed)
@@ -87,7 +90,7 @@ def _hook(
             multiply = functools.partial(_in_float32, multiply)
         return multiply if matrices is None else _Arranged(multiply, matrices)
 
-    return found
+    return factory
 
 
 class _Arranged:

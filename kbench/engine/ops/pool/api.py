@@ -16,7 +16,7 @@ from kbench.engine.core.types import Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory, KernelSelector
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.ops.conv.windows import (
@@ -27,7 +27,7 @@ from kbench.engine.ops.conv.windows import (
     window_counts,
 )
 from kbench.engine.ops.pool import pool_numpy
-from kbench.engine.ops.pool.pool_numpy import Form
+from kbench.engine.ops.pool.pool_numpy import WindowGeometry
 from kbench.engine.runtime import config
 
 # ------------------------------------------------------------------ rules
@@ -43,15 +43,15 @@ def _work(*_specs: Spec, window: Ints, **_attrs: Any) -> int:
     return math.prod(window)
 
 
-def _native(name: str, position: int) -> Any:
-    """Where the kernel of an op is found, whose operand at `position` is the input's shape."""
+def _kernel(name: str, position: int) -> KernelSelector:
+    """Selects the kernel of an op, whose operand at `position` is the input's shape."""
 
-    def find(*specs: Spec, **attrs: Any) -> Native | None:
-        form, (x, dtype) = Form(**attrs), (specs[position].shape, specs[0].dtype)
+    def select(*specs: Spec, **attrs: Any) -> KernelFactory | None:
+        form, (x, dtype) = WindowGeometry(**attrs), (specs[position].shape, specs[0].dtype)
         outer, inner = math.prod(x[: form.first]), math.prod(x[form.first + len(form.window) :])
-        return pooling.native(name, dtype, outer, form.lines(x), inner)
+        return pooling.kernel_factory(name, dtype, outer, form.lines(x), inner)
 
-    return find
+    return select
 
 
 MAX = structured(
@@ -60,7 +60,7 @@ MAX = structured(
     pool_numpy.pool_max,
     lambda g, y, x, **attrs: (apply(MAX_GRADIENT, g, x, y, **attrs),),
     work=_work,
-    native=_native("max", 0),
+    kernel=_kernel("max", 0),
 )
 MAX_GRADIENT = structured(
     "pool_max_gradient",
@@ -68,7 +68,7 @@ MAX_GRADIENT = structured(
     pool_numpy.pool_max_gradient,
     lambda g, z, h, x, y, **attrs: (apply(WINNERS, g, x, y, **attrs), None, None),
     work=_work,
-    native=_native("max_gradient", 1),
+    kernel=_kernel("max_gradient", 1),
 )
 WINNERS = structured(
     "pool_winners",
@@ -83,7 +83,7 @@ AVERAGE = structured(
     pool_numpy.pool_average,
     lambda g, y, x, **attrs: (apply(SPREAD, g, x, **attrs),),
     work=_work,
-    native=_native("average", 0),
+    kernel=_kernel("average", 0),
 )
 SPREAD = structured(
     "pool_spread",
@@ -91,7 +91,7 @@ SPREAD = structured(
     pool_numpy.pool_spread,
     lambda g, z, h, x, **attrs: (apply(AVERAGE, g, **attrs), None),
     work=_work,
-    native=_native("spread", 1),
+    kernel=_kernel("spread", 1),
     shapes=(1,),
 )
 

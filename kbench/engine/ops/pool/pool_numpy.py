@@ -18,7 +18,8 @@ from kbench.engine.core import cancel
 from kbench.engine.core.types import Ints
 from kbench.engine.ops.conv.windows import pads_of, window_count
 
-BLOCK = 1 << 18  # elements of the input that are pooled at a time
+BLOCK_ELEMENTS = 1 << 18
+"""Elements of the input that are pooled at a time."""
 
 
 class Line(NamedTuple):
@@ -65,7 +66,7 @@ class Line(NamedTuple):
         return slice(low, high), line
 
 
-class Form(NamedTuple):
+class WindowGeometry(NamedTuple):
     """How windows lie on an array: the spatial axes begin at `first`."""
 
     first: int
@@ -91,7 +92,7 @@ class Form(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _lines(form: Form, shape: Ints) -> tuple[Line, ...]:
+def _lines(form: WindowGeometry, shape: Ints) -> tuple[Line, ...]:
     rank = len(form.window)
     sizes = shape[form.first : form.first + rank]
     # A larger window covers the same cells, and a single one has no next: so ends what is huge.
@@ -109,17 +110,17 @@ def _lines(form: Form, shape: Ints) -> tuple[Line, ...]:
 PoolBlock = tuple[tuple[slice, ...], tuple[slice, ...], Sequence[Line]]
 
 
-def _blocks(form: Form, shape: Ints) -> Iterator[PoolBlock]:
+def _blocks(form: WindowGeometry, shape: Ints) -> Iterator[PoolBlock]:
     """Parts of the input, the part of the result that each gives, and the windows on it."""
     lines = form.lines(shape)
     outer = math.prod(shape[: form.first])
     inner = math.prod(shape[form.first + len(lines) :])
     image = max(1, math.prod(line.size for line in lines) * inner)
     rows = max(1, lines[0].steps)
-    if image > 2 * BLOCK:
+    if image > 2 * BLOCK_ELEMENTS:
         each = max(1, image // max(1, lines[0].size)) * lines[0].stride
-        rows = max(1, min(rows, BLOCK // each))
-    step = max(1, BLOCK // image)
+        rows = max(1, min(rows, BLOCK_ELEMENTS // each))
+    step = max(1, BLOCK_ELEMENTS // image)
     for begin in range(0, outer, step):
         images = slice(begin, begin + step)
         for first in range(0, lines[0].steps, rows):
@@ -216,7 +217,7 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def pool_max(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
     """The largest value in each window."""
-    form = Form(**attrs)
+    form = WindowGeometry(**attrs)
     out = np.empty(form.pooled(x.shape), x.dtype) if out is None else out
     source, target = form.seen(x), form.seen(out)
     for taken, given, lines in _blocks(form, x.shape):
@@ -226,7 +227,7 @@ def pool_max(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
 
 def pool_average(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
     """The mean of the real cells in each window."""
-    form = Form(**attrs)
+    form = WindowGeometry(**attrs)
     out = np.empty(form.pooled(x.shape), x.dtype) if out is None else out
     source, target = form.seen(x), form.seen(out)
     wide = _wide(x.dtype)
@@ -243,7 +244,7 @@ def pool_max_gradient(
     out: Any, g: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Any
 ) -> np.ndarray:
     """`g` handed to the first largest cell of each window, zero elsewhere."""
-    form = Form(**attrs)
+    form = WindowGeometry(**attrs)
     wide = _wide(g.dtype)
     total = np.empty(x.shape, wide) if out is None or wide != g.dtype else out
     total.fill(0)
@@ -260,7 +261,7 @@ def pool_max_gradient(
 
 def pool_winners(out: Any, h: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Any) -> np.ndarray:
     """What stands in `h` at the first largest cell of `x` in each window."""
-    form = Form(**attrs)
+    form = WindowGeometry(**attrs)
     out = np.empty(y.shape, h.dtype) if out is None else out
     target, source, values = form.seen(out), form.seen(x), form.seen(h)
     for taken, given, lines in _blocks(form, x.shape):
@@ -274,7 +275,7 @@ def pool_winners(out: Any, h: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs:
 
 def pool_spread(out: Any, g: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
     """`g` shared equally by the real cells of each window: the transpose of the mean."""
-    form = Form(**attrs)
+    form = WindowGeometry(**attrs)
     wide = _wide(g.dtype)
     total = np.empty(x.shape, wide) if out is None or wide != g.dtype else out
     total.fill(0)

@@ -26,10 +26,10 @@ from kbench.engine.ops.random.sampling import (
     Stream,
     fill_below,
     fill_integers,
+    fill_kernel,
     fill_normal,
     fill_truncated,
     fill_uniform,
-    native_fill,
 )
 
 # ------------------------------------------------------------------ the ops
@@ -63,11 +63,11 @@ def _distribution(name: str, fill: KernelCall, kernel: str | None = None) -> Op:
     def gradient(g: Tensor, y: Tensor, *target: Tensor, **_attrs: Any) -> tuple[None, ...]:
         return (None,) * len(target)
 
-    def native(*target: Spec, stream: Stream, dtype: str, shape: Any = None, **numbers: Any) -> Any:
+    def select(*target: Spec, stream: Stream, dtype: str, shape: Any = None, **numbers: Any) -> Any:
         drawn = _drawn_infer(*target, dtype=dtype, shape=shape)
-        return None if kernel is None else native_fill(kernel, drawn, stream, **numbers)
+        return None if kernel is None else fill_kernel(kernel, drawn, stream, **numbers)
 
-    return register(Op(name, "structured", _drawn_infer, run, gradient, pure=False, native=native))
+    return register(Op(name, "structured", _drawn_infer, run, gradient, pure=False, kernel=select))
 
 
 UNIFORM = _distribution("random_uniform", fill_uniform, "uniform")

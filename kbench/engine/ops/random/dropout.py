@@ -11,12 +11,12 @@ from kbench.engine.core.spec import Spec, is_float
 from kbench.engine.core.types import Dim, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.op import Native, Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.arithmetic import where
 from kbench.engine.ops.layout.shape import identity, shape_operand
 from kbench.engine.ops.random.distributions import finite_number
-from kbench.engine.ops.random.sampling import Stream, fill_below, native_fill
+from kbench.engine.ops.random.sampling import Stream, fill_below, fill_kernel
 from kbench.engine.runtime.config import floatx
 
 
@@ -62,8 +62,10 @@ def _mask_gradient(g: Tensor, y: Tensor, *inputs: Tensor, **_attrs: Any) -> tupl
     return (None,) * len(inputs)
 
 
-def _mask_native(x: Spec, *target: Spec, stream: Stream, keep: float, noise: Any) -> Native | None:
-    return native_fill("below", _mask_infer(x, *target, noise=noise), stream, p=keep)
+def _mask_kernel(
+    x: Spec, *target: Spec, stream: Stream, keep: float, noise: Any
+) -> KernelFactory | None:
+    return fill_kernel("below", _mask_infer(x, *target, noise=noise), stream, p=keep)
 
 
 MASK = register(
@@ -74,7 +76,7 @@ MASK = register(
         _mask_numpy,
         _mask_gradient,
         pure=False,
-        native=_mask_native,
+        kernel=_mask_kernel,
     )
 )
 

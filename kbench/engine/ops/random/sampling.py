@@ -15,14 +15,15 @@ import numpy as np
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, integer, known_size
-from kbench.engine.graph.op import Native
+from kbench.engine.graph.op import KernelFactory
 from kbench.engine.intrinsics import philox
 from kbench.engine.kernels.random import fill, normal
 from kbench.engine.runtime import config, read_only
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
 HALF_RUN = philox.RUN_WORDS // 2
-LEAST = 8192  # numbers from which on a compiled kernel is worth while
+MIN_KERNEL_NUMBERS = 8192
+"""Numbers from which on a compiled kernel is worth while."""
 
 # ------------------------------------------------------------------ places in a sequence
 
@@ -190,10 +191,14 @@ def _limit(p: float) -> int:
 # ------------------------------------------------------------------ kernels
 
 
-def native_fill(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Native | None:
+def fill_kernel(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> KernelFactory | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
     size = known_size(drawn.shape)
-    if size is None or size < config.min_elements(LEAST) or drawn.dtype not in fill.KINDS[kind]:
+    if (
+        size is None
+        or size < config.min_elements(MIN_KERNEL_NUMBERS)
+        or drawn.dtype not in fill.KINDS[kind]
+    ):
         return None
     if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
         return None  # every number there is: the words as they are

@@ -20,7 +20,8 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.reshape import reverse
 from kbench.engine.ops.reduce.summation import running
 
-FEW = 4  # recurrences side by side up to which Python's floats are faster than NumPy's rows
+MAX_SCALAR_RECURRENCES = 4
+"""Recurrences side by side up to which Python's floats are faster than NumPy's rows."""
 
 
 def _same(x: Spec, *_others: Spec, **_attrs: Any) -> Spec:
@@ -51,7 +52,7 @@ def _recur_numpy(out: Any, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.nda
     terms, factors = np.moveaxis(x, axis, 0), np.moveaxis(a, axis, 0)
     result = np.empty(terms.shape, x.dtype)
     with np.errstate(all="ignore"):
-        if result.size <= FEW * len(result):
+        if result.size <= MAX_SCALAR_RECURRENCES * len(result):
             _recur_few(result, terms, factors)
         else:
             _recur_rows(result, terms, factors)

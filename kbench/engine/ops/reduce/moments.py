@@ -22,7 +22,8 @@ from kbench.engine.ops.reduce.reduction import count, floating, spread, stored, 
 from kbench.engine.ops.reduce.summation import added
 
 Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
-SLAB = 1 << 18  # elements of which the terms of a sum are made at a time, at most
+SLAB_ELEMENTS = 1 << 18
+"""Elements of which the terms of a sum are made at a time, at most."""
 
 
 def _averaged(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
@@ -125,11 +126,11 @@ def _summed(term: Term, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndar
 
 
 def _slabs(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Windows of at most `SLAB` elements, next to each other in memory, that cover the shape."""
+    """Windows of at most `SLAB_ELEMENTS`, next to each other in memory, that cover the shape."""
     if 0 in shape:
         return
-    cut = next((at for at in range(len(shape)) if math.prod(shape[at + 1 :]) <= SLAB), 0)
-    length, rows = (*shape, 1)[cut], SLAB // math.prod(shape[cut + 1 :])
+    cut = next((at for at in range(len(shape)) if math.prod(shape[at + 1 :]) <= SLAB_ELEMENTS), 0)
+    length, rows = (*shape, 1)[cut], SLAB_ELEMENTS // math.prod(shape[cut + 1 :])
     for before in np.ndindex(shape[:cut]):
         outer = tuple([slice(at, at + 1) for at in before])
         for start in range(0, length, rows):

@@ -15,18 +15,27 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.core.types import Axes
 
-FEW = 8  # numbers up to which the order does not matter
-SLAB = 1 << 14  # elements that are halved at a time: they stay in the cache
-ACROSS = 1 << 12  # of which so many lie side by side at most
-BROAD = 64  # side by side from which on NumPy's own loop over rows is faster
-RUN = 16  # rows that it adds one after the other, as it does within its halves
+MAX_UNORDERED_TERMS = 8
+"""Numbers up to which the order does not matter."""
+SLAB_ELEMENTS = 1 << 14
+"""Elements that are halved at a time: they stay in the cache."""
+MAX_SLAB_COLUMNS = 1 << 12
+"""Elements of a slab that lie side by side at most."""
+MIN_BROAD_COLUMNS = 64
+"""Columns from which on NumPy's own loop over rows is faster."""
+ROWS_PER_RUN = 16
+"""Rows that it adds one after the other, as it does within its halves."""
 
 
 def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
     """The sum over axes: floats as float64, integers as they are."""
     if x.dtype.kind != "f":
         return np.asarray(np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims))
-    if x.dtype != np.float64 or not x.size or math.prod([x.shape[at] for at in axis]) <= FEW:
+    if (
+        x.dtype != np.float64
+        or not x.size
+        or math.prod([x.shape[at] for at in axis]) <= MAX_UNORDERED_TERMS
+    ):
         return np.asarray(np.add.reduce(x, axis=axis, dtype=np.float64, keepdims=keepdims))
     lead = x.shape[: x.ndim - len(axis)]
     if x.flags.c_contiguous and axis == tuple(range(len(lead), x.ndim)):
@@ -39,7 +48,7 @@ def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
 
 def _halved(x: np.ndarray, axis: int) -> np.ndarray:
     """The sum over one axis, which stays."""
-    if x.shape[axis] <= FEW or axis == x.ndim - 1 and x.flags.c_contiguous:
+    if x.shape[axis] <= MAX_UNORDERED_TERMS or axis == x.ndim - 1 and x.flags.c_contiguous:
         return np.asarray(np.add.reduce(x, axis=axis, keepdims=True))
     result = np.empty([1 if at == axis else size for at, size in enumerate(x.shape)])
     _halve(result, x, axis)
@@ -49,20 +58,22 @@ def _halved(x: np.ndarray, axis: int) -> np.ndarray:
 def _halve(result: np.ndarray, x: np.ndarray, axis: int) -> None:
     kept = [1 if at == axis else size for at, size in enumerate(x.shape)]
     across = math.prod(kept)
-    if across > ACROSS:
+    if across > MAX_SLAB_COLUMNS:
         cut = next(at for at, size in enumerate(kept) if size > 1)
-        step = max(1, ACROSS * kept[cut] // across)
+        step = max(1, MAX_SLAB_COLUMNS * kept[cut] // across)
         for start in range(0, kept[cut], step):
             window = (slice(None),) * cut + (slice(start, start + step),)
             _halve(result[window], x[window], axis)
         return
     rows, parts = np.moveaxis(x, axis, 0), []
-    if across >= BROAD and len(rows) >= 2 * RUN:
-        whole = len(rows) // RUN * RUN
-        runs = rows[:whole].reshape(-1, RUN, *rows.shape[1:])  # a view: one axis becomes two
+    if across >= MIN_BROAD_COLUMNS and len(rows) >= 2 * ROWS_PER_RUN:
+        whole = len(rows) // ROWS_PER_RUN * ROWS_PER_RUN
+        runs = rows[:whole].reshape(
+            -1, ROWS_PER_RUN, *rows.shape[1:]
+        )  # a view: one axis becomes two
         parts += [_by_halves(rows[whole:])] if whole < len(rows) else []
         rows = np.add.reduce(runs, axis=1)
-    step = max(FEW, SLAB // max(1, across))
+    step = max(MAX_UNORDERED_TERMS, SLAB_ELEMENTS // max(1, across))
     for start in range(0, len(rows), step):
         parts.append(_by_halves(rows[start : start + step]))
         cancel.check()

@@ -167,7 +167,7 @@ def test_plans_have_it_in_place_of_patches(arguments, taken, monkeypatch):
         monkeypatch.setenv("KBENCH_JIT", mode)
         forward, whole = K.function([x], [y]), K.function([x], [y, *gradients])
         results.append([*forward([value]), *whole([value])])
-        labels = {one.label: one.form() for one in forward.bound([value]).chosen}
+        labels = {one.label: one.form() for one in forward.bound([value]).steps}
         assert ("patches" in labels) != taken
         assert labels.get("local_products") == (
             {"off": "numpy", "wait": "library"}[mode] if taken else None

@@ -219,7 +219,7 @@ def test_a_stop_is_honoured(name: str) -> None:
 
 @pytest.mark.parametrize("part", [1, 5, 100])
 def test_numpy_moves_rows_in_parts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "PART", part)
+    monkeypatch.setattr(indexing, "CELLS_PER_CANCEL_CHECK", part)
     random = np.random.default_rng(part)
     x = random.integers(-5, 6, (7, 2, 3)).astype("float16")
     rows = random.integers(0, 7, (4, 5))

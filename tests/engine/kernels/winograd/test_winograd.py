@@ -281,7 +281,7 @@ def test_a_plan_says_which_form_ran(monkeypatch):
     for exact, form in ((False, "winograd"), (True, "library")):
         K.set_exact(exact)
         step(arrays)
-        found = [one for one in step.bound(arrays).chosen if one.label.startswith("conv")]
+        found = [one for one in step.bound(arrays).steps if one.label.startswith("conv")]
         assert [one.form() for one in found] == [form] * 3
 
 
@@ -293,4 +293,4 @@ def test_what_others_have_noted_counts_for_no_step(monkeypatch):
     arrays = [np.ones((2, 8, 8, 4), "float32")]
     chosen_variant.record("winograd")
     step(arrays)
-    assert [one.form() for one in step.bound(arrays).chosen] == ["library"]
+    assert [one.form() for one in step.bound(arrays).steps] == ["library"]

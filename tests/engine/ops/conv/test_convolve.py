@@ -111,14 +111,14 @@ def test_all_three_products_for_any_blocks(
         wanted[1][on] += g[at].astype(float) @ kernel[tap].T
         wanted[2][tap] += x[on].astype(float).T @ g[at]
     got = [np.full(one.shape, np.nan, "float32") for one in wanted]
-    before_blocks = convolve_numpy.PATCHES
-    convolve_numpy.PATCHES = budget
+    before_blocks = convolve_numpy.MAX_GATHERED_ELEMENTS
+    convolve_numpy.MAX_GATHERED_ELEMENTS = budget
     try:
         convolve_numpy.correlate(got[0], x, kernel, strides, starts, dilation)
         convolve_numpy.correlate_to_input(got[1], g, kernel, strides, starts, dilation)
         convolve_numpy.correlate_to_kernel(got[2], g, x, strides, starts, dilation)
     finally:
-        convolve_numpy.PATCHES = before_blocks
+        convolve_numpy.MAX_GATHERED_ELEMENTS = before_blocks
     for value, right in zip(got, wanted, strict=True):
         np.testing.assert_allclose(value, right, 1e-5, 1e-5)
 
@@ -130,7 +130,7 @@ def test_depthwise_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = [y, *K.gradients(K.sum(y * y), inputs)]
     whole = K.function([], tensors)([])
     np.testing.assert_allclose(whole[0], depthwise(x, kernel, 2, "same"), 1e-12, 1e-12)
-    monkeypatch.setattr(depthwise_ops, "CELLS", 20)
+    monkeypatch.setattr(depthwise_ops, "BLOCK_ELEMENTS", 20)
     for value, right in zip(K.function([], tensors)([]), whole, strict=True):
         np.testing.assert_allclose(value, right, 1e-12, 1e-12)
 

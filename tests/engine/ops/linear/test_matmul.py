@@ -60,7 +60,7 @@ def test_matmul(x: tuple[int, ...], y: tuple[int, ...], known: bool) -> None:
 @pytest.mark.parametrize("shape", [(300, 20, 10), (10, 20, 300), (9, 3000, 8), (65, 64, 63)])
 def test_pieces_make_the_whole(shape: tuple[int, int, int], monkeypatch: Any) -> None:
     """A product cut along any axis is the product."""
-    monkeypatch.setattr(matmul, "BUDGET", {"f": 4000, "i": 4000})
+    monkeypatch.setattr(matmul, "MULTIPLY_ADDS_PER_CANCEL_CHECK", {"f": 4000, "i": 4000})
     rows, inner, columns = shape
     x, y = RNG.normal(size=(rows, inner)), RNG.normal(size=(inner, columns))
     np.testing.assert_allclose(K.eval(K.dot(x, y)), x @ y, rtol=1e-10, atol=1e-12)

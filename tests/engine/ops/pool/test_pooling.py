@@ -38,8 +38,8 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def kernel_of(name: str, *arrays: np.ndarray, **attrs: Any) -> Any:
     """The compiled form of an op for these arrays."""
     op = REGISTRY[name]
-    assert op.native is not None
-    find = op.native(*[Spec(one.shape, one.dtype.name) for one in arrays], **attrs)
+    assert op.kernel is not None
+    find = op.kernel(*[Spec(one.shape, one.dtype.name) for one in arrays], **attrs)
     assert find is not None
     return find()
 
@@ -117,18 +117,18 @@ def test_kernels_with_stride_one_and_many_taps(window: tuple[int, int], inner: i
 
 
 def test_no_kernel_where_numpy_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    native = REGISTRY["pool_max_gradient"].native
-    assert native is not None
+    select_kernel = REGISTRY["pool_max_gradient"].kernel
+    assert select_kernel is not None
     monkeypatch.undo()
     monkeypatch.setenv("KBENCH_LEAST", "1")
     attrs = {"first": 1, "window": (13, 13), "strides": (1, 1), "padding": "same"}
     specs = [Spec((1, 20, 20, 32), "float32")] * 3
-    assert native(*specs, **attrs) is None  # 169 visits of each cell; NumPy has 26
+    assert select_kernel(*specs, **attrs) is None  # 169 visits of each cell; NumPy has 26
     monkeypatch.delenv("KBENCH_LEAST")
     attrs["window"] = (2, 2)
-    assert native(*[Spec((1, 4, 4, 2), "float32")] * 3, **attrs) is None
-    assert native(*[Spec((1, 40, 40, 20), "float32")] * 3, **attrs) is not None
-    assert native(*[Spec((1, 40, 40, 20), "int32")] * 3, **attrs) is None
+    assert select_kernel(*[Spec((1, 4, 4, 2), "float32")] * 3, **attrs) is None
+    assert select_kernel(*[Spec((1, 40, 40, 20), "float32")] * 3, **attrs) is not None
+    assert select_kernel(*[Spec((1, 40, 40, 20), "int32")] * 3, **attrs) is None
 
 
 def test_kernels_refuse_arrays_of_other_sizes() -> None:
@@ -264,7 +264,7 @@ def test_any_block_gives_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -
     whole = results()
     np.testing.assert_allclose(whole[0], pooled(x, (3, 2), (2, 1), "same"))
     np.testing.assert_allclose(whole[3], whole[0] + 1)
-    monkeypatch.setattr(pool_numpy, "BLOCK", block)
+    monkeypatch.setattr(pool_numpy, "BLOCK_ELEMENTS", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 
@@ -316,7 +316,7 @@ def test_any_block_enlarges_alike(block: int, monkeypatch: pytest.MonkeyPatch) -
         return [K.eval(one) for one in graphs + backs]
 
     whole = results()
-    monkeypatch.setattr(resize, "BLOCK", block)
+    monkeypatch.setattr(resize, "BLOCK_ELEMENTS", block)
     for one, wanted in zip(results(), whole, strict=True):
         np.testing.assert_allclose(one, wanted, 1e-14)
 

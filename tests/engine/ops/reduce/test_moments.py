@@ -11,7 +11,7 @@ AXES = [None, 0, 1, -1]
 
 @pytest.fixture(params=[1, 7, 64])
 def slab(request, monkeypatch):
-    monkeypatch.setattr(moments, "SLAB", request.param)
+    monkeypatch.setattr(moments, "SLAB_ELEMENTS", request.param)
     return request.param
 
 
