@@ -31,7 +31,7 @@ from kbench.notebook import (
     explore,
     explorer,
 )
-from kbench.notebook.base import inspector_hub, part, redraw
+from kbench.notebook.base import inspector_hub, namespace_widget, redraw
 
 pytestmark = keras_loaded.OWN_WARNINGS
 Names = dict[str, Any]
@@ -353,7 +353,7 @@ def test_a_widget_that_cannot_be_drawn_says_so_once(
 @pytest.mark.parametrize("what", ["known", "tensor", "name of a variable", "array", "placeholder"])
 def test_plots_take_symbols_and_names(what: str, names: Names) -> None:
     assert plots.heatmap(OBJECTS[what](names)).axes
-    assert part.CLOSED
+    assert namespace_widget.CLOSED
 
 
 @pytest.mark.parametrize("what", ["K.function", "known", "functions", "name of a function"])
