@@ -109,7 +109,7 @@ async def test_a_key_whose_way_is_lost_holds_the_next_ones_up_for_a_moment_only(
 ) -> None:
     async with bench((120, 40)) as (app, pilot, _):
         monkeypatch.setattr(key_queue, "MAX_HOLD_SECONDS", 0.1)
-        monkeypatch.setattr(WorkbenchApp, "on_passed", lambda self, message: None)
+        monkeypatch.setattr(WorkbenchApp, "on_key_probe", lambda self, message: None)
         send(app, "f3", "f2", "a", "b")
         for _round in range(1000):
             if "ab" in text_of(app):

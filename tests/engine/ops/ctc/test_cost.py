@@ -164,7 +164,7 @@ def test_compiled_equals_numpy(
 ) -> None:
     """Costs and gradients of rows of every kind: at once, one by one, and cut in time."""
     monkeypatch.setattr(kernels, "TILE_SECONDS", tile)
-    monkeypatch.setattr(kernels, "GROUP", group)
+    monkeypatch.setattr(kernels, "MAX_SCRATCH_NUMBERS", group)
     monkeypatch.setattr(lattice, "MAX_KEPT_CELLS", group)
     y_true, y_pred, steps, lengths = operands(7, 9, 60, 20, 12)
     y_pred = y_pred.astype(dtype)
