@@ -18,7 +18,8 @@ from kbench.engine.graph import tensor as _tensor
 from kbench.engine.runtime import keras_json as _keras_file
 from kbench.version import __version__
 
-__all__ = [*backend.__all__, "__version__", "backend"]  # noqa: PLE0604
+__all__ = ["__version__", "backend"]
+__all__ += backend.__all__
 _engines.start(_keras_file.load_file(), vars(backend), globals())
 _keras_client.install()
 

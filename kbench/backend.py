@@ -186,9 +186,41 @@ py_sum = builtins.sum
 
 globals().update(_legacy.accepting_all(globals()))
 
-__all__ = [name for name in dir() if not name.startswith("_")]  # noqa: PLE0605
-_FOREIGN = ("annotations", "builtins", "sys", "Any", "ModuleType")
-__all__ = [name for name in __all__ if name not in _FOREIGN]
+__all__ = [  # as a literal, so that editors and type checkers see what is public
+    "ArgumentError", "DtypeError", "FeedError", "Function", "GradientError", "KbenchError",
+    "OutOfMemory", "Placeholder", "Session", "ShapeError", "Tensor", "Variable", "abs", "all",
+    "any", "arange", "argmax", "argmin", "asymmetric_spatial_2d_padding",
+    "asymmetric_temporal_padding", "atrous_conv2d", "batch_dot", "batch_flatten",
+    "batch_get_value", "batch_normalization", "batch_set_value", "bias_add", "binary_crossentropy",
+    "binary_focal_crossentropy", "cast", "cast_to_floatx", "categorical_crossentropy",
+    "categorical_focal_crossentropy", "clear_session", "clip", "concatenate", "constant",
+    "control_dependencies", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose",
+    "cos", "count_params", "ctc_batch_cost", "ctc_decode", "ctc_label_dense_to_sparse", "cumprod",
+    "cumsum", "deconv2d", "depthwise_conv2d", "dot", "dropout", "dtype", "eager", "elu", "epsilon",
+    "equal", "eval", "exact", "exp", "expand_dims", "eye", "flatten", "floatx", "foldl", "foldr",
+    "function", "gather", "get_session", "get_uid", "get_value", "get_variable_shape", "gradients",
+    "greater", "greater_equal", "hard_sigmoid", "identity", "image_data_format",
+    "image_dim_ordering", "in_test_phase", "in_top_k", "in_train_phase", "int_shape",
+    "is_keras_tensor", "is_placeholder", "is_sparse", "is_symbolic", "is_tensor", "is_variable",
+    "l2_normalize", "learning_phase", "learning_phase_scope", "less", "less_equal", "lesser",
+    "lesser_equal", "local_conv1d", "local_conv2d", "log", "logsumexp",
+    "manual_variable_initialization", "map_fn", "max", "maximum", "mean", "min", "minimum",
+    "moving_average_update", "name_scope", "ndim", "normalize_batch_in_training",
+    "normalize_data_format", "not_equal", "num_threads", "one_hot", "ones", "ones_like",
+    "pattern_broadcast", "permute_dimensions", "placeholder", "pool2d", "pool3d", "pow",
+    "print_tensor", "prod", "py_all", "py_any", "py_slice", "py_sum", "random_bernoulli",
+    "random_binomial", "random_normal", "random_normal_variable", "random_uniform",
+    "random_uniform_variable", "record", "relu", "repeat", "repeat_elements", "reset_uids",
+    "reshape", "resize_images", "resize_volumes", "reverse", "rnn", "round", "separable_conv1d",
+    "separable_conv2d", "set_epsilon", "set_exact", "set_floatx", "set_image_data_format",
+    "set_image_dim_ordering", "set_learning_phase", "set_num_threads", "set_session", "set_value",
+    "shape", "sigmoid", "sign", "sin", "size", "slice", "softmax", "softplus", "softsign",
+    "sparse_categorical_crossentropy", "spatial_2d_padding", "spatial_3d_padding", "sqrt",
+    "square", "squeeze", "stack", "std", "stop_gradient", "sum", "switch", "symbolic", "tanh",
+    "temporal_padding", "tile", "to_dense", "transpose", "truncated_normal", "update",
+    "update_add", "update_sub", "v1_variable_initialization", "var", "variable", "zeros",
+    "zeros_like",
+]  # fmt: skip
 
 
 class _CallableModule(ModuleType):

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
@@ -17,29 +19,59 @@ from kbench.version import __version__
 ROOT = Path(__file__).resolve().parents[2]
 
 
+TYPED = """import numpy as np
+
+import kbench as K
+from kbench import backend
+
+x = K.placeholder(shape=(None, 4), name="x")
+w = K.variable(np.ones((4, 3)), dtype="float32")
+y = K.softmax(K.dot(x, w) + 1.0, axis=-1)
+loss = K.mean(K.square(y - 2 * K.exp(y)), axis=[0, 1])
+f = K.function([x], [loss, *K.gradients(loss, [w])])
+print(f([np.zeros((2, 4))])[0], backend.epsilon(), K.int_shape(y[0]))
+"""
+WRONG = "K.softmax(y, axes=1)\nK.square(y, 2)\nK.mean(y, axis='a')\nK.sum({1: 2})\n"
+"""Each line is refused: an unknown argument, one too many, and two of a wrong type."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The project as it is given away."""
+    place = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(place)]
+    subprocess.run([*pip, str(ROOT)], check=True, capture_output=True)
+    (found,) = place.glob("*.whl")
+    return found
+
+
 @pytest.mark.slow
-def test_a_wheel_is_whole(tmp_path):
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "-w",
-            str(tmp_path),
-            str(ROOT),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
+def test_users_code_is_checked_against_the_wheel(wheel, tmp_path):
+    """By mypy, as an editor does: names and types of arguments, and what comes back."""
+    place = tmp_path / "user"
+    venv.create(place, with_pip=False)
+    (packages,) = place.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    assert (packages / "kbench" / "py.typed").is_file()
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    mypy += ["--python-executable", str(place / "bin" / "python"), "program.py"]
+    for text, errors in ((TYPED, []), (TYPED + WRONG, [12, 13, 14, 15])):
+        (tmp_path / "program.py").write_text(text, "utf-8")
+        done = subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True)
+        found = re.findall(r"^program.py:(\d+): error", done.stdout, re.MULTILINE)
+        assert [int(line) for line in found] == errors, done.stdout
+
+
+@pytest.mark.slow
+def test_a_wheel_is_whole(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
         scripts = archive.read(f"kbench-{__version__}.dist-info/entry_points.txt").decode()
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench").rglob("*.py")}
     data = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench").rglob("*.tcss")}
+    data |= {"kbench/py.typed"}
     lessons = {f"kbench/tutorials/{path.name}" for path in (ROOT / "tutorials").glob("*.*")}
     assert modules | data | lessons | {"kbench_launcher.py", "kbench/benchmarks/harness.py"} <= held
     assert not [name for name in held if name.startswith(("tests/", ".ci/", "docs/"))]

@@ -273,7 +273,7 @@ class _Recurrence:
             output, after = self.called(function, entries, states)
             if present is not None and previous is None:
                 output = self.or_zeros(present, output)
-            elif present is not None:
+            elif present is not None and previous is not None:
                 output = where(_spread(present, output, "the output"), output, previous)
             previous = output
             states = self.kept(after, states, present)

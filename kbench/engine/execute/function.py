@@ -303,7 +303,7 @@ def _output(given: Any, place: int) -> Tensor:
 
 def function(
     inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
+    outputs: Sequence[Tensor | None],
     updates: Sequence[Any] | None = None,
     **kwargs: Any,
 ) -> Function:

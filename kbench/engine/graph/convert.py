@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if isinstance(value, Tensor):
         return value
     if like is not None and dtype is None and type(value) in (float, int) and is_float(like):
-        return _number(value, like)
+        return _number(value, like)  # type: ignore[arg-type]  # a number, by its type
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return _stacked(value)
     array = to_array(value)
@@ -201,7 +201,7 @@ def tensors_of(*values: Operand) -> list[Tensor]:
     return [as_tensor(value, like=like) for value in values]
 
 
-def floats_alike(values: Sequence[Operand]) -> bool:
+def floats_alike(values: Sequence[Operand]) -> TypeGuard[Sequence[Tensor]]:
     """Whether all are tensors of one floating-point dtype, as most operands are."""
     common = None
     for value in values:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, cast
 
 import numpy as np
 
@@ -67,12 +67,16 @@ def _result_dtype(rule: str, dtype: str) -> tuple[str, str]:
     return dtype, dtype
 
 
+P = ParamSpec("P")
+"""The arguments of a declared function, which the public one has as well."""
+
+
 def elementwise(
     expr: str,
     dtype: str,
     gradient: Gradient | None,
     check: Callable[..., None] | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
+) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
     """Declare an elementwise op by an expression over its parameters' names.
 
     `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
@@ -80,7 +84,7 @@ def elementwise(
     raises.
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
+    def declare(function: Callable[P, Any]) -> Callable[P, Tensor]:
         names = tuple(inspect.signature(function).parameters)
         boolean = dtype in ("compare", "bool")
         run = allocating(expr, names, boolean, check)
@@ -120,7 +124,7 @@ def elementwise(
 
         public.op = op  # type: ignore[attr-defined]
         public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return public
+        return cast(Callable[P, Tensor], public)
 
     return declare
 
@@ -179,14 +183,14 @@ def reduction(
     numpy: Callable[..., Any],
     dtype: str,
     gradient: Gradient | None,
-) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
+) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
     """Declare a reduction over axes by the name of its fold and its NumPy form.
 
     `numpy(x, axis, keepdims, out)` reduces; `fold` names the step that the kernels know ("sum",
     "max" ...). `dtype` is the rule: "same", "number" or "bool".
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Tensor]:
+    def declare(function: Callable[P, Any]) -> Callable[P, Tensor]:
         def infer(x: Spec, *, axis: tuple[int, ...], keepdims: bool) -> Spec:
             result = "bool" if dtype == "bool" else x.dtype
             value = None
@@ -212,7 +216,7 @@ def reduction(
             return apply(op, converted(tensor, wanted), axis=axes, keepdims=kept)
 
         public.op = op  # type: ignore[attr-defined]
-        return public
+        return cast(Callable[P, Tensor], public)
 
     return declare
 

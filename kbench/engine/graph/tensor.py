@@ -7,8 +7,8 @@ files of `ops/` fill through `@operator`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from kbench.engine.core.spec import DType, Spec, TensorShape
 from kbench.engine.graph import numpy_protocol, scope
 from kbench.engine.graph.op import Op
 
-Operand = Any  # a Tensor, an array, a list or a Python number
+Operand: TypeAlias = (
+    "Tensor | np.ndarray[Any, Any] | np.generic | float | int | bool | Sequence[Any]"
+)
+"""What an operation takes: a tensor, an array, a list of numbers or a number."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
 serials = itertools.count()  # tensors are numbered as they are made

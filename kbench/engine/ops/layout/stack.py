@@ -19,7 +19,7 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.copy_kernels import copy_kernel
 
 
-def operands_of(tensors: Sequence[Operand]) -> list[Tensor]:
+def operands_of(tensors: Operand) -> list[Tensor]:
     """The tensors of a list, converted to their common dtype."""
     if isinstance(tensors, (Tensor, np.ndarray)) or not isinstance(tensors, (list, tuple)):
         raise ArgumentError(
