@@ -18,10 +18,17 @@ from cases import CASES
 
 import kbench as K
 from kbench.cli import main
+from kbench.workbench.inspector import protocol
 from tests.api.test_wrong_calls import CANNOT_BE_WRONG
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+DESIGN = [
+    "docs/architecture.md",
+    "docs/style.md",
+    *sorted(f"docs/design/{path.name}" for path in (ROOT / "docs" / "design").glob("*.md")),
+]
+PLACES = (ROOT, ROOT / "kbench", ROOT / "kbench" / "engine")  # that paths on a page begin at
 
 
 def _blocks(page: str, language: str) -> list[str]:
@@ -56,11 +63,12 @@ def test_readme_holds_the_two_commands():
     assert [line.rpartition(".venv/bin/")[2] for line in commands] == ["kbench", "python -m pytest"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *DESIGN])
 def test_links_lead_to_files(page):
     text = (ROOT / page).read_text("utf-8")
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
-    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    folder = (ROOT / page).parent
+    missing = [link for link in links if "://" not in link and not (folder / link).exists()]
     assert not missing
 
 
@@ -71,6 +79,69 @@ def test_files_that_are_named_exist(page):
     named = re.findall(r"`((?:kbench|tests|benchmarks|docs|tutorials|\.ci)/[\w./-]*)`", text)
     missing = [name for name in named if not (ROOT / name).exists()]
     assert not missing
+
+
+# ------------------------------------------------------------------ the pages of the design
+
+PATH = re.compile(r"[\w.]+(?:/[\w.*]*)+|[\w*]+\.py")
+NAME = re.compile(r"[A-Za-z_]\w*")
+CODE = r"`([^`\n]+)`"
+WRITTEN = re.compile(r"[a-z]\d(_\d)?")  # a name in generated sources
+ASIDE = {"perf"}  # other programs
+
+
+def _prose(page: str) -> str:
+    """A page without its blocks of code and what is drawn by a script."""
+    text = (ROOT / page).read_text("utf-8").partition("<!-- from here on drawn")[0]
+    return re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _found(name: str) -> list[Path]:
+    """The files that a path on a page stands for; `*` stands for any."""
+    places = [*PLACES, *(PLACES[2] / room for room in ("fusion", "codegen", "execute/steps"))]
+    return [path for place in places for path in place.glob(name.rstrip("/"))]
+
+
+def _sources() -> str:
+    """All that is written in the repository but its pages."""
+    folders = ("kbench", "tests", "benchmarks", ".ci")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    files += [*(ROOT / "kbench").rglob("*.tcss"), ROOT / "pyproject.toml"]
+    return "\n".join(path.read_text("utf-8") for path in files)
+
+
+@pytest.mark.parametrize("page", [*DESIGN, "CONTRIBUTING.md"])
+def test_files_and_folders_on_pages_of_the_design_are_there(page):
+    named = [name for name in re.findall(CODE, _prose(page)) if PATH.fullmatch(name)]
+    found = [name for name in named if name[0] != "." and ".." not in name]
+    missing = [name for name in found if not _found(name) and "verbs" not in name]
+    assert [name for name in missing if "/" in name or name.endswith(".py")] == []
+
+
+@pytest.mark.parametrize("page", [*DESIGN, "CONTRIBUTING.md"])
+def test_names_on_pages_of_the_design_are_in_the_sources(page):
+    """Those beside a file are in that file: `name` (`file.py`), `name` of `file.py` and so on."""
+    words = set(NAME.findall(_sources()))
+    named = {name.removesuffix("()") for name in re.findall(CODE, _prose(page))} - ASIDE
+    single = {name for name in named if NAME.fullmatch(name) and not WRITTEN.fullmatch(name)}
+    assert sorted(single - words) == []
+    text = re.sub(r"\s+", " ", _prose(page))
+    pairs = re.findall(rf"{CODE} (?:of|in) {CODE}", text)
+    pairs += re.findall(rf"{CODE} \({CODE}\)", text)
+    for one, other in pairs:
+        name, file = (other, one) if one.endswith(".py") else (one, other)
+        if NAME.fullmatch(name) and file.endswith(".py"):
+            assert any(name in path.read_text("utf-8") for path in _found(file)), (name, file)
+
+
+def test_every_verb_of_the_inspector_has_an_example_that_is_what_it_answers():
+    """After a change of the replies: `python .ci/wire.py`."""
+    text = (ROOT / "docs" / "design" / "wire.md").read_text("utf-8")
+    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) == set(protocol.VERBS)
+    done = subprocess.run(
+        [sys.executable, ".ci/wire.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_commands_that_are_named_exist():

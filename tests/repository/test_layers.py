@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import runpy
 import shutil
 import subprocess
@@ -42,16 +41,6 @@ def test_the_picture_of_the_architecture_is_that_of_the_imports():
     """After a change of imports: `python .ci/picture.py`."""
     picture = runpy.run_path(str(ROOT / ".ci" / "picture.py"))
     assert picture["PICTURE"].read_text("utf-8") == picture["drawn"]()
-
-
-def test_the_files_that_the_architecture_names_are_there():
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", page))
-    assert len(named) > 40
-    places = (ROOT, PACKAGE, PACKAGE / "engine")
-    assert [
-        one for one in sorted(named) if not any((root / one).is_file() for root in places)
-    ] == []
 
 
 # ------------------------------------------------------------------ what a fresh process loads
