@@ -30,6 +30,7 @@ WAIT_SECONDS = 30.0
 PROGRAM = """\
 import numpy as np
 import kbench as K
+
 x = K.placeholder((None, 2), name="x")
 w = K.variable([[1.0, 2.0], [3.0, 4.0]], name="w")
 y = K.relu(K.dot(x, w))
