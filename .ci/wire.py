@@ -150,10 +150,10 @@ def drawn() -> str:
     inspector.handle({"verb": "trace", "on": True})
 
     def run(code: str) -> None:
-        inspector.began()
+        inspector.cell_started()
         exec(compile(code, "train.py", "exec"), names)
         names.pop("__builtins__", None)
-        inspector.ended()
+        inspector.cell_ended()
 
     def wait(kind: str, find: Callable[[Json], bool] = lambda _data: True) -> Json:
         end = time.monotonic() + WAIT_SECONDS

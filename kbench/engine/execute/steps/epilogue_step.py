@@ -1,9 +1,9 @@
-"""A kernel whose rows are finished while they are in the cache: bias and activation of a layer.
+"""A kernel with an epilogue: bias and activation of a layer, while its rows are in the cache.
 
 A product or a convolution gives its result row by row. Elementwise work that reads such a result
 is done on each row as soon as it is there, and stored in its place; the result itself is never
 seen in memory. Where the work reads whole variables it is their update, which runs later, in
-their own memory (see `in_place_update`).
+their own memory (see `in_place_update.py`).
 """
 
 from __future__ import annotations
@@ -16,149 +16,152 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.codegen import loop_kernel
-from kbench.engine.codegen.arguments import COLUMNS, Binding
+from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Buffers, SlotValues
-from kbench.engine.execute.steps.group_step import GroupStep, Step, single
-from kbench.engine.execute.steps.library_step import NativeStep, native_step
-from kbench.engine.fusion.elementwise import Group, Source
-from kbench.engine.jit.array_memory import same
+from kbench.engine.execute.steps.base import Buffers, Registers
+from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
+from kbench.engine.execute.steps.library_step import KernelStep, kernel_step
+from kbench.engine.fusion.elementwise import Group, GroupInput
+from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config
 
-FEWEST = 16  # columns of a row that is worth a call of its own
+MIN_ROW_COLUMNS = 16
+"""Columns of a row that is worth a call of its own."""
 
 
-def finished(
-    step: GroupStep, items: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
+def with_epilogue(
+    group_step: GroupStep, values: Sequence[Value], needed: Sequence[bool], roots: Sequence[int]
 ) -> Step | None:
     """A group with the kernel whose result it alone reads as one step, where that can be."""
-    group = step.group
-    if group.fold is not None or step.program is None or not _by_rows(group):
+    group = group_step.group
+    if group.fold is not None or group_step.program is None or not _by_rows(group):
         return None
-    read = [items[one.slot] for one in group.sources if one.number is None]
+    read = [values[one.slot] for one in group.sources if one.number is None]
     if any(one.source == "variable" and one.shape == group.shape for one in read):
         return None
     inside = {member.slot for member in group.members}
     for source in group.sources:
         if source.number is not None or not needed[source.slot] or source.slot in roots:
             continue
-        item = items[source.slot]
-        if not item.op.finishes or item.source or item.shape != group.shape:
+        value = values[source.slot]
+        if not value.op.takes_epilogue or value.source or value.shape != group.shape:
             continue
-        same = item.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
-        alone = inside.issuperset(item.users) and item.guard == items[group.slot].guard
-        native = native_step(item, items) if same and alone else None
-        if native is not None:
-            return FinishStep(step, item, native).chosen(items)
+        same = value.spec.dtype == group.dtype and group.dtype in ("float32", "float64")
+        alone = inside.issuperset(value.users) and value.guard == values[group.slot].guard
+        compiled = kernel_step(value, values) if same and alone else None
+        if compiled is not None:
+            return EpilogueStep(group_step, value, compiled).as_step(values)
     return None
 
 
 def _by_rows(group: Group) -> bool:
     """Whether rows are long enough, and every source has one value for each of them or is one."""
     shape = group.shape
-    if len(shape) < 2 or not FEWEST <= shape[-1] <= 2 * COLUMNS:
+    if len(shape) < 2 or not MIN_ROW_COLUMNS <= shape[-1] <= 2 * ITEM_COLUMNS:
         return False
     return all(_moves(one, shape) in ([], [False], [True]) for one in group.sources)
 
 
-def _moves(source: Source, shape: tuple[int, ...]) -> list[bool]:
+def _moves(source: GroupInput, shape: tuple[int, ...]) -> list[bool]:
     """Along which of the axes before the last, as far as these are longer than one, it varies."""
     pairs = zip(source.varies[:-1], shape[:-1], strict=True)
     return sorted({varies for varies, size in pairs if size != 1})
 
 
-class FinishStep:
+class EpilogueStep:
     """Runs a kernel and a group on each of its rows; one after the other until both are ready."""
 
-    def __init__(self, step: GroupStep, item: Value, native: NativeStep) -> None:
-        group = step.group
-        self.step = step
-        self.item = item
-        self.native = native
-        self.place = group.writes.index(group.slot)
-        self.read = [source.slot for source in group.sources].index(item.slot)
+    def __init__(self, group_step: GroupStep, value: Value, kernel_step: KernelStep) -> None:
+        group = group_step.group
+        self.group_step = group_step
+        self.value = value
+        self.kernel_step = kernel_step
+        self.position = group.writes.index(group.slot)
+        self.read = [source.slot for source in group.sources].index(value.slot)
         self.dims = (math.prod(group.shape[:-1]), group.shape[-1])
         inputs = tuple(
             loop_kernel.Input(one.dtype, (True in _moves(one, group.shape), one.varies[-1]))
             for one in group.sources
         )
         statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
-        self.program = loop_kernel.Program(inputs, statements, step.outputs)
+        self.program = loop_kernel.Program(inputs, statements, group_step.outputs)
         self.binding = Binding(self.program, self.dims)
-        self.together = False
+        self.is_fused = False
         self.kernel: loop_kernel.Kernel | None = None
 
-    def chosen(self, items: Sequence[Value]) -> Step:
+    def as_step(self, values: Sequence[Value]) -> Step:
         """The step, with its description."""
-        item, group = self.item, self.step.group
-        others = [one for one in self.step.reads if one not in (-1, item.slot)]
-        product = single(item, items)
+        value, group = self.value, self.group_step.group
+        others = [one for one in self.group_step.reads if one not in (-1, value.slot)]
+        product = single_step(value, values)
         return replace(
-            self.step.chosen(),
-            step=self.run,
-            reads=(*item.inputs, *others),
-            label=f"{item.op.name}+{group.label}",
-            form=lambda: "library" if self.together else product.form(),
+            self.group_step.as_step(),
+            run=self.run,
+            reads=(*value.inputs, *others),
+            label=f"{value.op.name}+{group.label}",
+            form=lambda: "library" if self.is_fused else product.form(),
             work=product.work + len(group.statements),
-            elements=item.size,
-            group=None,
+            elements=value.size,
+            group_step=None,
             launches=self.launches,
         )
 
-    def run(self, v: SlotValues, b: Buffers) -> None:
-        operands = [v[one] for one in self.item.inputs]
+    def run(self, registers: Registers, buffers: Buffers) -> None:
+        operands = [registers[one] for one in self.value.inputs]
         on = config.jit_mode() != "off"
-        multiply = self.native.find() if on else None
+        multiply = self.kernel_step.factory() if on else None
         if on and self.kernel is None:
             self.kernel = loop_kernel.request(self.program)
         kernel = self.kernel if on else None
-        self.together = multiply is not None and kernel is not None
+        self.is_fused = multiply is not None and kernel is not None
         if multiply is None or kernel is None:
-            self._apart(v, b, operands, multiply)
+            self._run_separately(registers, buffers, operands, multiply)
             return
-        outs = [b[slot] for slot in self.step.group.writes]
-        params, _alive = self._parameters(outs, self._sources(v, outs))
-        multiply(outs[self.place], *operands, cancel.check, after=(kernel.address, params))
-        for slot, one in zip(self.step.group.writes, outs, strict=True):
-            v[slot] = one
+        outs = [buffers[slot] for slot in self.group_step.group.writes]
+        params, _alive = self._parameters(outs, self._sources(registers, outs))
+        multiply(outs[self.position], *operands, cancel.check, after=(kernel.address, params))
+        for slot, one in zip(self.group_step.group.writes, outs, strict=True):
+            registers[slot] = one
 
-    def _sources(self, v: SlotValues, outs: list[Any]) -> list[Any]:
+    def _sources(self, registers: Registers, outs: list[Any]) -> list[Any]:
         """What the group reads: instead of what the kernel gives, the place where that goes."""
-        arrays = self.step.sources(v)
-        arrays[self.read] = outs[self.place]
+        arrays = self.group_step.sources(registers)
+        arrays[self.read] = outs[self.position]
         return arrays
 
     def _parameters(self, outs: list[Any], arrays: list[Any]) -> tuple[np.ndarray, list[Any]]:
         self.binding.check_outs(outs)
         return self.binding.parameters(outs, arrays)
 
-    def launches(self, v: SlotValues, b: Buffers) -> list[Launch] | None:
+    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
         """What `run` does as launches of kernels; None where there is no such form."""
         kernel = loop_kernel.request(self.program)
-        write = getattr(self.native.find(), "launches", None)
+        write = getattr(self.kernel_step.factory(), "launches", None)
         if kernel is None or write is None:
             return None
-        outs = [b[slot] for slot in self.step.group.writes]
-        arrays = self._sources(v, outs)
+        outs = [buffers[slot] for slot in self.group_step.group.writes]
+        arrays = self._sources(registers, outs)
         params, alive = self._parameters(outs, arrays)
-        if not same(alive, arrays):
+        if not are_same(alive, arrays):
             return None
-        operands = [v[one] for one in self.item.inputs]
+        operands = [registers[one] for one in self.value.inputs]
         found: list[Launch] | None = write(
-            outs[self.place], *operands, after=(kernel.address, params)
+            outs[self.position], *operands, after=(kernel.address, params)
         )
         return found
 
-    def _apart(self, v: SlotValues, b: Buffers, operands: list[Any], multiply: Any) -> None:
-        item = self.item
-        between: np.ndarray = pool.take(item.shape, item.spec.dtype)
+    def _run_separately(
+        self, registers: Registers, buffers: Buffers, operands: list[Any], multiply: Any
+    ) -> None:
+        value = self.value
+        between: np.ndarray = pool.take(value.shape, value.spec.dtype)
         if multiply is not None:
             multiply(between, *operands, cancel.check)
         else:
-            item.op.numpy(between, *operands, **item.attrs)
-        v[item.slot] = between
-        self.step.run(v, b)
-        v[item.slot] = None
+            value.op.numpy(between, *operands, **value.attrs)
+        registers[value.slot] = between
+        self.group_step.run(registers, buffers)
+        registers[value.slot] = None
