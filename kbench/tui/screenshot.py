@@ -237,14 +237,14 @@ def _without_hurry() -> Iterator[None]:
     from kbench.workbench.watches import watches
 
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
-    before = [module.BUDGET for module in modules]
+    before = [module.BUDGET_SECONDS for module in modules]
     for module in modules:
-        module.BUDGET = GENEROUS_BUDGET_SECONDS
+        module.BUDGET_SECONDS = GENEROUS_BUDGET_SECONDS
     try:
         yield
     finally:
         for module, budget in zip(modules, before, strict=True):
-            module.BUDGET = budget
+            module.BUDGET_SECONDS = budget
 
 
 @contextmanager

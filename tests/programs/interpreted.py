@@ -246,6 +246,7 @@ def interpreted() -> Iterator[Interpreter]:
         enter(mock.patch.object(service, "submit", found.submit))
         enter(mock.patch.dict(loop_kernel._kernels, clear=True))
         enter(mock.patch.dict(row_kernel._kernels, clear=True))
-        for module in (elementwise, library_step, decompose_softmax):
-            enter(mock.patch.object(module, "LEAST", 2))
+        for module in (elementwise, library_step):
+            enter(mock.patch.object(module, "MIN_LOOP_ELEMENTS", 2))
+        enter(mock.patch.object(decompose_softmax, "MIN_ELEMENTS", 2))
         yield found

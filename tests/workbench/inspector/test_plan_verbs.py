@@ -98,7 +98,7 @@ def test_kernels_are_told_with_the_run_that_they_became_ready_for(
     recording: Inspector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def job(name: str, hit: bool, seconds: float) -> service.Job:
-        return service.Job(name, str, state="ready", hit=hit, seconds=seconds)
+        return service.Job(name, str, state="ready", was_cached=hit, seconds=seconds)
 
     jobs = [job("old", True, 9.0)]
     monkeypatch.setattr(service.service, "ready", lambda: list(jobs))
