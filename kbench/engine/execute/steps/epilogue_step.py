@@ -1,6 +1,6 @@
 """A kernel with an epilogue: bias and activation of a layer, while its rows are in the cache.
 
-A product or a convolution gives its result row by row. Elementwise work that reads such a result
+A product gives its result row by row. Elementwise work that reads such a result
 is done on each row as soon as it is there, and stored in its place; the result itself is never
 seen in memory. Where the work reads whole variables it is their update, which runs later, in
 their own memory (see `in_place_update.py`).
