@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kbench.engine.core import paths
-from kbench.engine.core.environment import env
 from kbench.engine.core.errors import EngineError
-from kbench.engine.runtime import config
+from kbench.engine.runtime import config, paths
+from kbench.engine.runtime.environment import env
 
 NEEDED = ("placeholder", "variable", "function")
 OWN = ("kbench", "numpy")

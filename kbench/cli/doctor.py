@@ -78,8 +78,7 @@ def _versions() -> Facts:
 
 def _settings() -> Facts:
     from kbench import engines
-    from kbench.engine.core import paths
-    from kbench.engine.runtime import config, keras_json
+    from kbench.engine.runtime import config, keras_json, paths
 
     path = paths.keras_home() / "keras.json"
     with warnings.catch_warnings(record=True) as caught:

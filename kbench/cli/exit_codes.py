@@ -40,7 +40,7 @@ def names_engine() -> bool:
     """
     named = os.environ.get("KERAS_BACKEND")
     if not named:
-        from kbench.engine.core import paths
+        from kbench.engine.runtime import paths
 
         home = paths.keras_home()
         try:

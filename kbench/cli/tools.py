@@ -41,8 +41,7 @@ def config_main(arguments: list[str]) -> int:
     if given != expected:
         parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
     import kbench.engines as engines
-    from kbench.engine.core import paths
-    from kbench.engine.runtime import config, keras_json
+    from kbench.engine.runtime import config, keras_json, paths
 
     fields = keras_json.load_file()
     if options.action == "set":
@@ -84,8 +83,7 @@ def _set(config: Any, name: str, text: str) -> int:
     except (ValueError, ImportError) as error:
         print(f"kbench: {getattr(error, 'reason', error)}", file=sys.stderr)
         return USAGE
-    from kbench.engine.core import paths
-    from kbench.engine.runtime import keras_json
+    from kbench.engine.runtime import keras_json, paths
 
     try:
         path = keras_json.save_file(engine=text if name == "backend" else None)

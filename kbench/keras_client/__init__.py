@@ -17,8 +17,8 @@ from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
 from typing import Any
 
-from kbench.engine.core.environment import env
 from kbench.engine.core.errors import see_through
+from kbench.engine.runtime.environment import env
 
 NAMES = ("kbench", "kbench.backend")  # as KERAS_BACKEND may call us
 

@@ -140,7 +140,7 @@ def _names(tree: ast.AST) -> set[str]:
 # command line asks what the terminal is, the launch of a kernel hands the environment on, a
 # screenshot has its kernel compile at once.
 ENVIRONMENT = {
-    "engine/core/environment.py",
+    "engine/runtime/environment.py",
     "engine/jit/disk_cache.py",
     "engine/runtime/threads.py",
     "cli/exit_codes.py",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kbench.engine.control_flow import tree
 from kbench.engine.control_flow.body import Body, Emit, Track, captures
 from kbench.engine.control_flow.loop_op import loop
 from kbench.engine.control_flow.tracing import Results, checked_tensor, trace
-from kbench.engine.core import tree
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import checked_function, dtype_name
 from kbench.engine.graph.apply import results

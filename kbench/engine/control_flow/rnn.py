@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kbench.engine.control_flow import tree
 from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol, without
 from kbench.engine.control_flow.loop_op import loop
 from kbench.engine.control_flow.tracing import (
@@ -13,7 +14,6 @@ from kbench.engine.control_flow.tracing import (
     trace,
     zeros_of,
 )
-from kbench.engine.core import tree
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import (
     Spec,

@@ -1,5 +1,4 @@
-"""The ground: errors, shapes and dtypes, cancelling, forks, paths, nested structures, sparse
-arrays.
+"""The ground: errors, shapes and dtypes, cancelling, forks, sparse arrays, Python's parser.
 
 Imports nothing of the engine but itself. Main entries: `errors.KbenchError`, `spec.Spec`,
 `cancel.check`.

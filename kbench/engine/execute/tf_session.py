@@ -7,7 +7,7 @@ import functools
 from collections import OrderedDict
 from typing import Any
 
-from kbench.engine.core import tree
+from kbench.engine.control_flow import tree
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.execute.function import Function, feeds_of
 from kbench.engine.graph import scope

@@ -11,7 +11,6 @@ from kbench.engine.core import csr as sparse
 from kbench.engine.core import fork_safety, memory_limit
 from kbench.engine.core.csr import sparse_dtype, sparse_shape
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
-from kbench.engine.core.signal import Signal
 from kbench.engine.core.spec import (
     MAX_AXES,
     Spec,
@@ -36,6 +35,7 @@ from kbench.engine.graph.op import Op, no_infer, no_numpy, register
 from kbench.engine.graph.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.runtime import read_only
+from kbench.engine.runtime.signal import Signal
 
 changed = Signal("variables.changed")
 store_lock = fork_safety.lock(

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from kbench.engine.codegen.loop_program import Input, Program, Statement
-from kbench.engine.core import fork_safety, paths
-from kbench.engine.runtime import threads
+from kbench.engine.core import fork_safety
+from kbench.engine.runtime import paths, threads
 from kbench.engine.runtime.cpu_caches import last_level_bytes
 
 COPY_BYTES = 64 * 2**20

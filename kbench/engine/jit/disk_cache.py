@@ -25,7 +25,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import fork_safety, paths
+from kbench.engine.core import fork_safety
+from kbench.engine.runtime import paths
 
 KEEP_SECONDS = 30 * 24 * 3600
 """How long a file is kept that nobody has asked for."""

@@ -1,5 +1,6 @@
-"""What holds for the whole process: settings and their file, threads, NumPy's matrix products,
-records of runs.
+"""What holds for the whole process: environment, settings and their files, folders, threads,
+NumPy's matrix products, signals, records of runs.
 
-May import `core`. Main entries: `config`, `threads.count`, `profile.publish`.
+May import `core`. Main entries: `config`, `paths`, `threads.count`, `signal.Signal`,
+`profile.publish`.
 """

@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.core import fork_safety
-from kbench.engine.core.environment import (
+from kbench.engine.core.errors import ArgumentError, shown
+from kbench.engine.core.spec import FLOATS, is_whole
+from kbench.engine.core.type_errors import numeric_array, refuse_masked
+from kbench.engine.runtime import read_only
+from kbench.engine.runtime.environment import (
     MAX_THREADS,
     default_threads,
     env,
@@ -22,11 +26,7 @@ from kbench.engine.core.environment import (
     one_of,
     whole_number,
 )
-from kbench.engine.core.errors import ArgumentError, shown
-from kbench.engine.core.signal import Signal
-from kbench.engine.core.spec import FLOATS, is_whole
-from kbench.engine.core.type_errors import numeric_array, refuse_masked
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime.signal import Signal
 
 FORMATS = ("channels_last", "channels_first")
 ORDERINGS = {"tf": "channels_last", "th": "channels_first"}

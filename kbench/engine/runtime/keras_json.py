@@ -15,9 +15,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import paths
 from kbench.engine.core.errors import ArgumentError, shown
-from kbench.engine.runtime import config
+from kbench.engine.runtime import config, paths
 
 SAVED_SETTINGS = ("epsilon", "floatx", "image_data_format")
 MAX_FILE_BYTES = 1 << 20

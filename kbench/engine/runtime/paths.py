@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core.environment import env
+from kbench.engine.runtime.environment import env
 
 
 def cache_dir() -> Path:

@@ -10,8 +10,8 @@ from typing import Any
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import Place
-from kbench.engine.core.signal import Signal
 from kbench.engine.runtime import read_only
+from kbench.engine.runtime.signal import Signal
 
 run_finished = Signal("profile.run_finished")
 """A run is over: its `RunRecord`."""

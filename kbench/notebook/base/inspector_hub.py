@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.core.signal import Signal
+from kbench.engine.runtime.signal import Signal
 from kbench.notebook.base import given, recording, redraw
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector

@@ -8,8 +8,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from kbench.engine.core import fork_safety
-from kbench.engine.core.signal import Signal
 from kbench.engine.inspect import describe
+from kbench.engine.runtime.signal import Signal
 from kbench.notebook.base import given, inspector_hub
 from kbench.notebook.base.redraw import OwnChanges, Redraws, Undo
 from kbench.notebook.base.static_twin import WithStaticTwin

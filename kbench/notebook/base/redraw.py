@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.core.signal import Signal
+from kbench.engine.runtime.signal import Signal
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
 

@@ -88,7 +88,7 @@ def facts(screen: MainScreen) -> list[str]:
 
 
 def _terminal(screen: MainScreen) -> list[str]:
-    from kbench.engine.core.environment import env
+    from kbench.engine.runtime.environment import env
 
     bench, size = screen.bench, screen.size
     layout = screen.layout_now.kind if screen.layout_now else "-"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 from kbench.tui.keys import keys
 from kbench.tui.keys.presets import PRESETS
 from kbench.tui.session.ui_state import put_aside

@@ -42,7 +42,7 @@ Opener = Callable[[], Opened]
 
 def open_kernel() -> Opened:
     """A session on a kernel process of its own, and the history of all sessions."""
-    from kbench.engine.core import paths
+    from kbench.engine.runtime import paths
     from kbench.workbench.history.input_history import History
     from kbench.workbench.session.kernel_session import KernelSession
 
@@ -51,7 +51,7 @@ def open_kernel() -> Opened:
 
 def open_existing(kernel: Any) -> Opened:
     """A session in a kernel that runs already: an `running_kernels.Kernel`."""
-    from kbench.engine.core import paths
+    from kbench.engine.runtime import paths
     from kbench.workbench.history.input_history import History
     from kbench.workbench.session.attached_session import AttachedSession
 

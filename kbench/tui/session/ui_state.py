@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 
 FILE = "workbench.json"
 

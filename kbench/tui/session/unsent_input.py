@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 from kbench.tui.prompt.prompt import Prompt
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import sqlite3
 import time
 from pathlib import Path
 
-from kbench.engine.core import fork_safety, paths
+from kbench.engine.core import fork_safety
+from kbench.engine.runtime import paths
 
 MAX_ENTRIES = 20_000
 """Inputs of all sessions; beyond these the oldest go."""

@@ -16,7 +16,8 @@ import uuid
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.engine.core import fork_safety, paths
+from kbench.engine.core import fork_safety
+from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.file_lock import try_lock
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbench.engine.core import paths as known_paths
+from kbench.engine.runtime import paths as known_paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal

@@ -10,7 +10,7 @@ import difflib
 import json
 from typing import Any
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 from kbench.workbench.lessons.lesson_checks import judge
 from kbench.workbench.lessons.lesson_files import BLANK, Exercise, Lesson, Step
 

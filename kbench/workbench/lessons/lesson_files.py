@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import paths as known_paths
+from kbench.engine.runtime import paths as known_paths
 
 ROLES = ("explain", "setup", "demo", "predict", "exercise", "check")
 BLANK = "___"

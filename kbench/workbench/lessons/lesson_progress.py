@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 from kbench.workbench.lessons.lesson_files import Lesson
 
 FORMAT_VERSION = 1

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from kbench.engine.core.environment import env
+from kbench.engine.runtime.environment import env
 from kbench.workbench.core_types import JsonObject
 
 Ended = Callable[["KernelProcess", int | None], object]

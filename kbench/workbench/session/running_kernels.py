@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
 
 ANSWER_SECONDS = 5.0

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.engine.core.signal import Signal
+from kbench.engine.runtime.signal import Signal
 from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.history.output_store import OutputStore

@@ -12,8 +12,8 @@ import pytest
 from kernel_helpers import compiled_at_once
 
 from kbench.engine.jit import disk_cache, linker, loader
-from tests.engine.core.test_paths import MADE
 from tests.engine.jit.test_service import COUNTS, HERE, run_script
+from tests.engine.runtime.test_paths import MADE
 
 __all__ = ["compiled_at_once"]
 

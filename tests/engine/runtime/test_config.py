@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.engine.core import environment, paths
 from kbench.engine.core.errors import shown
-from kbench.engine.runtime import config, keras_json
+from kbench.engine.runtime import config, environment, keras_json, paths
 
 # ------------------------------------------------------------------ setters
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbench.engine.core import paths
+from kbench.engine.runtime import paths
 
 # ------------------------------------------------------------------ what may lie there
 

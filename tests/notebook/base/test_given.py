@@ -17,9 +17,9 @@ from waiting import wait_for
 from kbench import backend as K
 from kbench import plots
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.core.signal import Signal
 from kbench.engine.graph import variables
 from kbench.engine.runtime import config, profile
+from kbench.engine.runtime.signal import Signal
 from kbench.notebook import (
     CompareView,
     GradPanel,
