@@ -95,7 +95,7 @@ def module(name: str, source: str = "") -> ModuleType:
     except Exception as error:  # whatever the module's own code does
         what = f"{type(error).__name__}: {error}"
         raise EngineError(f"{said}, which fails while it is imported: {what}{remedy}") from error
-    missing = [one for one in NEEDED if not callable(getattr(found, one, None))]
+    missing = [needed for needed in NEEDED if not callable(getattr(found, needed, None))]
     if missing:
         raise EngineError(
             f"{said}, but the module {found.__name__} is no backend: it has no "
@@ -119,7 +119,7 @@ def start(fields: Mapping[str, Any], *places: dict[str, Any]) -> Choice:
         config.use_engine(name)
         return choice
     found = module(name, choice.source)
-    _OWN_NAMES.update({one: places[0][one] for one in places[0]["__all__"]})
+    _OWN_NAMES.update({public: places[0][public] for public in places[0]["__all__"]})
     for place in places:
         _adopt(found, place)
     _agree(found)
@@ -193,7 +193,7 @@ def load(name: str) -> Any:
 def _own() -> dict[str, Any]:
     from kbench import backend
 
-    return _OWN_NAMES or {one: getattr(backend, one) for one in backend.__all__}
+    return _OWN_NAMES or {name: getattr(backend, name) for name in backend.__all__}
 
 
 def _on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

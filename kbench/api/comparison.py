@@ -68,14 +68,14 @@ def compare(
     >>> found.largest.absolute < 1e-6
     True
     >>> found = kbench.compare(lambda K: K.zeros(2), settings={"floatx": ["float32", "float64"]})
-    >>> [str(one.value.dtype) for one in found.results]
+    >>> [str(result.value.dtype) for result in found.results]
     ['float32', 'float64']
     """
     if engines is None:
         engines = ("kbench",) if settings else ("kbench", "numpy")
     _check(fn, engines, repeats)
     _arrays(feeds)
-    results = [_result(one, fn, feeds, repeats) for one in _variants(engines, settings)]
+    results = [_result(variant, fn, feeds, repeats) for variant in _variants(engines, settings)]
     latest[:] = [Comparison(results)]
     return latest[0]
 
@@ -106,7 +106,7 @@ def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
         words = [f"{name}={value}" for name, value in chosen.items()]
         label = " ".join([engine, *words] if len(engines) > 1 or not words else words)
         found.append(Result(label, backend=engine, settings=chosen))
-    if len({one.engine for one in found}) != len(found):
+    if len({variant.engine for variant in found}) != len(found):
         raise ArgumentError("settings name one value twice")
     return found
 
@@ -217,7 +217,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
         with profile.record() as runs:
             values = call()
         result.forms = _forms(runs)
-    flat = [one.toarray() if hasattr(one, "tocoo") else np.asarray(one) for one in values]
+    flat = [value.toarray() if hasattr(value, "tocoo") else np.asarray(value) for value in values]
     result.outputs = dict(zip(labels, flat, strict=True))
     result.value = rebuild(flat)
 
@@ -253,7 +253,7 @@ def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Buil
     values = [*arrays.values(), *fed.values()]
     if (
         not flat
-        or any(describe.is_tensor(one) for one in flat)
+        or any(describe.is_tensor(leaf) for leaf in flat)
         or K.backend() not in engine_choice.OWN
     ):
         compiled = K.function([*tensors.values(), *fed], flat)
@@ -265,15 +265,15 @@ def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Buil
 def _older(flat: list[Any], mark: int) -> Older:
     """Names and kinds of what the expression reads and has not built, the nearest first."""
     found: Older = []
-    stack = [one for one in flat if describe.is_tensor(one)]
-    seen = {id(one) for one in stack}
-    for one in stack:  # grows while it is read
-        if one.serial < mark:
-            where = describe.place(one)
-            name = describe.printable(one.name.partition(":")[0])
-            found.append((f"{name} ({where})" if where else name, str(one.kind)))
+    stack = [leaf for leaf in flat if describe.is_tensor(leaf)]
+    seen = {id(node) for node in stack}
+    for node in stack:  # grows while it is read
+        if node.serial < mark:
+            where = describe.place(node)
+            name = describe.printable(node.name.partition(":")[0])
+            found.append((f"{name} ({where})" if where else name, str(node.kind)))
             continue
-        new = [source for source in one.inputs if id(source) not in seen]
+        new = [source for source in node.inputs if id(source) not in seen]
         seen.update(map(id, new))
         stack += new
     return found
@@ -286,8 +286,8 @@ def _quietly(call: Callable[[], Any]) -> Any:
 
 def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
     """Values for placeholders of the program's own, as they were fed last."""
-    own = {id(one) for one in tensors.values()}
-    nodes = [one for one in flat if describe.is_tensor(one)]
+    own = {id(tensor) for tensor in tensors.values()}
+    nodes = [leaf for leaf in flat if describe.is_tensor(leaf)]
     found = profile.fed_value_sources[-1](nodes) if profile.fed_value_sources and nodes else {}
     return {node: array for node, array in found.items() if id(node) not in own}
 
@@ -309,7 +309,7 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     def run(given: dict[Any, Any]) -> list[Any]:
         flat, labels, rebuild = flatten(_apply(K, fn, given))
         form[:] = [labels, rebuild]
-        return [_dense(tensorflow, one) for one in flat]
+        return [_dense(tensorflow, leaf) for leaf in flat]
 
     traced = tensorflow.function(run)
     try:
@@ -317,7 +317,7 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     except Exception:
         traced = run
         traced(tensors)
-    return lambda: [np.asarray(one) for one in traced(tensors)], form[0], form[1], []
+    return lambda: [np.asarray(result) for result in traced(tensors)], form[0], form[1], []
 
 
 def _dense(tensorflow: Any, made: Any) -> Any:
@@ -334,8 +334,8 @@ def _tensorflow_tensor(tensorflow: Any, array: Any) -> Any:
 
 
 def _apply(K: Any, fn: Callable[..., Any], tensors: dict[Any, Any]) -> Any:
-    by_position = [one for name, one in tensors.items() if not isinstance(name, str)]
-    by_name = {name: one for name, one in tensors.items() if isinstance(name, str)}
+    by_position = [tensor for name, tensor in tensors.items() if not isinstance(name, str)]
+    by_name = {name: tensor for name, tensor in tensors.items() if isinstance(name, str)}
     return fn(K, *by_position, **by_name)
 
 
@@ -346,10 +346,10 @@ def flatten(made: Any) -> tuple[list[Any], list[str], Callable[[list[Any]], Any]
 
     def walk(node: Any, label: str) -> Callable[[list[Any]], Any]:
         if isinstance(node, dict):
-            parts = {key: walk(one, f"{label}[{key!r}]") for key, one in node.items()}
+            parts = {key: walk(item, f"{label}[{key!r}]") for key, item in node.items()}
             return lambda values: {key: part(values) for key, part in parts.items()}
         if isinstance(node, (list, tuple)):
-            items = [walk(one, f"{label}[{place}]") for place, one in enumerate(node)]
+            items = [walk(item, f"{label}[{place}]") for place, item in enumerate(node)]
             kind = tuple if isinstance(node, tuple) else list
             return lambda values: kind(item(values) for item in items)
         place = len(flat)

@@ -88,8 +88,8 @@ class Result:
             "settings": self.settings,
             "value": self.value,
             "outputs": self.outputs,
-            "shapes": {name: one.shape for name, one in self.outputs.items()},
-            "dtypes": {name: one.dtype.name for name, one in self.outputs.items()},
+            "shapes": {name: array.shape for name, array in self.outputs.items()},
+            "dtypes": {name: array.dtype.name for name, array in self.outputs.items()},
             "first": self.first,
             "median": self.median,
             "forms": list(self.forms),
@@ -106,30 +106,30 @@ class Comparison:
 
     def __init__(self, results: list[Result]) -> None:
         self.results = results
-        self.reference = next((one for one in results if one.error is None), None)
-        for one in results:
-            if self.reference is not None and one.error is None and one is not self.reference:
-                floats = "floatx" in one.settings  # another dtype is what was asked for
-                one.difference = difference(self.reference.outputs, one.outputs, floats)
+        self.reference = next((result for result in results if result.error is None), None)
+        for result in results:
+            if self.reference is not None and result.error is None and result is not self.reference:
+                floats = "floatx" in result.settings  # another dtype is what was asked for
+                result.difference = difference(self.reference.outputs, result.outputs, floats)
 
     def __getitem__(self, engine: str) -> Result:
-        for one in self.results:
-            if one.engine == engine:
-                return one
-        known = ", ".join(one.engine for one in self.results)
+        for result in self.results:
+            if result.engine == engine:
+                return result
+        known = ", ".join(result.engine for result in self.results)
         raise KeyError(f"{engine!r} was not compared; there are {known}")
 
     @property
     def largest(self) -> Difference | None:
         """The largest difference of all; None when fewer than two engines gave a value."""
-        found = [one.difference for one in self.results if one.difference is not None]
-        return max(found, key=lambda one: (one.problem is not None, one.absolute), default=None)
+        found = [result.difference for result in self.results if result.difference is not None]
+        return max(found, key=lambda gap: (gap.problem is not None, gap.absolute), default=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values; arrays stay arrays."""
         return {
             "reference": None if self.reference is None else self.reference.engine,
-            "engines": {one.engine: one.as_dict() for one in self.results},
+            "engines": {result.engine: result.as_dict() for result in self.results},
         }
 
     def title(self) -> str:
@@ -137,7 +137,7 @@ class Comparison:
         count = f"{len(self.results)} {self._word}{'s' if len(self.results) != 1 else ''}"
         if self.reference is None:
             return f"{count}, no value"
-        specs = [describe.spec_text(one.shape, one.dtype.name) for one in self._arrays()]
+        specs = [describe.spec_text(array.shape, array.dtype.name) for array in self._arrays()]
         more = f" and {len(specs) - 3} more" if len(specs) > 3 else ""
         return f"{count}, {', '.join(specs[:3]) or 'no output'}{more}"
 
@@ -151,33 +151,39 @@ class Comparison:
 
     @property
     def _word(self) -> str:
-        return "variant" if any(one.settings for one in self.results) else COLUMN_HEADS[0]
+        return "variant" if any(result.settings for result in self.results) else COLUMN_HEADS[0]
 
     def rows(self) -> list[tuple[str, ...]]:
         """One line of `heads` for each engine that gave a value."""
-        return [_row(one, one is self.reference) for one in self.results if one.error is None]
+        return [
+            _row(result, result is self.reference)
+            for result in self.results
+            if result.error is None
+        ]
 
     def notes(self) -> list[tuple[str, str]]:
         """(engine, what went wrong with it)."""
-        failed = [(one.engine, message(one.error)) for one in self.results if one.error]
-        compared = [(one.engine, one.difference) for one in self.results if one.difference]
+        failed = [(result.engine, message(result.error)) for result in self.results if result.error]
+        compared = [
+            (result.engine, result.difference) for result in self.results if result.difference
+        ]
         return failed + [(name, found.problem) for name, found in compared if found.problem]
 
     def unfelt(self) -> str:
         """Why settings that were tried made no difference; '' where they made one."""
-        tried = {name for one in self.results for name in one.settings}
+        tried = {name for result in self.results for name in result.settings}
         built = [name for name in BUILD_SETTINGS if name in tried]
-        good = [one for one in self.results if one.error is None]
-        found = [one.difference for one in good if one.difference is not None]
-        if not built or not found or any(one.absolute or one.problem for one in found):
+        good = [result for result in self.results if result.error is None]
+        found = [result.difference for result in good if result.difference is not None]
+        if not built or not found or any(gap.absolute or gap.problem for gap in found):
             return ""
-        if "floatx" in built and len({_dtypes(one) for one in good}) > 1:
+        if "floatx" in built and len({_dtypes(result) for result in good}) > 1:
             built.remove("floatx")  # it made values of another dtype, which are the same
         if not built:
             return ""
         words = " and ".join(built)
         words += f", all are {_dtypes(good[0])}" if "floatx" in built and good[0].outputs else ""
-        held = [one for one, kind in good[0].older if kind == "tensor" or "floatx" in built]
+        held = [name for name, kind in good[0].older if kind == "tensor" or "floatx" in built]
         if not held:
             return f"no difference by {words}: nothing that the expression builds reads it"
         names = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
@@ -209,7 +215,7 @@ class Comparison:
 
 def _dtypes(result: Result) -> str:
     """`float32`, or of several outputs each dtype once."""
-    return ", ".join(dict.fromkeys(one.dtype.name for one in result.outputs.values()))
+    return ", ".join(dict.fromkeys(array.dtype.name for array in result.outputs.values()))
 
 
 def message(error: Exception | None) -> str:
@@ -288,7 +294,9 @@ def difference(
         got = outputs[name]
         kinds = floats and got.dtype.kind == wanted.dtype.kind == "f"
         if got.shape != wanted.shape or (got.dtype != wanted.dtype and not kinds):
-            spec, other = (describe.spec_text(one.shape, one.dtype.name) for one in (got, wanted))
+            spec, other = (
+                describe.spec_text(array.shape, array.dtype.name) for array in (got, wanted)
+            )
             where = f"output {name}: " if name else ""
             return Difference(problem=f"{where}{spec} against {other}")
         if got.size:
@@ -321,7 +329,9 @@ def _larger(before: Difference, name: str, gaps: Array, magnitudes: Array) -> Di
     with np.errstate(all="ignore"):
         shares = np.where(gaps > 0, gaps / magnitudes, 0.0)
     shares = np.where(np.isnan(shares), np.inf, shares)  # infinity against a number
-    index, place = (np.unravel_index(int(np.argmax(one)), one.shape) for one in (gaps, shares))
+    index, place = (
+        np.unravel_index(int(np.argmax(values)), values.shape) for values in (gaps, shares)
+    )
     absolute, relative = float(gaps[index]), float(shares[place])
     where = f"{name}[{', '.join(map(str, place))}]"
     larger = absolute > before.absolute
@@ -330,6 +340,6 @@ def _larger(before: Difference, name: str, gaps: Array, magnitudes: Array) -> Di
         absolute if larger else before.absolute,
         relative if more else before.relative,
         name if larger else before.output,
-        tuple(int(one) for one in index) if larger else before.index,
+        tuple(int(coordinate) for coordinate in index) if larger else before.index,
         where if more else before.relative_at,
     )

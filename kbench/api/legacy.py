@@ -103,7 +103,7 @@ def _translated(
             says += [f"{key} is not used"] if key in keywords or value is not None else []
             continue
         if new in arguments:
-            both = [one for one in (*given, *keywords) if _new_name(old, one) == new]
+            both = [used for used in (*given, *keywords) if _new_name(old, used) == new]
             raise TypeError(f"{name}() got {both[0]!r} and {both[1]!r}, which are the same")
         arguments[new] = kept = _value(new, key, value)
         if kept is not value:
@@ -295,7 +295,7 @@ def _in_format(
     """
     form = _value("data_format", "dim_ordering", dim_ordering)
     if form == "channels_first":
-        return form, laid_out("kernel", kernel, [TH_2D[one] for one in order], TH_LAYOUT[4])
+        return form, laid_out("kernel", kernel, [TH_2D[axis] for axis in order], TH_LAYOUT[4])
     same = order == (0, 1, 2, 3)
     return form, None if same else laid_out("kernel", kernel, order, LAYOUT[4])
 

@@ -41,9 +41,9 @@ def told_as_given(weights: Sequence[Laid], names: Mapping[str, str]) -> Iterator
     try:
         yield
     except KbenchError as error:
-        for one in weights:
-            today = rf"\b(?:{one.name}|kernel) is {re.escape(str(one.today.spec))}"
-            both = f"{one.name} is {one.given.spec}, in today's layout {one.today.spec}"
+        for weight in weights:
+            today = rf"\b(?:{weight.name}|kernel) is {re.escape(str(weight.today.spec))}"
+            both = f"{weight.name} is {weight.given.spec}, in today's layout {weight.today.spec}"
             error.reason = re.sub(today, both, error.reason)
         for new, old in names.items():
             if error.reason.startswith(f"{new} "):

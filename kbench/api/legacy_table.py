@@ -31,8 +31,8 @@ def _sizes_at(*positions: int) -> Callable[[tuple[Any, ...]], bool]:
     """Whether several sizes stand at a position where today one word or number would."""
 
     def tells(operands: tuple[Any, ...]) -> bool:
-        given = [operands[one] for one in positions if one < len(operands)]
-        return any(isinstance(one, (tuple, list)) and len(one) > 1 for one in given)
+        given = [operands[position] for position in positions if position < len(operands)]
+        return any(isinstance(operand, (tuple, list)) and len(operand) > 1 for operand in given)
 
     return tells
 

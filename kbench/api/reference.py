@@ -83,7 +83,7 @@ class Entry:
         takes = f"{self.dtypes} -> {self.result}" if self.dtypes else ""
         gradient = f"gradient {self.gradient}" if self.gradient else ""
         parts = (takes, gradient, ", ".join(self.tiers), tests_text(self.tests), self.note)
-        return "; ".join(one for one in parts if one)
+        return "; ".join(part for part in parts if part)
 
 
 def data() -> dict[str, Any]:
@@ -94,8 +94,8 @@ def data() -> dict[str, Any]:
 
 def tests_text(tests: dict[str, int]) -> str:
     """`12 rows, 3 golden, 4 wrong`, without what there is none of."""
-    shown = ((tests[one], one) for one in TESTS if tests.get(one))
-    return ", ".join("1 row" if one == (1, "rows") else f"{one[0]} {one[1]}" for one in shown)
+    shown = ((tests[word], word) for word in TESTS if tests.get(word))
+    return ", ".join("1 row" if pair == (1, "rows") else f"{pair[0]} {pair[1]}" for pair in shown)
 
 
 # ------------------------------------------------------------------ asking the engine
@@ -123,8 +123,8 @@ class _Symbols:
 
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _leaves(one)
+        for item in value:
+            yield from _leaves(item)
     else:
         yield value
 
@@ -147,7 +147,7 @@ def _dtype_of(value: Any) -> str:
 
 def _taken(accepted: Iterable[str]) -> str:
     """A set of dtypes in words."""
-    taken = [one for one in DTYPES if one in set(accepted)]
+    taken = [dtype for dtype in DTYPES if dtype in set(accepted)]
     for word, group in (("any", DTYPES), ("numbers", DTYPES[1:]), ("floats", FLOATS)):
         if tuple(taken) == tuple(group):
             return word
@@ -161,7 +161,7 @@ def _given(results: dict[str, str]) -> str:
         return "same"
     if len(values) == 1:
         return values.pop()
-    floats = all(results[one] == one for one in FLOATS if one in results)
+    floats = all(results[dtype] == dtype for dtype in FLOATS if dtype in results)
     rest = {value for key, value in results.items() if key not in FLOATS}
     if floats and len(rest) == 1:
         return f"floats same, others {rest.pop()}"
@@ -173,15 +173,17 @@ def _given(results: dict[str, str]) -> str:
 
 def _gradient(results: list[Any], symbols: _Symbols) -> str:
     """Whether gradients reach the operands: "yes", "no", or to how many of them."""
-    floats = [one for one in results if isinstance(one, Tensor) and str(one.dtype) in FLOATS]
+    floats = [
+        result for result in results if isinstance(result, Tensor) and str(result.dtype) in FLOATS
+    ]
     if not floats or not symbols.made:
         return "no" if symbols.made else ""
     try:
-        loss = functools.reduce(lambda a, b: a + b, [K.sum(one) for one in floats])
+        loss = functools.reduce(lambda a, b: a + b, [K.sum(tensor) for tensor in floats])
         found = K.gradients(loss, symbols.made)
     except KbenchError:
         return "no"
-    reached = sum(one is not None for one in found)
+    reached = sum(gradient is not None for gradient in found)
     if reached in (0, len(found)):
         return "yes" if reached else "no"
     return f"to {reached} of {len(found)}"
@@ -205,9 +207,9 @@ def tiers(op: Op) -> tuple[str, ...]:
 
 def _tiers_of(results: list[Any], symbols: _Symbols) -> tuple[str, ...]:
     """What the steps between the operands and the results can run as."""
-    seen: set[int] = {id(one) for one in symbols.made}
+    seen: set[int] = {id(tensor) for tensor in symbols.made}
     found: set[str] = set()
-    stack = [one for one in results if isinstance(one, Tensor)]
+    stack = [result for result in results if isinstance(result, Tensor)]
     while stack:
         node = stack.pop()
         if id(node) not in seen:
@@ -216,7 +218,7 @@ def _tiers_of(results: list[Any], symbols: _Symbols) -> tuple[str, ...]:
             stack.extend(node.inputs)
     if found - {"view"}:
         found.discard("view")
-    return tuple(one for one in ORDER if one in found)
+    return tuple(tier for tier in ORDER if tier in found)
 
 
 # ------------------------------------------------------------------ the table
@@ -234,8 +236,8 @@ def entries() -> tuple[Entry, ...]:
 def _rows(known: dict[str, Any]) -> list[dict[str, Any]]:
     """What is stored of each name, and as much of those that are kbench's own."""
     named = {row["name"] for row in known["functions"]}
-    own = [one for one in K.__all__ if one not in named and inspect.isfunction(_get(one))]
-    return [*known["functions"], *({"name": one, "family": OWN, "in": []} for one in own)]
+    own = [name for name in K.__all__ if name not in named and inspect.isfunction(_get(name))]
+    return [*known["functions"], *({"name": name, "family": OWN, "in": []} for name in own)]
 
 
 def names() -> dict[str, list[str]]:
@@ -278,7 +280,7 @@ def _entry(row: dict[str, Any], tests: dict[str, int]) -> Entry:
         return entry
     results, symbols = taken.get("float32") or next(iter(taken.values()))
     given = {dtype: _dtype_of(made[0][0]) for dtype, made in taken.items()}
-    symbolic = any(isinstance(one, Tensor) for one in results)
+    symbolic = any(isinstance(result, Tensor) for result in results)
     return replace(
         entry,
         dtypes=_taken(taken),
@@ -302,7 +304,9 @@ def signature(name: str, function: Any) -> str:
         found = inspect.signature(function)
     except (TypeError, ValueError):
         return f"{name}(...)"
-    bare = [one.replace(annotation=one.empty) for one in found.parameters.values()]
+    bare = [
+        parameter.replace(annotation=parameter.empty) for parameter in found.parameters.values()
+    ]
     return name + str(found.replace(parameters=bare, return_annotation=found.empty))
 
 
@@ -321,8 +325,8 @@ def operations() -> list[tuple[str, str, str, str]]:
 def summary() -> str:
     """How many functions there are, of how many names that Keras and tf_keras know."""
     found = entries()
-    known = [one for one in found if one.family != OWN]
-    absent = [one for one in known if one.absent]
+    known = [entry for entry in found if entry.family != OWN]
+    absent = [entry for entry in known if entry.absent]
     extra = len(found) - len(known)
     return (
         f"{len(known) - len(absent)} of the {len(known)} names of Keras 1.2, Keras 2.3.1 and "
@@ -333,7 +337,7 @@ def summary() -> str:
 def families() -> Iterator[tuple[str, list[Entry]]]:
     """The entries by family, in the order of the page."""
     for family in (*data()["families"], OWN):
-        yield family, [one for one in entries() if one.family == family]
+        yield family, [entry for entry in entries() if entry.family == family]
 
 
 def text(width: int = LINE_CHARACTERS) -> str:
@@ -341,10 +345,10 @@ def text(width: int = LINE_CHARACTERS) -> str:
     lines = textwrap.wrap(summary(), width)
     for family, members in families():
         lines += ["", family]
-        for one in members:
-            lines += _folded(one.signature, width, "  ", " " * (len(one.name) + 3))
+        for entry in members:
+            lines += _folded(entry.signature, width, "  ", " " * (len(entry.name) + 3))
             lines += textwrap.wrap(
-                one.facts(), width, initial_indent=" " * 6, subsequent_indent=" " * 6
+                entry.facts(), width, initial_indent=" " * 6, subsequent_indent=" " * 6
             )
     lines += ["", "Operations of the graph"]
     rows = operations()
@@ -381,4 +385,4 @@ def _line(entry: Entry) -> str:
 
 def as_dicts() -> list[dict[str, Any]]:
     """The table as plain values."""
-    return [asdict(one) for one in entries()]
+    return [asdict(entry) for entry in entries()]

@@ -251,4 +251,4 @@ def _line(row: dict[str, Any]) -> str:
     low, high = row.get("min"), row.get("max")
     if low is not None:
         facts.append(f"[{low} {high}]")
-    return "  ".join(one for one in facts if one)
+    return "  ".join(fact for fact in facts if fact)

@@ -90,7 +90,7 @@ def _settings() -> Facts:
     found["compiling"] = (
         "never, the engine is numpy" if choice.name == "numpy" else config.jit_mode()
     )
-    return {**found, "problems": [str(one.message) for one in caught]}
+    return {**found, "problems": [str(warning.message) for warning in caught]}
 
 
 def _threads() -> Facts:
@@ -98,11 +98,11 @@ def _threads() -> Facts:
 
     from kbench.engine.runtime import config, threads
 
-    pools = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     names = [
-        f"{one['internal_api']} {one['version']} ({one.get('architecture', 'unknown')}), "
-        f"{one['num_threads']} threads"
-        for one in pools
+        f"{pool['internal_api']} {pool['version']} ({pool.get('architecture', 'unknown')}), "
+        f"{pool['num_threads']} threads"
+        for pool in pools
     ]
     return {
         "kernel threads": config.num_threads(),
@@ -115,13 +115,13 @@ def _cache() -> Facts:
     from kbench.engine.jit import disk_cache, service
 
     folder = disk_cache.folder()
-    files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else []
-    sources = [one for one in files if one.suffix == ".py"]
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    sources = [path for path in files if path.suffix == ".py"]
     stats = service.service.stats()
     found: Facts = {
         "folder": str(folder),
         "kernels": len(sources),
-        "size": f"{sum(one.stat().st_size for one in files) / 2**20:.1f} MB",
+        "size": f"{sum(path.stat().st_size for path in files) / 2**20:.1f} MB",
     }
     wrong = [f"kernel {name} did not compile: {reason}" for name, reason in stats.failures]
     if not disk_cache.cacheable():
@@ -197,7 +197,7 @@ def text(found: Facts) -> str:
         lines += [f"  {key:<{width}}  {value}" for key, value in facts.items()]
     problems = found["problems"]
     lines.append("problems" if problems else "no problems")
-    lines += [f"  ! {one}" for one in problems]
+    lines += [f"  ! {problem}" for problem in problems]
     return "\n".join(lines)
 
 

@@ -86,7 +86,7 @@ def _last_row(value: Any) -> dict[str, Any]:
     budget = known_value.Budget()
     row = _value_row(value, budget.known(value))
     if is_few(value):
-        row["items"] = [_value_row(one, budget.known(one)) for one in value]
+        row["items"] = [_value_row(item, budget.known(item)) for item in value]
     return row
 
 
@@ -148,10 +148,10 @@ def _room(value: Any, room: int) -> int:
         value = [*value, *value.values()]
     elif kind not in (list, tuple):
         return -1
-    for one in value:
+    for item in value:
         if room < 0:
             break
-        room = _room(one, room - 1)
+        room = _room(item, room - 1)
     return room
 
 
@@ -169,7 +169,7 @@ def _error_row(
             row[field] = getattr(error, field)
     operands = getattr(error, "operands", ())
     if isinstance(operands, tuple) and operands:
-        row["operands"] = [_operand_row(one) for one in operands]
+        row["operands"] = [_operand_row(operand) for operand in operands]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame)]
     if frames:
         row["file"], row["line"] = frames[-1].filename, frames[-1].lineno

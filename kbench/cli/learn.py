@@ -217,7 +217,7 @@ def _listing(progress: Progress) -> str:
     from kbench.workbench.lessons.lesson_files import folder, shelf
 
     found = shelf()
-    titles = [one.title for one in found.values() if isinstance(one, Lesson)]
+    titles = [known.title for known in found.values() if isinstance(known, Lesson)]
     width = max(map(len, titles), default=0)
     lines = []
     for number, lesson in found.items():

@@ -18,7 +18,7 @@ def offer(shell: Any, log: ShellJournal) -> None:
     if not past:
         print("no session is kept; there is nothing to resume")
         return
-    at = choose([one.words for one in past], "bring back") if len(past) > 1 else 0
+    at = choose([session.words for session in past], "bring back") if len(past) > 1 else 0
     if at is None:
         return
     cells = session_archive.adopt(log, past[at])

@@ -142,7 +142,7 @@ def _run_source(source: str | bytes, filename: str, argv: list[str]) -> Outcome:
     _set_argv(argv, "")
     exec(program, module.__dict__)
     value = eval(last, module.__dict__) if last is not None else None
-    names = {name: one for name, one in _public(module.__dict__).items() if name != "K"}
+    names = {name: held for name, held in _public(module.__dict__).items() if name != "K"}
     return Outcome(value=value, names=names)
 
 
@@ -211,8 +211,8 @@ def echo(value: Any, stream: Any) -> str:
         text = summary.text(value, plain, known_value.known(value))
     elif is_few(value):
         budget = known_value.Budget()
-        shown = (summary.line(one, plain, budget.known(one)) for one in value)
-        text = "\n".join(f"[{index}] {one}" for index, one in enumerate(shown))
+        shown = (summary.line(item, plain, budget.known(item)) for item in value)
+        text = "\n".join(f"[{index}] {line}" for index, line in enumerate(shown))
     else:
         text = repr(value)
     return text.encode(encoding, "backslashreplace").decode(encoding)
@@ -232,7 +232,7 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
     from kbench.engine.core.errors import is_users
     from kbench.workbench.errors.explanation import error_text
 
-    frames = [one for one in report.stack if is_users(one.filename)]  # none of Keras' own
+    frames = [frame for frame in report.stack if is_users(frame.filename)]  # none of Keras' own
     stack = "".join(traceback.StackSummary.from_list(frames).format())
     head = f"Traceback (most recent call last):\n{stack}" if stack else ""
     return f"{head}{type(error).__name__}: {error_text(error)}\n"
@@ -246,12 +246,12 @@ def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...])
     seen: set[int] = set()
     waiting: list[traceback.TracebackException | None] = [report]
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
             continue
-        seen.add(id(one))
-        one.stack = users(one.stack)
-        inner = one.__context__
+        seen.add(id(error))
+        error.stack = users(error.stack)
+        inner = error.__context__
         if inner is not None and inner.stack and not users(inner.stack):
-            one.__context__ = None  # an engine's inner step: nothing in it is the user's
-        waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+            error.__context__ = None  # an engine's inner step: nothing in it is the user's
+        waiting += [error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())]

@@ -27,7 +27,7 @@ def _reaching(order: list[Tensor], targets: set[int], stop: Collection[int]) -> 
     """The nodes whose value depends on a target."""
     reaching = set(targets)
     for node in order:
-        if id(node) not in stop and any(id(one) in reaching for one in node.inputs):
+        if id(node) not in stop and any(id(operand) in reaching for operand in node.inputs):
             reaching.add(id(node))
     return reaching
 
@@ -78,13 +78,13 @@ def sweep(
     `seeds` are pairs of a tensor and its gradient. Nodes whose id is in `stop` are taken as given.
     """
     order = walk([node for node, _ in seeds], stop)
-    reaching = _reaching(order, {id(one) for one in targets}, stop)
+    reaching = _reaching(order, {id(target) for target in targets}, stop)
     arrived: dict[int, list[GuardedGradient]] = {}
     for node, gradient in seeds:
         if id(node) in reaching and is_float(node.spec.dtype):
             arrived.setdefault(id(node), []).append(((), gradient))
     found: dict[int, Tensor] = {}
-    wanted = {id(one) for one in targets}
+    wanted = {id(target) for target in targets}
     for node in reversed(order):
         entries = arrived.pop(id(node), None)
         if entries is None:
@@ -92,7 +92,7 @@ def sweep(
         guard, incoming = _summed(node, entries)
         if id(node) in wanted:
             found[id(node)] = _total(node, [(guard, incoming)])
-        if id(node) in stop or not any(id(one) in reaching for one in node.inputs):
+        if id(node) in stop or not any(id(operand) in reaching for operand in node.inputs):
             continue
         passed = _pass_back(node, incoming, reaching)
         for position, (source, entry) in enumerate(zip(node.inputs, passed, strict=True)):
@@ -101,7 +101,7 @@ def sweep(
                 if node.op is BRANCH:
                     under = (*guard, (node.inputs[0], position))
                 arrived.setdefault(id(source), []).append((under, entry))
-    return [found.get(id(one)) for one in targets]
+    return [found.get(id(target)) for target in targets]
 
 
 def _summed(node: Tensor, entries: list[GuardedGradient]) -> GuardedGradient:
@@ -113,13 +113,22 @@ def _summed(node: Tensor, entries: list[GuardedGradient]) -> GuardedGradient:
     first = entries[0][0]
     if not any(guard for guard, _ in entries):
         return (), _total(node, entries)
-    others = [{(id(one), side) for one, side in guard} for guard, _ in entries[1:]]
+    others = [{(id(condition), side) for condition, side in guard} for guard, _ in entries[1:]]
     common = tuple(
-        (one, side) for one, side in first if all((id(one), side) in other for other in others)
+        (condition, side)
+        for condition, side in first
+        if all((id(condition), side) in other for other in others)
     )
-    shared = {(id(one), side) for one, side in common}
+    shared = {(id(condition), side) for condition, side in common}
     rest = [
-        (tuple((one, side) for one, side in guard if (id(one), side) not in shared), entry)
+        (
+            tuple(
+                (condition, side)
+                for condition, side in guard
+                if (id(condition), side) not in shared
+            ),
+            entry,
+        )
         for guard, entry in entries
     ]
     return common, _total(node, rest)
@@ -139,7 +148,7 @@ def _total(node: Tensor, entries: list[GuardedGradient]) -> Any:
         _, sides = guarded.setdefault(id(condition), (condition, {1: [], 2: []}))
         sides[side].append((guard[1:], entry))
     for condition, sides in guarded.values():
-        taken = [_total(node, one) if one else zeros_like(node) for one in sides.values()]
+        taken = [_total(node, parts) if parts else zeros_like(node) for parts in sides.values()]
         part = apply(BRANCH, condition, *taken)
         total = part if total is None else total + part
     return total
@@ -194,5 +203,5 @@ def stop_gradient(variables: Any) -> Any:
     array(2., dtype=float32)
     """
     if isinstance(variables, (list, tuple)):
-        return [stop_gradient(one) for one in variables]
+        return [stop_gradient(variable) for variable in variables]
     return stopped(variables)

@@ -68,7 +68,7 @@ def keras_runs_on_kbench() -> bool:
 
 def install() -> None:
     """Wait for Keras; when it is there already (it imports us), mend what is loaded."""
-    if not any(isinstance(one, _Finder) for one in sys.meta_path):
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     package = sys.modules.get("keras.backend")
     if package is not None and keras_runs_on_kbench():
@@ -166,7 +166,7 @@ def _say_ours(error: Exception, package: ModuleType) -> None:
     Nothing is added where somebody has chosen, or for Keras 3, which has no `load_backend.py`.
     """
     folders = getattr(package, "__path__", ())
-    chooses = any(os.path.exists(os.path.join(one, "load_backend.py")) for one in folders)
+    chooses = any(os.path.exists(os.path.join(folder, "load_backend.py")) for folder in folders)
     if env("KERAS_BACKEND") is not None or not chooses or keras_runs_on_kbench():
         return
     said = (

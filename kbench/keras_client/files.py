@@ -31,7 +31,7 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return np.array([_encoded(one) for one in value.ravel()], object).reshape(value.shape)
+        return np.array([_encoded(text) for text in value.ravel()], object).reshape(value.shape)
     return value
 
 
@@ -42,9 +42,9 @@ _TEXTS = "model_config training_config keras_version backend layer_names weight_
 def _decodable(value: Any, name: str) -> Any:
     """An attribute as it is; ValueError where Keras would decode it and cannot."""
     if name in _TEXTS:
-        for one in np.ravel(np.asarray(value, object)):
+        for text in np.ravel(np.asarray(value, object)):
             try:
-                one.decode() if isinstance(one, bytes) else None
+                text.decode() if isinstance(text, bytes) else None
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"the attribute {name!r} of this HDF5 file is damaged: it is not UTF-8 "
@@ -146,5 +146,5 @@ def _is_bytes(value: Any) -> bool:
     if not isinstance(value, np.ndarray):
         return False
     return value.dtype.kind == "S" or (
-        value.dtype == object and all(isinstance(one, bytes) for one in value.ravel())
+        value.dtype == object and all(isinstance(text, bytes) for text in value.ravel())
     )

@@ -119,14 +119,14 @@ def lambda_layer(module: ModuleType) -> None:
             result = self.call([K.placeholder(shape, dtype=dtype) for shape, dtype in pairs])
         else:
             result = self.call(K.placeholder(input_shape, dtype=self._input_dtypes))
-        for one in result if isinstance(result, list) else [result]:
-            if not K.is_tensor(one):
+        for tensor in result if isinstance(result, list) else [result]:
+            if not K.is_tensor(tensor):
                 raise TypeError(
-                    f"the function of Lambda layer {self.name!r} gave {type(one).__name__}; "
+                    f"the function of Lambda layer {self.name!r} gave {type(tensor).__name__}; "
                     "it must give a tensor or a list of tensors"
                 )
         if isinstance(result, list):
-            return [K.int_shape(one) for one in result]
+            return [K.int_shape(tensor) for tensor in result]
         return K.int_shape(result)
 
     layer.compute_output_shape = compute_output_shape

@@ -72,8 +72,8 @@ def _mean_iou(module: ModuleType) -> Any:
         def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
             rows = K.eye(self.num_classes, dtype=self.dtype)
             true, found = (  # `gather` refuses what is no class
-                K.gather(rows, K.cast(K.flatten(K.cast(one, self.dtype)), "int32"))
-                for one in (y_true, y_pred)
+                K.gather(rows, K.cast(K.flatten(K.cast(labels, self.dtype)), "int32"))
+                for labels in (y_true, y_pred)
             )
             if sample_weight is not None:
                 weight = K.flatten(K.cast(sample_weight, self.dtype))

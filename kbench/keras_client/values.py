@@ -23,7 +23,7 @@ K: Any = backend
 def plain(value: Any) -> Any:
     """An array of rank 0 as a NumPy scalar; all else as it is, lists entry by entry."""
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
@@ -31,7 +31,7 @@ class PlainFunction(Function):
     """A function whose results of rank 0 are NumPy scalars."""
 
     def __call__(self, inputs: Any = ()) -> list[Any]:
-        return [plain(one) for one in super().__call__(inputs)]
+        return [plain(item) for item in super().__call__(inputs)]
 
 
 STEPS = ("train_function", "test_function", "predict_function")  # as Keras names a model's
@@ -46,7 +46,7 @@ class StepFunction(PlainFunction):
     def __call__(self, inputs: Any = ()) -> list[Any]:
         if len(inputs) == len(self.inputs):
             pairs = zip(self.inputs, inputs, strict=True)
-            inputs = [one[:, 0] if _too_deep(node, one) else one for node, one in pairs]
+            inputs = [value[:, 0] if _too_deep(node, value) else value for node, value in pairs]
         return super().__call__(inputs)
 
 

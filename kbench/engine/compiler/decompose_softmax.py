@@ -33,7 +33,7 @@ def decompose_softmax(node: Tensor) -> Tensor | None:
     size = known_size(x.spec.shape)
     if x.ndim - 1 in axes or not axes or (size is not None and size < MIN_ELEMENTS):
         return None
-    if not all(x.spec.shape[one] for one in axes):  # of no elements there is no largest
+    if not all(x.spec.shape[reduced] for reduced in axes):  # of no elements there is no largest
         return None
     build = _NodeBuilder(node)
     top = build(largest, x, axis=axes, keepdims=True)
@@ -56,7 +56,7 @@ class _NodeBuilder:
         self.node = node
 
     def __call__(self, function: Any, *inputs: Tensor, **attrs: Any) -> Tensor:
-        spec = function.op.infer(*(one.spec for one in inputs), **attrs)
+        spec = function.op.infer(*(operand.spec for operand in inputs), **attrs)
         return Tensor.derived(function.op, inputs, attrs, spec, self.node)
 
     def number(self, value: Any) -> Constant:

@@ -30,7 +30,7 @@ Pattern = tuple[int, ...]
 Attrs = dict[str, Any]
 
 CHANNELS_LAST_OPS = frozenset(
-    one for kind in (CONVOLVE, DEPTHWISE) for one in (kind.forward, kind.to_input)
+    op for kind in (CONVOLVE, DEPTHWISE) for op in (kind.forward, kind.to_input)
 )
 """Operations whose results have channels last."""
 
@@ -82,7 +82,7 @@ class _LayoutPass:
         result = with_inputs(node, inputs)
         if result.op is PERMUTE:
             return permute(result.inputs[0], result.attrs["pattern"], result)
-        patterns = {one.attrs["pattern"] for one in inputs if self._can_move(one)}
+        patterns = {operand.attrs["pattern"] for operand in inputs if self._can_move(operand)}
         if len(patterns) != 1:
             return result
         (pattern,) = patterns
@@ -113,7 +113,7 @@ class _LayoutPass:
     def _permute_result(
         self, node: Tensor, inputs: Sequence[Tensor], attrs: Attrs, pattern: Pattern
     ) -> Tensor:
-        spec = node.op.infer(*[one.spec for one in inputs], **attrs)
+        spec = node.op.infer(*[operand.spec for operand in inputs], **attrs)
         inner = Tensor.derived(node.op, tuple(inputs), attrs, spec, node)
         self.channels_last[id(inner)] = inner
         return permute(inner, pattern, node)
@@ -126,15 +126,15 @@ class _LayoutPass:
         """
         inputs: list[Tensor] = []
         turned = 0
-        for one in node.inputs:
-            if one.ndim == 0:
-                inputs.append(one)
+        for operand in node.inputs:
+            if operand.ndim == 0:
+                inputs.append(operand)
                 continue
-            if one.ndim != len(pattern):
+            if operand.ndim != len(pattern):
                 return node
-            moves = one.op is PERMUTE and one.attrs["pattern"] == pattern
-            turned += not moves and not _is_thin(one)
-            inputs.append(permute(one, inverse(pattern), one))
+            moves = operand.op is PERMUTE and operand.attrs["pattern"] == pattern
+            turned += not moves and not _is_thin(operand)
+            inputs.append(permute(operand, inverse(pattern), operand))
         if turned and (strict or 2 * turned > len(inputs)):
             return node
         return self._permute_result(node, inputs, attrs, pattern)
@@ -142,7 +142,7 @@ class _LayoutPass:
     def _move_spread(self, node: Tensor, pattern: Pattern) -> Tensor:
         """spread(g, permute(x, p), axes) = permute(spread(g, x, p[axes]), p)"""
         g, x = node.inputs
-        axis = tuple(sorted(pattern[one] for one in node.attrs["axis"]))
+        axis = tuple(sorted(pattern[reduced] for reduced in node.attrs["axis"]))
         if not (x.op is PERMUTE and x.attrs["pattern"] == pattern):
             return node
         if g.ndim == len(pattern):

@@ -70,9 +70,9 @@ def _last_uses(values: Sequence[Value], accesses: Accesses, roots: Sequence[int]
     memory = memory_owners(values)
     last_use = dict.fromkeys(range(len(values)), -1)
     for index, (writes, reads) in enumerate(accesses):
-        conditions = (one for one, _ in values[writes[-1]].guard)
-        for one in (*reads, *conditions):
-            for owner in memory[one]:
+        conditions = (condition for condition, _ in values[writes[-1]].guard)
+        for slot in (*reads, *conditions):
+            for owner in memory[slot]:
                 last_use[owner] = index
     for root in roots:
         for owner in memory[root]:

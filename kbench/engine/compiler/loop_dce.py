@@ -30,7 +30,7 @@ class _Use:
 
 
 def _key(node: Tensor) -> Any:
-    return (node.attrs["body"], node.attrs["reads"], tuple(id(one) for one in node.inputs))
+    return (node.attrs["body"], node.attrs["reads"], tuple(id(operand) for operand in node.inputs))
 
 
 def _result_read(reader: Tensor) -> int | Emit:
@@ -82,8 +82,8 @@ def _needed_part(node: Tensor, inputs: tuple[Tensor, ...], use: _Use) -> Tensor:
     emits = tuple(use.emits)
     use.kept, needed = _needed(body, emits, use.states)
     kept = use.kept
-    sequences = [i for i, one in enumerate(body.sequences) if id(one) in needed] or [0]
-    captured = [i for i, one in enumerate(body.captured) if id(one) in needed]
+    sequences = [i for i, feed in enumerate(body.sequences) if id(feed) in needed] or [0]
+    captured = [i for i, feed in enumerate(body.captured) if id(feed) in needed]
     first, last = len(body.sequences), len(body.sequences) + len(body.states)
     chosen = (
         *(inputs[i] for i in sequences),
@@ -108,12 +108,12 @@ def _needed_part(node: Tensor, inputs: tuple[Tensor, ...], use: _Use) -> Tensor:
 
 def _needed(body: Body, emits: Sequence[Emit], read: set[int]) -> tuple[list[int], set[int]]:
     """The states that what is read depends on, and the ids of every node on the way."""
-    fed = {id(one) for one in body.feeds}
+    fed = {id(feed) for feed in body.feeds}
     alive: set[int] = set(read)
     while True:
-        roots = [*(body.after[i] for i in sorted(alive)), *(one.tensor for one in emits)]
-        needed = {id(one) for one in walk(roots, fed)}
-        more = {i for i, one in enumerate(body.states) if id(one) in needed} | alive
+        roots = [*(body.after[i] for i in sorted(alive)), *(emit.tensor for emit in emits)]
+        needed = {id(node) for node in walk(roots, fed)}
+        more = {i for i, node in enumerate(body.states) if id(node) in needed} | alive
         if more == alive:
             return sorted(alive), needed
         alive = more

@@ -58,22 +58,22 @@ class _BodyGraph:
 
     def __init__(self, body: Body, emits: Sequence[Emit]) -> None:
         self.body = body
-        self.fed = {id(one) for one in body.feeds}
-        self.roots = [*body.after, *(one.tensor for one in emits)]
+        self.fed = {id(feed) for feed in body.feeds}
+        self.roots = [*body.after, *(emit.tensor for emit in emits)]
         self.order = walk(self.roots, self.fed)
         self.depends = self._dependence()
         self.sums = self._find_sums()
-        carried = [one for i, one in enumerate(body.after) if i not in self.sums]
-        self.core = {id(one) for one in walk(carried, self.fed)}
+        carried = [value for i, value in enumerate(body.after) if i not in self.sums]
+        self.core = {id(node) for node in walk(carried, self.fed)}
         self.deferred = self._find_deferred()
 
     def _dependence(self) -> dict[int, int]:
-        depends = dict.fromkeys((id(one) for one in self.body.captured), INVARIANT)
-        depends.update((id(one), STREAMED) for one in self.body.sequences)
-        depends.update((id(one), CARRIED) for one in self.body.states)
+        depends = dict.fromkeys((id(symbol) for symbol in self.body.captured), INVARIANT)
+        depends.update((id(symbol), STREAMED) for symbol in self.body.sequences)
+        depends.update((id(symbol), CARRIED) for symbol in self.body.states)
         for node in self.order:
             if id(node) not in depends:
-                most = max([depends[id(one)] for one in node.inputs], default=INVARIANT)
+                most = max([depends[id(operand)] for operand in node.inputs], default=INVARIANT)
                 depends[id(node)] = most if node.op.pure else CARRIED
         return depends
 
@@ -81,8 +81,8 @@ class _BodyGraph:
         """By number, the states that only add up a sum of each step: that sum."""
         users: dict[int, int] = {}
         inner = [node for node in self.order if id(node) not in self.fed]
-        for one in (*self.roots, *(one for node in inner for one in node.inputs)):
-            users[id(one)] = users.get(id(one), 0) + 1
+        for used in (*self.roots, *(operand for node in inner for operand in node.inputs)):
+            users[id(used)] = users.get(id(used), 0) + 1
         found = {}
         for index, (state, after) in enumerate(zip(self.body.states, self.body.after, strict=True)):
             term = _added_to(state, after)
@@ -100,7 +100,7 @@ class _BodyGraph:
             if key in self.fed or key in self.core or not node.op.pure:
                 continue
             heavy = node.op in HEAVY and self.depends[key] == CARRIED
-            if heavy or any(id(one) in deferred for one in node.inputs):
+            if heavy or any(id(operand) in deferred for operand in node.inputs):
                 deferred.add(key)
         return deferred
 
@@ -110,30 +110,32 @@ class _BodyGraph:
         for node in self.order:
             if self.depends[id(node)] != STREAMED or id(node) in self.fed:
                 continue
-            streamed = [one for one in node.inputs if self.depends[id(one)] == STREAMED]
+            streamed = [operand for operand in node.inputs if self.depends[id(operand)] == STREAMED]
             follows = len(streamed) == 1 and id(streamed[0]) in hoisted
             if node.op in PRODUCTS or (node.op.kind == "elementwise" and follows):
                 hoisted.add(id(node))
-        read = {id(one) for one in self.body.after}
+        read = {id(value) for value in self.body.after}
         for node in self._valued():
             if id(node) not in hoisted and id(node) not in self.deferred:
-                read.update(id(one) for one in value_inputs(node))
+                read.update(id(operand) for operand in value_inputs(node))
         return [node for node in self.order if id(node) in hoisted and id(node) in read]
 
     def _valued(self) -> list[Tensor]:
         """The nodes of which values are read, and not the shape alone."""
-        valued = {id(one) for one in self.roots}
+        valued = {id(root) for root in self.roots}
         found = []
         for node in reversed(self.order):
             if id(node) in valued and id(node) not in self.fed:
-                valued.update(id(one) for one in value_inputs(node))
+                valued.update(id(operand) for operand in value_inputs(node))
                 found.append(node)
         return found
 
 
 def value_inputs(node: Tensor) -> list[Tensor]:
     """The inputs of which the values are read."""
-    return [one for position, one in enumerate(node.inputs) if position not in node.op.shapes]
+    return [
+        operand for position, operand in enumerate(node.inputs) if position not in node.op.shapes
+    ]
 
 
 def _added_to(state: Tensor, after: Tensor) -> Tensor | None:
@@ -154,18 +156,18 @@ class _Batch:
 
     def value(self, node: Tensor) -> Tensor | None:
         """The values of `node` in all steps along a first axis; None where a rule is missing."""
-        for one in walk([node], self.made.keys() | self._asked(node)):
-            if id(one) not in self.made:
-                found = self._made(one)
+        for inner in walk([node], self.made.keys() | self._asked(node)):
+            if id(inner) not in self.made:
+                found = self._made(inner)
                 if found is None:
                     return None
-                self.made[id(one)] = found
+                self.made[id(inner)] = found
         return self.made[id(node)]
 
     def summed(self, term: Tensor) -> Tensor | None:
         """The sum of `term` over all steps."""
-        inputs = [self.value(one) for one in term.inputs]
-        if any(one is None for one in inputs):
+        inputs = [self.value(operand) for operand in term.inputs]
+        if any(value is None for value in inputs):
             return None
         return batched_sum(term, inputs, self._mapped(term))  # type: ignore[arg-type]
 
@@ -173,19 +175,19 @@ class _Batch:
         """The ids of carried values that the loop itself computes."""
         depends, deferred = self.graph.depends, self.graph.deferred
         return {
-            id(one)
-            for one in self.graph.order
-            if depends[id(one)] == CARRIED and id(one) not in deferred
+            id(inner)
+            for inner in self.graph.order
+            if depends[id(inner)] == CARRIED and id(inner) not in deferred
         }
 
     def _mapped(self, node: Tensor) -> list[bool]:
-        return [self.graph.depends[id(one)] != INVARIANT for one in node.inputs]
+        return [self.graph.depends[id(operand)] != INVARIANT for operand in node.inputs]
 
     def _made(self, node: Tensor) -> Tensor | None:
         depends = self.graph.depends[id(node)]
         if depends == CARRIED and id(node) not in self.graph.deferred:
             return self.ask(node)
-        inputs = tuple(self.made[id(one)] for one in node.inputs)
+        inputs = tuple(self.made[id(operand)] for operand in node.inputs)
         if depends == INVARIANT:
             return with_inputs(node, inputs) if inputs else node
         return batched(node, inputs, self._mapped(node))
@@ -200,7 +202,9 @@ class _Fission:
         self.reads: tuple[Track, ...] = node.attrs["reads"]
         self.emits: tuple[Emit, ...] = node.attrs["emits"]
         self.back = self.reads[0].backwards
-        self.length = common_length([one.spec for one in inputs[: len(self.reads)]], self.reads)
+        self.length = common_length(
+            [operand.spec for operand in inputs[: len(self.reads)]], self.reads
+        )
         self.graph = _BodyGraph(self.body, self.emits)
         self.asked: dict[int, Emit] = {}
         self.outside = self._outside()
@@ -208,27 +212,27 @@ class _Fission:
     def _outside(self) -> dict[int, Tensor]:
         """What stands outside for sequences, entries along the first axis, and captured values."""
         outside = {}
-        for one, value, read in zip(self.body.sequences, self.inputs, self.reads, strict=False):
+        for symbol, value, read in zip(self.body.sequences, self.inputs, self.reads, strict=False):
             entries = move_axis(value, read.axis, 0)
-            outside[id(one)] = (
+            outside[id(symbol)] = (
                 entries if read.backwards == self.back else reverse_first_axis(entries)
             )
         count = len(self.body.sequences) + len(self.body.states)
         outside.update(
-            (id(one), value)
-            for one, value in zip(self.body.captured, self.inputs[count:], strict=True)
+            (id(symbol), value)
+            for symbol, value in zip(self.body.captured, self.inputs[count:], strict=True)
         )
         return outside
 
     def results(self) -> list[Tensor]:
         """What stands for each result of the loop."""
         trial = _Batch(self, self._ask)
-        hoisted = [one for one in self.graph.hoisted() if trial.value(one) is not None]
-        sums = {i: one for i, one in self.graph.sums.items() if self._tried(trial, one, True)}
+        hoisted = [node for node in self.graph.hoisted() if trial.value(node) is not None]
+        sums = {i: term for i, term in self.graph.sums.items() if self._tried(trial, term, True)}
         sunk = {
-            k: one.tensor
-            for k, one in enumerate(self.emits)
-            if self._may_sink(one.tensor) and self._tried(trial, one.tensor, False)
+            k: emit.tensor
+            for k, emit in enumerate(self.emits)
+            if self._may_sink(emit.tensor) and self._tried(trial, emit.tensor, False)
         }
         if not (hoisted or sums or sunk):
             whole = with_inputs(self.node, tuple(self.inputs))
@@ -252,9 +256,9 @@ class _Fission:
         self, trial: _Batch, hoisted: list[Tensor], sums: dict[int, Tensor], sunk: dict[int, Tensor]
     ) -> list[Tensor]:
         states = [i for i in range(len(self.body.states)) if i not in sums]
-        emits = [one for k, one in enumerate(self.emits) if k not in sunk]
-        emits += [one for one in self.asked.values() if one not in emits]
-        values = [trial.value(one) for one in hoisted]
+        emits = [emitted for k, emitted in enumerate(self.emits) if k not in sunk]
+        emits += [emitted for emitted in self.asked.values() if emitted not in emits]
+        values = [trial.value(node) for node in hoisted]
         rest = self._rest(hoisted, values, states, emits) if states or emits else None  # type: ignore[arg-type]
 
         def emitted(node: Tensor) -> Tensor:
@@ -306,7 +310,7 @@ class _Fission:
         )
         reads = (*self.reads, *[Track(0, self.back)] * len(hoisted))
         attrs: dict[str, Any] = {"body": smaller, "reads": reads, "emits": tuple(emits)}
-        spec = infer_loop(*[one.spec for one in given], **attrs)
+        spec = infer_loop(*[operand.spec for operand in given], **attrs)
         return Tensor.derived(LOOP, given, attrs, spec, self.node)
 
     def _read(self, whole: Tensor, index: int) -> Tensor:

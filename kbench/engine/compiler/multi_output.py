@@ -17,7 +17,7 @@ FUSED_OPS: dict[Op, tuple[Op, int]] = {cost.COST: (cost.BOTH, 0), cost.SLOPE: (c
 
 
 def _key(node: Tensor) -> Any:
-    return (FUSED_OPS[node.op][0], tuple(id(one) for one in node.inputs))
+    return (FUSED_OPS[node.op][0], tuple(id(operand) for operand in node.inputs))
 
 
 def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
@@ -36,7 +36,7 @@ def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
         op, index = FUSED_OPS[node.op]
         whole = made.get(_key(node))
         if whole is None:
-            spec = op.infer(*[one.spec for one in inputs])
+            spec = op.infer(*[operand.spec for operand in inputs])
             whole = made[_key(node)] = Tensor.derived(op, inputs, {}, spec, node)
         return Tensor.derived(RESULT, (whole,), {"index": index}, node.spec, node)
 

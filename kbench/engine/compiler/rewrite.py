@@ -28,7 +28,7 @@ def rebuild(roots: Sequence[Tensor], stop: set[int], visit: Visit) -> list[Tenso
         if id(node) in stop or not node.inputs:
             new[id(node)] = node
         else:
-            new[id(node)] = visit(node, tuple(new[id(one)] for one in node.inputs))
+            new[id(node)] = visit(node, tuple(new[id(operand)] for operand in node.inputs))
     return [new[id(root)] for root in roots]
 
 
@@ -59,7 +59,7 @@ def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
         if node.op is FULL_LIKE and node.shape.num_elements() == 1:
             shape = tuple(size or 0 for size in node.spec.shape)
             return _constant(np.full(shape, node.attrs["value"], node.attrs["dtype"]), node)
-        if all(isinstance(one, Constant) for one in inputs) and _foldable(node):
+        if all(isinstance(operand, Constant) for operand in inputs) and _foldable(node):
             return _computed(node, inputs)
         return with_inputs(node, inputs)
 
@@ -67,7 +67,7 @@ def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
 
 
 def _computed(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
-    arrays = [one.attrs["value"] for one in inputs]
+    arrays = [operand.attrs["value"] for operand in inputs]
     try:
         with np.errstate(all="ignore"):
             return _constant(np.asarray(node.op.numpy(None, *arrays, **node.attrs)), node)
@@ -82,7 +82,7 @@ def _foldable(node: Tensor) -> bool:
 
 def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:
     entries = tuple(sorted(node.attrs.items(), key=lambda entry: entry[0]))
-    key = (node.op, tuple(id(one) for one in inputs), entries)
+    key = (node.op, tuple(id(operand) for operand in inputs), entries)
     try:
         hash(key)
     except TypeError:
@@ -95,7 +95,7 @@ def share_equal(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     seen: dict[Any, Tensor] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
-        inputs = tuple(_shared_constant(one, seen) for one in inputs)
+        inputs = tuple(_shared_constant(operand, seen) for operand in inputs)
         key = _key(node, inputs) if node.op.pure else None
         if key is not None and key in seen:
             return seen[key]

@@ -54,8 +54,8 @@ class Value:
     @property
     def size(self) -> int:
         total = 1
-        for one in self.spec.shape:
-            total *= one or 0
+        for size in self.spec.shape:
+            total *= size or 0
         return total
 
 
@@ -106,8 +106,8 @@ def called(node: Tensor, op: Op) -> str:
 def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
     rows = []
     names = operand_names(node.op, len(node.inputs))
-    for name, one, spec in zip(names, node.inputs, specs, strict=False):
-        row = make_operand(name, one)
+    for name, operand, spec in zip(names, node.inputs, specs, strict=False):
+        row = make_operand(name, operand)
         if row is not None:
             rows.append(type(row)(row.role, str(spec), row.kind, row.name, row.place, row.ident))
     return tuple(rows)
@@ -115,7 +115,7 @@ def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:
 
 def _lower_node(node: Tensor, slot: int, inputs: tuple[int, ...], values: list[Value]) -> Value:
     op, attrs = node.op, node.attrs
-    specs = [values[one].spec for one in inputs]
+    specs = [values[operand].spec for operand in inputs]
     spec = infer_at(node, op, specs, attrs)
     if spec.known and op.pure and spec.value is not None and op.kind != "update":
         constant = np.array(spec.value, dtype=spec.dtype).reshape(spec.shape)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def _lower_node(node: Tensor, slot: int, inputs: tuple[int, ...], values: list[V
         known = _computed(node, slot, inputs, spec, values)
         if known is not None:
             return known
-    if op.lower is not None and all(None not in one.shape for one in specs):
+    if op.lower is not None and all(None not in operand.shape for operand in specs):
         cheaper = op.lower(specs, attrs)
         if cheaper is not None:
             op, attrs, positions = cheaper
@@ -137,7 +137,7 @@ def _is_known(op: Op, inputs: tuple[int, ...], spec: Spec, values: list[Value]) 
         return False
     size = known_size(spec.shape)
     small = size is not None and size <= MAX_CONSTANT_ELEMENTS
-    return small and all(values[one].source == "constant" for one in inputs)
+    return small and all(values[slot].source == "constant" for slot in inputs)
 
 
 def _same_as(value: Value, values: list[Value]) -> int | None:
@@ -154,7 +154,7 @@ def _computed(
     node: Tensor, slot: int, inputs: tuple[int, ...], spec: Spec, values: list[Value]
 ) -> Value | None:
     """A value that the shapes alone decide; None when it fails, which matters only if it runs."""
-    arrays = [values[one].constant for one in inputs]
+    arrays = [values[operand].constant for operand in inputs]
     try:
         with np.errstate(all="ignore"):
             constant = np.asarray(node.op.numpy(None, *arrays, **node.attrs), order="C")
@@ -179,7 +179,7 @@ def lower_graph(
     for node in order:
         value = _lower_source(node, len(values), feeds, constants)
         if value is None:
-            inputs = _without_values(node, [slots[id(one)] for one in node.inputs], values)
+            inputs = _without_values(node, [slots[id(operand)] for operand in node.inputs], values)
             value = _lower_node(node, len(values), inputs, values)
             same = _same_as(value, values)
             if same is not None:
@@ -214,9 +214,9 @@ def mark_needed(values: list[Value], roots: Sequence[int]) -> list[bool]:
         needed[root] = True
     for value in reversed(values):
         if needed[value.slot]:
-            for one in value.inputs:
-                needed[one] = True
-                values[one].users.append(value.slot)
+            for slot in value.inputs:
+                needed[slot] = True
+                values[slot].users.append(value.slot)
     return needed
 
 
@@ -231,8 +231,8 @@ def mark_guards(values: list[Value], needed: list[bool], roots: Sequence[int]) -
         guards = [
             _guard_of_use(values[user], position)
             for user in set(value.users)
-            for position, one in enumerate(values[user].inputs)
-            if one == value.slot
+            for position, slot in enumerate(values[user].inputs)
+            if slot == value.slot
         ]
         value.guard = frozenset.intersection(*guards) if guards else NO_GUARD
 

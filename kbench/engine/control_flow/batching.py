@@ -38,7 +38,7 @@ TOTAL: Op = reduce_sum.op  # type: ignore[attr-defined]
 
 def make_node(op: Op, origin: Tensor, *inputs: Tensor, **attrs: Any) -> Tensor:
     """A node that a plan makes; it answers for `origin` in every report."""
-    spec = op.infer(*[one.spec for one in inputs], **attrs)
+    spec = op.infer(*[operand.spec for operand in inputs], **attrs)
     return Tensor.derived(op, inputs, attrs, spec, origin)
 
 
@@ -47,7 +47,7 @@ def batched(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> T
     if node.op.kind == "elementwise":
         return _elementwise(node, inputs, mapped)
     if node.op.kind == "reduction" or node.op is LOGSUMEXP:
-        axis = tuple(one + 1 for one in node.attrs["axis"])
+        axis = tuple(reduced + 1 for reduced in node.attrs["axis"])
         return make_node(node.op, node, *inputs, **{**node.attrs, "axis": axis})
     rule = BATCHING_RULES.get(node.op)
     return None if rule is None else rule(node, inputs, mapped)
@@ -87,8 +87,8 @@ def _with_rank(x: Tensor, rank: int) -> Tensor:
 
 def _elementwise(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor:
     widened = [
-        _with_rank(one, node.ndim) if whole else one
-        for one, whole in zip(inputs, mapped, strict=True)
+        _with_rank(operand, node.ndim) if whole else operand
+        for operand, whole in zip(inputs, mapped, strict=True)
     ]
     return make_node(node.op, node, *widened, **node.attrs)
 
@@ -109,8 +109,8 @@ def _product(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> 
 
 def _matmul(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor:
     widened = [
-        _with_rank(one, node.ndim) if whole else one
-        for one, whole in zip(inputs, mapped, strict=True)
+        _with_rank(operand, node.ndim) if whole else operand
+        for operand, whole in zip(inputs, mapped, strict=True)
     ]
     return make_node(MATMUL, node, *widened)
 

@@ -72,7 +72,7 @@ def common_length(specs: Sequence[Spec], reads: Sequence[Track]) -> Dim:
     for spec, read in zip(specs, reads, strict=True):
         size = spec.shape[read.axis]
         if None not in (size, length) and size != length:
-            given = ", ".join(str(one) for one in specs)
+            given = ", ".join(str(operand) for operand in specs)
             raise ShapeError(f"the sequences are {given}, which differ in length")
         length = size if length is None else length
     return length
@@ -88,7 +88,7 @@ def infer_step(body: Body, roots: Sequence[Tensor], given: Sequence[Spec]) -> li
             specs[id(node)] = node.spec
             continue
         try:
-            inputs = [specs[id(one)] for one in node.inputs]
+            inputs = [specs[id(operand)] for operand in node.inputs]
             specs[id(node)] = node.op.infer(*inputs, **node.attrs)
         except KbenchError as error:
             inner = node.called or op_symbol(node.op.name)
@@ -108,15 +108,15 @@ def infer_loop(
         for spec, read in zip(specs[:count], reads, strict=True)
     ]
     first = specs[count : count + states]
-    roots = [*body.after, *(one.tensor for one in emits)]
+    roots = [*body.after, *(emit.tensor for emit in emits)]
     found = infer_step(body, roots, [*entries, *first, *specs[count + states :]])
     after = [
         Spec(widest(spec.shape, last.shape), last.dtype)
         for spec, last in zip(first, found, strict=False)
     ]
     values = [
-        Spec(stacked(spec.shape, one.axis, length), spec.dtype)
-        for spec, one in zip(found[states:], emits, strict=True)
+        Spec(stacked(spec.shape, emit.axis, length), spec.dtype)
+        for spec, emit in zip(found[states:], emits, strict=True)
     ]
     return several([*after, *values])
 
@@ -140,7 +140,7 @@ def captures(roots: Sequence[Tensor], symbols: Sequence[Tensor], since: int) -> 
     Inside stay what depends on a symbol, constants and what draws random numbers or prints when
     made since the number `since`, and small integers that the rules follow, such as shapes.
     """
-    bound = {id(one) for one in symbols}
+    bound = {id(feed) for feed in symbols}
     inside: set[int] = set(bound)
     free: set[int] = set()
     order = walk(roots, bound)
@@ -154,13 +154,13 @@ def captures(roots: Sequence[Tensor], symbols: Sequence[Tensor], since: int) -> 
             continue
         elif not node.op.pure:
             (inside if node.serial >= since else set()).add(id(node))
-        elif any(id(one) in inside for one in node.inputs) or node.spec.value is not None:
+        elif any(id(operand) in inside for operand in node.inputs) or node.spec.value is not None:
             inside.add(id(node))
-        elif all(id(one) in free for one in node.inputs):
+        elif all(id(operand) in free for operand in node.inputs):
             free.add(id(node))
     inside |= free
     outside: dict[int, Tensor] = {}
-    for node in walk(roots, bound | {id(one) for one in order if id(one) not in inside}):
+    for node in walk(roots, bound | {id(other) for other in order if id(other) not in inside}):
         if id(node) not in inside:
             outside[id(node)] = node
     return tuple(outside.values())

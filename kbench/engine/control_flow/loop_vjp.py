@@ -85,26 +85,28 @@ class _Backward:
         Those that no step reads have one only where it arrives behind the last step.
         """
         body = self.body
-        roots = [*body.after, *(one.tensor for one in self.emits)]
-        read = {id(one) for one in walk(roots, {id(one) for one in body.feeds})}
+        roots = [*body.after, *(emit.tensor for emit in self.emits)]
+        read = {id(node) for node in walk(roots, {id(feed) for feed in body.feeds})}
         return [
             i
-            for i, one in enumerate(body.states)
-            if is_float(one.spec.dtype) and (i in g or id(one) in read)
+            for i, state in enumerate(body.states)
+            if is_float(state.spec.dtype) and (i in g or id(state) in read)
         ]
 
     def _swept(self) -> dict[int, Tensor]:
         """The gradient to each thing that the step is fed, by its id, within one step."""
-        seeds = [(tensor, one.symbol) for tensor, one in self.arriving]
+        seeds = [(tensor, arrived.symbol) for tensor, arrived in self.arriving]
         seeds += [
             (self.body.after[i], symbol)
             for i, symbol in zip(self.moving, self.state_symbols, strict=True)
         ]
-        targets = [one for one in self.body.feeds if is_float(one.spec.dtype)]
-        given = {id(one) for one in self.body.feeds}
+        targets = [feed for feed in self.body.feeds if is_float(feed.spec.dtype)]
+        given = {id(feed) for feed in self.body.feeds}
         entries = sweep(seeds, targets, given)
         return {
-            id(one): entry for one, entry in zip(targets, entries, strict=True) if entry is not None
+            id(target): entry
+            for target, entry in zip(targets, entries, strict=True)
+            if entry is not None
         }
 
     # -------------------------------------------------------------- the results
@@ -114,8 +116,8 @@ class _Backward:
 
         body = self.body
         states = [self._state_after(place, i) for place, i in enumerate(self.moving)]
-        sequences = [i for i, one in enumerate(body.sequences) if id(one) in self.found]
-        captured = [i for i, one in enumerate(body.captured) if id(one) in self.found]
+        sequences = [i for i, feed in enumerate(body.sequences) if id(feed) in self.found]
+        captured = [i for i, feed in enumerate(body.captured) if id(feed) in self.found]
         terms = {i: _terms(self.found[id(body.captured[i])]) for i in captured}
         emits = []
         for i in sequences:
@@ -126,7 +128,7 @@ class _Backward:
         for i in captured:
             for term in terms[i]:
                 if self._is_collected(term):
-                    emits += [Emit(one, 0, not self.backwards) for one in term.inputs]
+                    emits += [Emit(operand, 0, not self.backwards) for operand in term.inputs]
                 else:
                     summed.append((i, term))
         node = self._loop(states, emits, summed)
@@ -169,9 +171,9 @@ class _Backward:
 
     def _is_collected(self, term: Tensor) -> bool:
         """True for a product of two factors that both change from step to step."""
-        fixed = {id(one) for one in self.body.captured}
+        fixed = {id(feed) for feed in self.body.captured}
         return term.op is DOT and not any(
-            id(one) in fixed or isinstance(one, Constant) for one in term.inputs
+            id(operand) in fixed or isinstance(operand, Constant) for operand in term.inputs
         )
 
     # -------------------------------------------------------------- the loop
@@ -182,7 +184,7 @@ class _Backward:
 
         totals = [symbol(term.spec, "sum") for _, term in summed]
         after = [*states, *(add(t, term) for t, (_, term) in zip(totals, summed, strict=True))]
-        roots = [*after, *(one.tensor for one in emits)]
+        roots = [*after, *(emit.tensor for emit in emits)]
         if not roots:
             return None
         values, reads, symbols = self._what_is_read(roots)
@@ -203,17 +205,17 @@ class _Backward:
     ) -> tuple[list[Tensor], list[Track], list[Tensor]]:
         """The sequences of the backward loop: gradients, forward sequences, kept values."""
 
-        values = [one.value for _, one in self.arriving]
-        reads = [one.read for _, one in self.arriving]
-        symbols = [one.symbol for _, one in self.arriving]
-        used = {id(one) for one in walk(roots, {id(one) for one in self.body.sequences})}
-        for i, one in enumerate(self.body.sequences):
+        values = [arrived.value for _, arrived in self.arriving]
+        reads = [arrived.read for _, arrived in self.arriving]
+        symbols = [arrived.symbol for _, arrived in self.arriving]
+        used = {id(node) for node in walk(roots, {id(feed) for feed in self.body.sequences})}
+        for i, feed in enumerate(self.body.sequences):
             # the first one is always read: it says how many steps there are
-            if id(one) in used or (i == 0 and not values):
+            if id(feed) in used or (i == 0 and not values):
                 read = self.reads[i]
                 values.append(self.inputs[i])
                 reads.append(Track(read.axis, not read.backwards))
-                symbols.append(one)
+                symbols.append(feed)
         kept = self._kept(roots)
         if kept:
             values += self._emitted(kept)
@@ -224,7 +226,7 @@ class _Backward:
     def _emitted(self, kept: Sequence[Tensor]) -> list[Tensor]:
         """The values of all steps, from the forward loop extended for them."""
 
-        emits = tuple(Emit(one, 0, self.backwards) for one in kept)
+        emits = tuple(Emit(tensor, 0, self.backwards) for tensor in kept)
         node = apply(
             self.node.op, *self.inputs, body=self.body, reads=tuple(self.reads), emits=emits
         )
@@ -233,8 +235,8 @@ class _Backward:
     def _kept(self, roots: Sequence[Tensor]) -> list[Tensor]:
         """The tensors of the forward step whose values the backward step reads."""
         body = self.body
-        fed = {id(one) for one in (*body.sequences, *body.captured)}
-        states = {id(one) for one in body.states}
+        fed = {id(feed) for feed in (*body.sequences, *body.captured)}
+        states = {id(state) for state in body.states}
         computed = self._computed(fed | states)
         kept: dict[int, Tensor] = {}
         seen: set[int] = set()
@@ -251,21 +253,21 @@ class _Backward:
             seen.add(id(node))
             forward = id(node) in computed
             stack.extend(
-                (one, not forward and position not in node.op.shapes)
-                for position, one in enumerate(node.inputs)
+                (operand, not forward and position not in node.op.shapes)
+                for position, operand in enumerate(node.inputs)
             )
         return list(kept.values())
 
     def _computed(self, bound: set[int]) -> set[int]:
         """The nodes of the forward step that depend on what changes from step to step."""
         body = self.body
-        changing = {id(one) for one in (*body.sequences, *body.states)}
+        changing = {id(feed) for feed in (*body.sequences, *body.states)}
         computed: set[int] = set()
-        for node in walk([*body.after, *(one.tensor for one in self.emits)], bound):
+        for node in walk([*body.after, *(emit.tensor for emit in self.emits)], bound):
             if id(node) in bound:
                 continue
             drawn = not node.op.pure
-            if drawn or any(id(one) in changing for one in node.inputs):
+            if drawn or any(id(operand) in changing for operand in node.inputs):
                 changing.add(id(node))
                 computed.add(id(node))
         return computed
@@ -277,7 +279,7 @@ def _terms(total: Tensor) -> list[Tensor]:
     stack = [total]
     while stack:
         node = stack.pop()
-        if node.op is add.op and all(one.spec == node.spec for one in node.inputs):  # type: ignore[attr-defined]
+        if node.op is add.op and all(operand.spec == node.spec for operand in node.inputs):  # type: ignore[attr-defined]
             stack.extend(reversed(node.inputs))
         else:
             found.append(node)

@@ -44,13 +44,13 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
     def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
         returned = fn(tree.rebuild(elems, entries))
         form.append(returned)
-        outputs = [checked_tensor(one, "the result of fn") for one in tree.flatten(returned)]
+        outputs = [checked_tensor(leaf, "the result of fn") for leaf in tree.flatten(returned)]
         return _cast(outputs, returned, dtype), []
 
     found = trace(step, sequences, 0, [])
     outputs = tuple(found.outputs)
     body = Body(tuple(found.entries), (), captures(outputs, found.entries, found.since), ())
-    emits = [Emit(one, 0, False) for one in outputs]
+    emits = [Emit(output, 0, False) for output in outputs]
     node = loop(body, [Track(0, False)] * len(sequences), emits, sequences, "map_fn/loop")
     return tree.rebuild(
         form[-1], results(node, *("map_fn" if name is None else name,) * len(outputs))
@@ -65,7 +65,9 @@ def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
         wanted *= len(outputs)
     if len(wanted) != len(outputs):
         raise ArgumentError(f"dtype is {shown(dtype)}, which does not have the form of fn's result")
-    return [converted(one, dtype_name(name)) for one, name in zip(outputs, wanted, strict=True)]
+    return [
+        converted(output, dtype_name(name)) for output, name in zip(outputs, wanted, strict=True)
+    ]
 
 
 def foldl(
@@ -126,12 +128,12 @@ def _fold(
     sequences = _sequences(elems)
     if initializer is None:
         end, rest = (-1, slice(None, -1)) if backwards else (0, slice(1, None))
-        first = [one[end] for one in sequences]
-        sequences = [one[rest] for one in sequences]
+        first = [sequence[end] for sequence in sequences]
+        sequences = [sequence[rest] for sequence in sequences]
         form = elems
     else:
         dtype = sequences[0].spec.dtype
-        first = [as_tensor(one, like=dtype) for one in tree.flatten(initializer)]
+        first = [as_tensor(leaf, like=dtype) for leaf in tree.flatten(initializer)]
         form = initializer
 
     def step(entries: Sequence[Tensor], states: Sequence[Tensor]) -> Results:
@@ -142,8 +144,8 @@ def _fold(
                 f"fn returned {len(leaves)} tensors, but its accumulator has {len(states)}"
             )
         return [], [
-            checked_tensor(one, "the result of fn", like=state.spec.dtype)
-            for one, state in zip(leaves, states, strict=True)
+            checked_tensor(leaf, "the result of fn", like=state.spec.dtype)
+            for leaf, state in zip(leaves, states, strict=True)
         ]
 
     found = trace(step, sequences, 0, first)
@@ -167,15 +169,15 @@ def _fold(
 def _structure(elems: Any) -> Any:
     """The structure that `fn` sees: a list of plain numbers is one array, not many scalars."""
     leaves = tree.flatten(elems)
-    nests = any(isinstance(one, Tensor) or hasattr(one, "shape") for one in leaves)
+    nests = any(isinstance(leaf, Tensor) or hasattr(leaf, "shape") for leaf in leaves)
     return elems if nests or isinstance(elems, dict) else as_tensor(elems)
 
 
 def _sequences(elems: Any) -> list[Tensor]:
-    found = [as_tensor(one) for one in tree.flatten(elems)]
+    found = [as_tensor(leaf) for leaf in tree.flatten(elems)]
     if not found:
         raise ArgumentError("elems hold no tensor")
-    for one in found:
-        if one.ndim == 0:
-            raise ShapeError(f"elems are {one.spec}, which has no axis to go over")
+    for sequence in found:
+        if sequence.ndim == 0:
+            raise ShapeError(f"elems are {sequence.spec}, which has no axis to go over")
     return found

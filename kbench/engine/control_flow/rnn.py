@@ -122,18 +122,19 @@ class _Recurrence:
     ) -> None:
         self.structure = inputs
         self.axis = 0 if checked_flag(time_major, "time_major") else 1
-        self.sequences = [as_tensor(one) for one in tree.flatten(inputs)]
+        self.sequences = [as_tensor(leaf) for leaf in tree.flatten(inputs)]
         if not self.sequences:
             raise ArgumentError("inputs hold no tensor")
         dtype = self.sequences[0].spec.dtype
         self.like = dtype if is_float(dtype) else None
-        self.states = [as_tensor(one, like=self.like) for one in _listed(initial_states)]
-        self.constants = [as_tensor(one, like=self.like) for one in _listed(constants)]
+        self.states = [as_tensor(state, like=self.like) for state in _listed(initial_states)]
+        self.constants = [as_tensor(constant, like=self.like) for constant in _listed(constants)]
         self.backwards = checked_flag(go_backwards, "go_backwards")
-        for one in self.sequences:
-            if one.ndim < 3:
+        for sequence in self.sequences:
+            if sequence.ndim < 3:
                 raise ShapeError(
-                    f"inputs are {one.spec}, but [samples, time, ...] of rank 3 or more is needed"
+                    f"inputs are {sequence.spec}, but [samples, time, ...] of rank 3 or more "
+                    "is needed"
                 )
         self.mask = None if mask is None else self._checked_mask(as_tensor(mask))
 
@@ -164,7 +165,7 @@ class _Recurrence:
             raise ArgumentError(
                 f"input_length is {given}, but inputs are {self.sequences[0].spec}, {known} steps"
             )
-        self.sequences = [sized(one, self.axis, given) for one in self.sequences]
+        self.sequences = [sized(sequence, self.axis, given) for sequence in self.sequences]
 
     # -------------------------------------------------------------- one step
 
@@ -187,7 +188,7 @@ class _Recurrence:
                 f"the step returned {len(after)} states, but there are {len(self.states)} "
                 "initial states"
             )
-        return output, [checked_tensor(one, "a state", self.like) for one in after]
+        return output, [checked_tensor(state, "a state", self.like) for state in after]
 
     def masked(self, output: Tensor, previous: Tensor, present: Tensor | None) -> Tensor:
         """The output where the sample is present, else the one before, or zeros."""
@@ -268,7 +269,7 @@ class _Recurrence:
         states, outputs = self.states, []
         previous: Tensor | None = None
         for time in range(length)[:: -1 if self.backwards else 1]:
-            entries = [one[(_ALL,) * self.axis + (time,)] for one in self.moving]
+            entries = [sequence[(_ALL,) * self.axis + (time,)] for sequence in self.moving]
             present = None if self.mask is None else entries.pop()
             output, after = self.called(function, entries, states)
             if present is not None and previous is None:

@@ -42,23 +42,23 @@ def trace(
     When a step widens states by broadcasting, the first states are broadcast, and it is called
     once more.
     """
-    shapes = [Spec(without(one.spec.shape, axis), one.spec.dtype) for one in sequences]
-    for one in (*sequences, *first):
-        if one.spec.sparse:
-            name = one.name.split(":")[0]
-            raise DtypeError(f"{name!r} is {one.spec}, which no loop can run over")
+    shapes = [Spec(without(source.spec.shape, axis), source.spec.dtype) for source in sequences]
+    for tensor in (*sequences, *first):
+        if tensor.spec.sparse:
+            name = tensor.name.split(":")[0]
+            raise DtypeError(f"{name!r} is {tensor.spec}, which no loop can run over")
     before = list(first)
     while True:
-        entries = [symbol(one, "entry") for one in shapes]
-        states = [symbol(one.spec, "state") for one in before]
+        entries = [symbol(spec, "entry") for spec in shapes]
+        states = [symbol(state.spec, "state") for state in before]
         outputs, after = step(entries, states)
         if len(after) != len(states):
             raise ArgumentError(
                 f"the step returned {len(after)} states, but there are {len(states)} initial states"
             )
-        given = {id(one): value for one, value in zip(states, before, strict=True)}
-        for one, sequence in zip(entries, sequences, strict=True):
-            given[id(one)] = _entry_of(sequence, axis)
+        given = {id(state): value for state, value in zip(states, before, strict=True)}
+        for entry, sequence in zip(entries, sequences, strict=True):
+            given[id(entry)] = _entry_of(sequence, axis)
         wider = [
             add(value, zeros_of(now, given)) if _is_widened(i, state, now) else value
             for i, (value, state, now) in enumerate(zip(before, states, after, strict=True))
@@ -120,7 +120,7 @@ def _substituted(root: Tensor, given: dict[int, Tensor]) -> Tensor:
     for node in walk([root], given.keys()):
         if id(node) in new:
             continue
-        inputs = tuple(new[id(one)] for one in node.inputs)
+        inputs = tuple(new[id(operand)] for operand in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         new[id(node)] = node if same else apply(node.op, *inputs, **node.attrs)
     return new[id(root)]

@@ -209,7 +209,7 @@ def role_of(value: Any) -> str | None:
     if entry is None:
         return None
     pairs = [*_given(entry), *_arguments(entry)]
-    roles = list(dict.fromkeys(name for name, one in pairs if one is value))
+    roles = list(dict.fromkeys(name for name, argument in pairs if argument is value))
     if value is None and len(roles) > 1 and roles[0] != pairs[0][0]:
         return None  # most of them were left out
     return roles[0] if roles else None

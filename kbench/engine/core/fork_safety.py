@@ -53,10 +53,10 @@ class cached_property(functools.cached_property[T]):
         vars(self)["lock"] = contextlib.nullcontext()
 
 
-def was_lost(one: Any) -> bool:
+def was_lost(held: Any) -> bool:
     """In a forked child: whether another thread of the parent held a lock, and left behind what it
     protects as it was just then."""
-    return one in _lost
+    return held in _lost
 
 
 def in_child(action: Callable[[], object]) -> None:

@@ -119,7 +119,9 @@ class Pool:
             return arrays <= _HELD_SMALL[0] and blocks <= _HELD_SMALL[1]
         del array
         with self._lock:
-            if not any(one is block for one in self._blocks.get(getattr(block, "nbytes", -1), ())):
+            if not any(
+                pooled is block for pooled in self._blocks.get(getattr(block, "nbytes", -1), ())
+            ):
                 return False
         del block
         arrays, blocks = _references(holder)

@@ -22,11 +22,11 @@ def seeing_updates(
     `nodes` are all that the roots need; those in `stop` are fed. A node waits only for what was
     made before it, so that the new values follow each other in the order of their making.
     """
-    values = {id(one): one.inputs[1] for one in stores}
+    values = {id(store): store.inputs[1] for store in stores}
     roots = [*outputs, *values.values()]
-    if not any(one.controls for one in (*nodes, *stores)):
+    if not any(node.controls for node in (*nodes, *stores)):
         return roots
-    targets = {id(one.target): one for one in stores}
+    targets = {id(store.target): store for store in stores}
 
     def fresh(waiting: Tensor, read: Tensor) -> Tensor:
         update = targets.get(id(read))
@@ -38,11 +38,13 @@ def seeing_updates(
         if not node.controls:
             return with_inputs(node, inputs)
         kept = 1 if isinstance(node, Update) else 0  # the variable that it stores into
-        return with_inputs(node, (*inputs[:kept], *(fresh(node, one) for one in inputs[kept:])))
+        return with_inputs(
+            node, (*inputs[:kept], *(fresh(node, control) for control in inputs[kept:]))
+        )
 
-    for one in sorted(stores, key=lambda update: update.serial):
-        values[id(one)] = fresh(one, rebuild([one.inputs[1]], stop, visit)[0])
-    return [*rebuild(outputs, stop, visit), *(values[id(one)] for one in stores)]
+    for store in sorted(stores, key=lambda update: update.serial):
+        values[id(store)] = fresh(store, rebuild([store.inputs[1]], stop, visit)[0])
+    return [*rebuild(outputs, stop, visit), *(values[id(store)] for store in stores)]
 
 
 def _waits_for(node: Tensor, update: Update) -> bool:

@@ -72,12 +72,12 @@ class _Walk:
         ):
             raise _NeedsPlan
         arrays = []
-        for one in node.inputs:
-            if one.inputs:
-                array = found.get(id(one))
-                arrays.append(self.value(one, depth + 1) if array is None else array)
+        for operand in node.inputs:
+            if operand.inputs:
+                array = found.get(id(operand))
+                arrays.append(self.value(operand, depth + 1) if array is None else array)
             else:
-                arrays.append(_stored_value(one))
+                arrays.append(_stored_value(operand))
         value = found[id(node)] = _computed(node, arrays)
         return value
 

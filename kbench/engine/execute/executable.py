@@ -339,5 +339,5 @@ def _parts(step: Step) -> tuple[PartRecord, ...]:
 def _size_in_bytes(value: Any) -> int:
     """Bytes of an array, or of the several results of one step."""
     if isinstance(value, tuple):
-        return sum(_size_in_bytes(one) for one in value)
+        return sum(_size_in_bytes(part) for part in value)
     return csr_bytes(value) if is_csr(value) else int(getattr(value, "nbytes", 0))

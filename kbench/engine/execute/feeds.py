@@ -44,13 +44,13 @@ def listed(nodes: Sequence[Tensor], given: Sequence[Any]) -> Sequence[Any]:
     A tuple of lists of arrays, as Keras' models make of their inputs, targets and weights, is read
     as one list, unless each of its lists is one value, of as many axes as its input has.
     """
-    if type(given) is not tuple or not all(isinstance(one, list) for one in given):
+    if type(given) is not tuple or not all(isinstance(part, list) for part in given):
         return given
-    flat = [one for part in given for one in part]
-    if not flat or not all(one is None or isinstance(one, np.ndarray) for one in flat):
+    flat = [entry for part in given for entry in part]
+    if not flat or not all(entry is None or isinstance(entry, np.ndarray) for entry in flat):
         return given
     fits = len(given) == len(nodes) and all(
-        {getattr(one, "ndim", None) for one in part} == {node.ndim - 1}
+        {getattr(entry, "ndim", None) for entry in part} == {node.ndim - 1}
         for node, part in zip(nodes, given, strict=True)
     )
     return given if fits else flat
@@ -59,9 +59,9 @@ def listed(nodes: Sequence[Tensor], given: Sequence[Any]) -> Sequence[Any]:
 def unfed(roots: Sequence[Tensor], given: Collection[int]) -> list[Tensor]:
     """The placeholders that `roots` need, which have neither a value of their own nor are given."""
     return [
-        one
-        for one in walk(roots, given)
-        if isinstance(one, Placeholder) and one.default is None and id(one) not in given
+        node
+        for node in walk(roots, given)
+        if isinstance(node, Placeholder) and node.default is None and id(node) not in given
     ]
 
 

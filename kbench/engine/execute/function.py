@@ -49,16 +49,16 @@ class Function:
         self.updates = list(updates)
         self.name = name
         _check_inputs(self.inputs)
-        sparse = any(one.spec.sparse for one in inputs)  # which a dense array is made
-        self._dtypes = None if sparse else [np.dtype(one.spec.dtype) for one in inputs]
+        sparse = any(node.spec.sparse for node in inputs)  # which a dense array is made
+        self._dtypes = None if sparse else [np.dtype(node.spec.dtype) for node in inputs]
         self._stores = _stores(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
-        stop = {id(one) for one in self.inputs}
+        stop = {id(node) for node in self.inputs}
         nodes = walk(roots, stop)
         _check_generation(nodes)
         self._before = _controlled(nodes, roots, self.inputs, name)
         roots = seeing_updates(self.outputs, self._stores, nodes, stop)
-        targets = [one.target for one in self._stores]
+        targets = [store.target for store in self._stores]
         self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._executables: OrderedDict[tuple[Any, ...], Executable] = OrderedDict()
@@ -95,7 +95,7 @@ class Function:
         given = listed(self.inputs, inputs)
         if len(given) > len(self.inputs):
             raise self._counted(given)
-        if len(given) < len(self.inputs) or any(one is None for one in given):
+        if len(given) < len(self.inputs) or any(value is None for value in given):
             return self._partly(given)
         arrays = [fed_array(node, value) for node, value in zip(self.inputs, given, strict=True)]
         return self.run(arrays)
@@ -105,19 +105,19 @@ class Function:
 
         An input that is no placeholder is computed then.
         """
-        pairs = [(node, one) for node, one in zip(self.inputs, values, strict=False)]
-        given = [(node, one) for node, one in pairs if one is not None]
+        pairs = zip(self.inputs, values, strict=False)
+        given = [(node, value) for node, value in pairs if value is not None]
         key = tuple([id(node) for node, _ in given])
         partly = self._parts.get(key)
         if partly is None:
             roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
             needed = unfed([*roots, *self._waited_for()], key)
             if needed:
-                raise self._counted([one for _, one in given], needed[0])
+                raise self._counted([value for _, value in given], needed[0])
             inputs = [node for node, _ in given]
             partly = Function(inputs, self.outputs, self.updates, self.name)
             self._parts[key] = partly
-        results = partly([one for _, one in given])
+        results = partly([value for _, value in given])
         self.records = partly.records or self.records
         return results
 
@@ -126,7 +126,7 @@ class Function:
         earlier = self._before
         if earlier is None:
             return []
-        stored = [one.inputs[1] for one in earlier._stores]
+        stored = [store.inputs[1] for store in earlier._stores]
         return [*earlier._waited_for(), *earlier.outputs, *stored]
 
     def _counted(self, values: Sequence[Any], needed: Tensor | None = None) -> FeedError:
@@ -134,7 +134,7 @@ class Function:
         count = len(self.inputs)
         reason = (
             f"takes {count} value{'' if count == 1 else 's'} "
-            f"({', '.join(one.name.split(':')[0] for one in self.inputs)}), got {len(values)}"
+            f"({', '.join(node.name.split(':')[0] for node in self.inputs)}), got {len(values)}"
         )
         if needed is not None:
             name = needed.name.split(":")[0]
@@ -163,7 +163,7 @@ class Function:
                 profile.update_started.emit((self, arrays))
             try:
                 if self._before is not None:
-                    undo = [(one.target, one.target._array) for one in _early_stores(self)]
+                    undo = [(store.target, store.target._array) for store in _early_stores(self)]
                     self._before.run(arrays)
                 executable = executable or self.bound(arrays)
                 results = executable.run(arrays)
@@ -214,9 +214,9 @@ _functions: weakref.WeakSet[Function] = weakref.WeakSet()
 
 def _after_fork() -> None:
     """Forget plans that another thread of the parent may have been running, or about to change."""
-    for one in list(_functions):
-        if fork_safety.was_lost(one._lock):
-            one._executables = OrderedDict()
+    for known in list(_functions):
+        if fork_safety.was_lost(known._lock):
+            known._executables = OrderedDict()
 
 
 fork_safety.in_child(_after_fork)
@@ -226,20 +226,20 @@ fork_safety.in_child(_after_fork)
 
 def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update]:
     """Update ops whose effect the call has; of several for one variable the last one counts."""
-    wanted = [one for one in outputs if isinstance(one, Update)]
+    wanted = [output for output in outputs if isinstance(output, Update)]
     unique: dict[int, Update] = {}
-    for one in [*wanted, *updates]:
-        unique[id(one.target)] = one
+    for store in [*wanted, *updates]:
+        unique[id(store.target)] = store
     return list(unique.values())
 
 
 def _check_inputs(inputs: Sequence[Tensor]) -> None:
     """The graph was built on the values that it knows, so that they cannot be replaced."""
-    for one in inputs:
-        if isinstance(one, Constant) or any(entry is not None for entry in one.spec.value or ()):
+    for node in inputs:
+        if isinstance(node, Constant) or any(entry is not None for entry in node.spec.value or ()):
             raise ArgumentError(
-                f"{one.kind} {one.name.split(':')[0]!r} {one.spec}{made(one)}, has a known value "
-                "and cannot be given another; use a placeholder"
+                f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{made(node)}, has a known "
+                "value and cannot be given another; use a placeholder"
             )
 
 
@@ -258,10 +258,10 @@ def _controlled(
 ) -> Function | None:
     """A function that stores, before the call, the updates that nodes of the graph wait for."""
     waiting = {id(control): control for node in nodes for control in node.controls}
-    updates = [one for one in waiting.values() if isinstance(one, Update)]
-    others = [one for one in waiting.values() if not isinstance(one, Update)]
+    updates = [node for node in waiting.values() if isinstance(node, Update)]
+    others = [node for node in waiting.values() if not isinstance(node, Update)]
     own = {id(root) for root in roots}
-    updates = [one for one in updates if id(one) not in own and id(one.inputs[1]) not in own]
+    updates = [store for store in updates if own.isdisjoint((id(store), id(store.inputs[1])))]
     if not updates and not others:
         return None
     return Function(inputs, others, updates, f"{name}/controls")
@@ -337,13 +337,13 @@ def function(
                 f"function: {label} must be a list or tuple, got {describe_operand(value)}; "
                 "it is called as K.function([x], [y])"
             )
-    for one in inputs:
-        if not isinstance(one, Tensor):
-            raise ArgumentError(f"inputs must be tensors, got {shown(one)}")
-    if len({id(one) for one in inputs}) != len(inputs):
+    for node in inputs:
+        if not isinstance(node, Tensor):
+            raise ArgumentError(f"inputs must be tensors, got {shown(node)}")
+    if len({id(node) for node in inputs}) != len(inputs):
         raise ArgumentError("inputs name the same tensor twice, which would be fed two values")
-    results = [_output(one, place) for place, one in enumerate(outputs)]
-    return Function(inputs, results, [as_update(one) for one in updates], name)
+    results = [_output(output, place) for place, output in enumerate(outputs)]
+    return Function(inputs, results, [as_update(store) for store in updates], name)
 
 
 def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:

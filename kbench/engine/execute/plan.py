@@ -55,7 +55,7 @@ class Plan:
         shapes = tuple([array.shape for array in arrays])
         if not self.flags:
             return shapes
-        return (*shapes, *[arrays[one].shape == () and bool(arrays[one]) for one in self.flags])
+        return (*shapes, *[arrays[flag].shape == () and bool(arrays[flag]) for flag in self.flags])
 
     def bind(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The plan for the signature of `arrays`, one for each feed.
@@ -67,12 +67,12 @@ class Plan:
             id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
             for node, array in zip(self.feeds, arrays, strict=True)
         }
-        chosen = {id(self.feeds[one]): np.array(arrays[one]) for one in self.flags}
+        chosen = {id(self.feeds[flag]): np.array(arrays[flag]) for flag in self.flags}
         values, slots = lower_graph(self.order, feeds, chosen)
         roots = [slots[id(root)] for root in self.roots]
         needed = mark_needed(values, roots)
         mark_guards(values, needed, roots)
-        feed_slots = [None if id(one) in chosen else slots.get(id(one)) for one in self.feeds]
+        feed_slots = [None if id(feed) in chosen else slots.get(id(feed)) for feed in self.feeds]
         fused = fuse_rows(values, needed, roots)
         if fused is not None:
             values, place = fused
@@ -95,7 +95,7 @@ def make_plan(
     The last of the roots are the new values of the variables `targets`. The first `moving` feeds
     are others in each step of a loop, which is bound once for all of them.
     """
-    stop = {id(one) for one in feeds}
+    stop = {id(feed) for feed in feeds}
     current = list(roots)
     for one_pass in PASSES:
         current = one_pass(current, stop)
@@ -109,10 +109,10 @@ def _flags(
 ) -> tuple[int, ...]:
     """The feeds that are one bool and that the conditions of branches are made of."""
     conditions = [node.inputs[0] for node in order if node.op is BRANCH]
-    asked = {id(one) for one in walk(conditions, stop)}
+    asked = {id(node) for node in walk(conditions, stop)}
     found = [
         place
-        for place, one in enumerate(feeds[moving:], moving)
-        if id(one) in asked and one.spec.dtype == "bool" and one.spec.shape == ()
+        for place, feed in enumerate(feeds[moving:], moving)
+        if id(feed) in asked and feed.spec.dtype == "bool" and feed.spec.shape == ()
     ]
     return tuple(found) if len(found) <= MAX_FLAG_FEEDS else ()

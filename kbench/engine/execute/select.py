@@ -32,7 +32,7 @@ def choose_steps(
     """The steps to run, in order; what only fused steps had needed is left out. `stored` are new
     values of variables."""
     groups = {group.slot: group for group in find_groups(values, needed, roots, stored)}
-    covered = {one.slot for group in groups.values() for one in group.members} - set(groups)
+    covered = {member.slot for group in groups.values() for member in group.members} - set(groups)
     steps: list[Step] = []
     wanted = set(roots)
     for value in reversed(values):

@@ -40,11 +40,11 @@ class Session:
         matrix in CSR form. Options of TensorFlow are taken, and ignored.
         """
         flat = tree.flatten(fetches)
-        for one in flat:
-            if not isinstance(one, Tensor):
-                raise ArgumentError(f"fetches must be tensors, got {shown(one)}", function="run")
+        for fetch in flat:
+            if not isinstance(fetch, Tensor):
+                raise ArgumentError(f"fetches must be tensors, got {shown(fetch)}", function="run")
         feeds = feeds_of(feed_dict, "run")
-        key = (tuple(id(one) for one in flat), tuple(id(one) for one in feeds))
+        key = (tuple(id(fetch) for fetch in flat), tuple(id(feed) for feed in feeds))
         compiled = self._functions.get(key)
         if compiled is None:
             compiled = self._functions[key] = Function(tuple(feeds), flat, name="run")

@@ -64,11 +64,11 @@ class Group:
     def writes(self) -> tuple[int, ...]:
         """The slots that the group fills, in the order of its program's results."""
         folded = (self.fold.slot,) if self.fold is not None else ()
-        return (*(one.slot for one in self.outputs), *folded)
+        return (*(output.slot for output in self.outputs), *folded)
 
     @property
     def label(self) -> str:
-        names = [one.op.name.strip("_") for one in self.members]
+        names = [member.op.name.strip("_") for member in self.members]
         return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
 
 
@@ -154,7 +154,7 @@ class _GroupSearch:
         result = self.values[first]
         if result.shape != value.shape or result.guard != value.guard:
             return None
-        inside = {one.slot for one in members}
+        inside = {member.slot for member in members}
         if len((self.reads[first] | set(value.inputs)) - inside) > MAX_INPUTS:
             return None
         if self._is_stored(value, first) and len(self._stored(members)) >= MAX_OUTPUTS:
@@ -162,12 +162,14 @@ class _GroupSearch:
         return first
 
     def _is_stored(self, value: Value, home: int) -> bool:
-        return value.slot in self.roots or any(self.runs_at[one] != home for one in value.users)
+        return value.slot in self.roots or any(self.runs_at[user] != home for user in value.users)
 
     def _stored(self, members: Sequence[Value]) -> list[Value]:
         """The members that are needed outside of their group."""
         home = self.runs_at[members[0].slot]
-        return [one for one in members if one.slot == home or self._is_stored(one, home)]
+        return [
+            member for member in members if member.slot == home or self._is_stored(member, home)
+        ]
 
     def _make_group(self, members: list[Value]) -> Group:
         result = members[-1]
@@ -180,14 +182,14 @@ class _GroupSearch:
     def _join_fold(self, group: Group) -> None:
         """Let a reduction of the result join, if all else that is stored may wait for it."""
         result = group.members[-1]
-        folds = [one for one in set(result.users) if _is_fold(self.values[one], self.values)]
+        folds = [user for user in set(result.users) if _is_fold(self.values[user], self.values)]
         if not folds:
             return
         fold = self.values[min(folds)]
         outside = [
             self.runs_at[user]
-            for one in group.outputs
-            for user in one.users
+            for output in group.outputs
+            for user in output.users
             if self.runs_at[user] != group.slot and user != fold.slot
         ]
         if fold.guard != result.guard or min(outside, default=fold.slot + 1) <= fold.slot:
@@ -198,8 +200,8 @@ class _GroupSearch:
         elif collapse(group)[2].count(True) != 1:  # no kernel: better a step of its own
             group.fold = None
             return
-        for one in group.members:
-            self.runs_at[one.slot] = fold.slot
+        for member in group.members:
+            self.runs_at[member.slot] = fold.slot
         group.slot = fold.slot
 
 
@@ -295,7 +297,7 @@ def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tup
     for axis, size in enumerate(shape):
         if size == 1:
             continue
-        column = (*(one.varies[axis] for one in group.sources), axis in folded)
+        column = (*(source.varies[axis] for source in group.sources), axis in folded)
         if columns and columns[-1] == column:
             dims[-1] *= size
         else:

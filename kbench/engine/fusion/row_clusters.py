@@ -109,7 +109,7 @@ class ClusterSearch:
         """The clusters that a value uses, after those that can be one have become one."""
         kept: list[int] = []
         for number in sorted(numbers):
-            if not any(self._merge(one, number) for one in kept):
+            if not any(self._merge(other, number) for other in kept):
                 kept.append(number)
         return kept
 
@@ -121,12 +121,12 @@ class ClusterSearch:
             return False
         if self._reaches(a.needs, other) or self._reaches(b.needs, number):
             return False
-        a.members = sorted(a.members + b.members, key=lambda one: one.slot)
+        a.members = sorted(a.members + b.members, key=lambda member: member.slot)
         a.reads |= b.reads
         a.needs |= b.needs
         b.members = []
-        self.home = {slot: number if one == other else one for slot, one in self.home.items()}
-        for needs in (*self.behind, *(one.needs for one in self.clusters)):
+        self.home = {slot: number if home == other else home for slot, home in self.home.items()}
+        for needs in (*self.behind, *(cluster.needs for cluster in self.clusters)):
             if other in needs:
                 needs.remove(other)
                 needs.add(number)
@@ -134,7 +134,7 @@ class ClusterSearch:
 
     def _place_fold(self, value: Value, key: Key, along: bool) -> None:
         reads = self._read(value.inputs[0])
-        near = {self.home.get(one) for one in reads}
+        near = {self.home.get(slot) for slot in reads}
         for cluster in reversed(self.clusters):
             close = cluster.number in near or not cluster.reads.isdisjoint(reads)
             if cluster.key != key or cluster.guard != value.guard or not close:
@@ -153,7 +153,9 @@ class ClusterSearch:
             return False
         if cluster.along == along:
             return True
-        variance = any(one.op is VARIANCE and one.attrs["axis"][0] == 0 for one in cluster.members)
+        variance = any(
+            member.op is VARIANCE and member.attrs["axis"][0] == 0 for member in cluster.members
+        )
         down = value.op is VARIANCE and not along
         return (
             not (variance or down)
@@ -164,9 +166,9 @@ class ClusterSearch:
         """What a fold of this value may read: itself, or large values that it is made of."""
         value, found = self.values[slot], {slot}
         if depth and not value.source and is_elementwise(value) and value.static:
-            for one in value.inputs:
-                if self.values[one].spec.shape == value.shape:
-                    found |= self._read(one, depth - 1)
+            for operand in value.inputs:
+                if self.values[operand].spec.shape == value.shape:
+                    found |= self._read(operand, depth - 1)
         return found
 
     def _fits(self, value: Value, cluster: Cluster) -> bool:
@@ -202,7 +204,7 @@ class ClusterSearch:
     def _outside(self, value: Value, number: int | None) -> set[int]:
         """The clusters that a value needs, itself being in cluster `number`."""
         found: set[int] = set()
-        for slot in (*value.inputs, *(one for one, _ in value.guard)):
+        for slot in (*value.inputs, *(condition for condition, _ in value.guard)):
             home = self.home.get(slot)
             if home is None:
                 found |= self.behind[slot]
@@ -245,7 +247,7 @@ def _kept(key: Key) -> tuple[int, ...]:
 def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
     """Whether one kernel for all reads or writes less memory than the members by themselves."""
     shape, cut = cluster.key
-    folds = [one for one in cluster.members if not is_elementwise(one)]
+    folds = [member for member in cluster.members if not is_elementwise(member)]
     rows, columns = _product(shape[:cut]), _product(shape[cut:])
     least = (
         MIN_LONG_CLUSTER_ELEMENTS
@@ -262,8 +264,10 @@ def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
         or not 1 < columns <= MAX_COLUMNS
     ):
         return False
-    wide = [one for one in cluster.members if is_elementwise(one) and one.shape == shape]
-    dear = any(one.op in (SOFTMAX, LOGSUMEXP, VARIANCE) for one in folds)
+    wide = [
+        member for member in cluster.members if is_elementwise(member) and member.shape == shape
+    ]
+    dear = any(fold.op in (SOFTMAX, LOGSUMEXP, VARIANCE) for fold in folds)
     return dear or len(folds) > 1 or bool(wide)
 
 
@@ -280,6 +284,6 @@ def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
 
 def _product(sizes: Sequence[int]) -> int:
     total = 1
-    for one in sizes:
-        total *= one
+    for size in sizes:
+        total *= size
     return total

@@ -50,11 +50,11 @@ class RowGroup:
     @property
     def reads(self) -> tuple[int, ...]:
         """The slots that the step reads, in the order of the program's inputs."""
-        return tuple(one.slot for one in self.sources if one.number is None)
+        return tuple(source.slot for source in self.sources if source.number is None)
 
     @property
     def label(self) -> str:
-        names = [one.op.name.strip("_") for one in self.members]
+        names = [member.op.name.strip("_") for member in self.members]
         return "+".join(names)
 
 
@@ -223,7 +223,7 @@ class _RowLowering:
         node = self.nodes[number]
         if node.along:
             return False
-        return "column" in node.expr or any(self.varies(one) for one in node.reads)
+        return "column" in node.expr or any(self.varies(read) for read in node.reads)
 
     def exponentials(self, x: str, dtype: str) -> tuple[str, str, str]:
         """The largest value of a row, the exponentials against it, and their sum."""
@@ -257,10 +257,10 @@ class _RowLowering:
     def _leads_inside(self, value: Value) -> bool:
         source = value.inputs[0]
         while source not in self.inside:
-            one = self.values[source]
-            if one.source or one.op not in ALIASES:
+            read = self.values[source]
+            if read.source or read.op not in ALIASES:
                 return False
-            source = one.inputs[0]
+            source = read.inputs[0]
         return True
 
     def _is_computed(self, value: Value, depth: int) -> bool:
@@ -281,7 +281,7 @@ class _RowLowering:
         patterns: list[tuple[bool, ...]] = []
         for axis in range(self.cut):
             size = self.shape[axis]
-            column = tuple(one.varies[axis] for one in self.sources)
+            column = tuple(source.varies[axis] for source in self.sources)
             if size == 1:
                 continue
             if patterns and patterns[-1] == column:
@@ -292,7 +292,7 @@ class _RowLowering:
         if not dims:
             dims, patterns = [1], [(False,) * len(self.sources)]
         across = {
-            tuple(one.varies[axis] for one in self.sources)
+            tuple(source.varies[axis] for source in self.sources)
             for axis in range(self.cut, len(self.shape))
             if self.shape[axis] != 1
         }
@@ -305,7 +305,9 @@ class _RowLowering:
                 raise _NotLowerable
             patterns.append(patterns[0])
         dims.append(self.columns)
-        return tuple(dims), [tuple(one[i] for one in patterns) for i in range(len(self.sources))]
+        return tuple(dims), [
+            tuple(pattern[i] for pattern in patterns) for i in range(len(self.sources))
+        ]
 
 
 def lower_cluster(
@@ -320,17 +322,17 @@ def lower_cluster(
     shape, cut = key
     if len(outputs) > MAX_OUTPUTS:
         return None
-    inside = {one.slot for one in members}
+    inside = {member.slot for member in members}
     lowering = _RowLowering(shape, cut, values, stored, members[0].guard, inside, compared)
     try:
-        for one in outputs:
-            lowering.output(one)
+        for output in outputs:
+            lowering.output(output)
         dims, patterns = lowering.dims()
         inputs = tuple(
-            Input(one.dtype, pattern)
-            for one, pattern in zip(lowering.sources, patterns, strict=True)
+            Input(source.dtype, pattern)
+            for source, pattern in zip(lowering.sources, patterns, strict=True)
         )
-        numbers = [int(lowering.output(one)[1:]) for one in outputs]
+        numbers = [int(lowering.output(output)[1:]) for output in outputs]
         return _group(lowering, dims, inputs, outputs, numbers)
     except (_NotLowerable, ValueError):
         return None
@@ -357,7 +359,7 @@ def _group(
     if mixed and dims[-1] > MAX_KEPT_COLUMNS:
         return None
     members = [lowering.values[slot] for slot in sorted(lowering.names)]
-    places = tuple(n for n, one in enumerate(lowering.sources) if one.slot in lowering.places)
+    places = tuple(n for n, source in enumerate(lowering.sources) if source.slot in lowering.places)
     if {lowering.sources[n].slot for n in places} != lowering.places:
         return None
     results = [outputs[i] for i in order]
@@ -367,5 +369,6 @@ def _group(
 def constants(group: RowGroup) -> list[np.ndarray | None]:
     """For each source that is a number an array of it."""
     return [
-        None if one.number is None else np.array(one.number, one.dtype) for one in group.sources
+        None if source.number is None else np.array(source.number, source.dtype)
+        for source in group.sources
     ]

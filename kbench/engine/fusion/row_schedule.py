@@ -35,11 +35,11 @@ def fuse_rows(
     if config.jit_mode() == "off":
         return None
     search = ClusterSearch(values, needed)
-    found = [one for one in search.clusters if one.members]
+    found = [cluster for cluster in search.clusters if cluster.members]
     compared = compared_values(values, needed) if found else frozenset()
-    chosen = {one.number: one for one in found if is_profitable(one, values)}
+    chosen = {cluster.number: cluster for cluster in found if is_profitable(cluster, values)}
     while chosen:
-        member = {one.slot: cluster for cluster in chosen.values() for one in cluster.members}
+        member = {value.slot: cluster for cluster in chosen.values() for value in cluster.members}
         units = _units(values, search, member)
         groups, wanted = _lower_clusters(values, units, roots, compared)
         beyond = [number for number, group in groups.items() if group is None]
@@ -61,8 +61,10 @@ def compared_values(values: Sequence[Value], needed: Sequence[bool]) -> frozense
         if not needed[value.slot] or value.source or value.op.name not in COMPARISONS:
             continue
         operands = [_behind(slot, values) for slot in value.inputs]
-        if all(one.source != "constant" and one.spec.dtype[0] == "f" for one in operands):
-            found.update(one.slot for one in operands)
+        if all(
+            operand.source != "constant" and operand.spec.dtype[0] == "f" for operand in operands
+        ):
+            found.update(operand.slot for operand in operands)
     return frozenset(found)
 
 
@@ -92,31 +94,31 @@ def _units(
         units[unit] = member.get(value.slot, value)
         inside = member[value.slot].number if value.slot in member else None
         slots = _through(value, inside, values, search)
-        needs.setdefault(unit, set()).update(unit_of[one] for one in slots)
+        needs.setdefault(unit, set()).update(unit_of[slot] for slot in slots)
     users: dict[int, list[int]] = {}
     waiting: dict[int, int] = {}
     for unit, others in needs.items():
         others.discard(unit)
         waiting[unit] = len(others)
-        for one in others:
-            users.setdefault(one, []).append(unit)
-    last = {unit: max(_slots(one)) for unit, one in units.items()}
+        for other in others:
+            users.setdefault(other, []).append(unit)
+    last = {unit: max(_slots(made)) for unit, made in units.items()}
     ready = [(last[unit], unit) for unit, count in waiting.items() if not count]
     heapq.heapify(ready)
     order = []
     while ready:
         _, unit = heapq.heappop(ready)
         order.append(units[unit])
-        for one in users.get(unit, ()):
-            waiting[one] -= 1
-            if not waiting[one]:
-                heapq.heappush(ready, (last[one], one))
+        for user in users.get(unit, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, (last[user], user))
     assert len(order) == len(units), "clusters need each other"
     return order
 
 
 def _slots(unit: Unit) -> list[int]:
-    return [unit.slot] if isinstance(unit, Value) else [one.slot for one in unit.members]
+    return [unit.slot] if isinstance(unit, Value) else [member.slot for member in unit.members]
 
 
 def _through(
@@ -149,7 +151,7 @@ def _lower_clusters(
                 wanted.update(unit.inputs)
                 wanted.update(slot for slot, _ in unit.guard)
             continue
-        outputs = [one for one in unit.members if one.slot in wanted]
+        outputs = [member for member in unit.members if member.slot in wanted]
         if outputs:
             group = lower_cluster(unit.key, unit.members, outputs, values, wanted, compared)
             groups[unit.number] = group
@@ -171,13 +173,13 @@ def _renumbered(
                 made.append(replace(unit, users=[]))
         elif unit.number in groups:
             group = groups[unit.number]
-            for one in group.outputs:
-                place[one.slot] = len(made)
-                made.append(replace(one, op=ROWS, attrs={}, inputs=(), users=[]))
+            for output in group.outputs:
+                place[output.slot] = len(made)
+                made.append(replace(output, op=ROWS, attrs={}, inputs=(), users=[]))
             made[-1].attrs["group"] = group
             made[-1].inputs = group.reads
     for slot, value in enumerate(made):
         value.slot = slot
-        value.inputs = tuple(place[one] for one in value.inputs)
-        value.guard = frozenset((place[one], side) for one, side in value.guard)
+        value.inputs = tuple(place[read] for read in value.inputs)
+        value.guard = frozenset((place[condition], side) for condition, side in value.guard)
     return made, place

@@ -86,10 +86,10 @@ class NodeTable:
     def apply(
         self, expr: str, names: tuple[str, ...], inputs: tuple[ScanNode, ...], dtype: str
     ) -> ScanNode:
-        key = (expr, names, dtype, *(id(one) for one in inputs))
+        key = (expr, names, dtype, *(id(value) for value in inputs))
         if key not in self._known:
-            width = max(one.width for one in inputs)
-            stage = max(one.stage for one in inputs)
+            width = max(value.width for value in inputs)
+            stage = max(value.stage for value in inputs)
             self._known[key] = ScanNode(width, dtype, stage, expr=expr, names=names, inputs=inputs)
         return self._known[key]
 
@@ -99,7 +99,7 @@ class NodeTable:
             return node
         if node.source is not None:
             return self.leaf(node.source, width, node.dtype, node.stage, node.offset + start)
-        inputs = tuple(self.part(one, start, width) for one in node.inputs)
+        inputs = tuple(self.part(operand, start, width) for operand in node.inputs)
         return self.apply(node.expr, node.names, inputs, node.dtype)
 
     def cut(self, segments: Segments, start: int, width: int) -> Segments:
@@ -118,13 +118,13 @@ class NodeTable:
     ) -> Segments:
         """An expression of values, one of one column being repeated."""
         bounds = {0, width}
-        for one in values:
-            if one.width == width:
-                bounds |= set(_bounds(one.segments))
+        for value in values:
+            if value.width == width:
+                bounds |= set(_bounds(value.segments))
         edges = sorted(bounds)
         found = []
         for low, high in zip(edges, edges[1:], strict=False):
-            inputs = tuple(self._piece(one, width, low, high) for one in values)
+            inputs = tuple(self._piece(value, width, low, high) for value in values)
             found.append((high - low, self._made(expr, names, inputs, dtype)))
         return tuple(found)
 
@@ -139,8 +139,8 @@ class NodeTable:
     ) -> ScanNode:
         """A node, or the other term of a sum with nothing: parts are added up that way."""
         if expr == "x + y":
-            for one, other in (inputs, inputs[::-1]):
-                if one.number == 0 and other.dtype == dtype:
+            for value, other in (inputs, inputs[::-1]):
+                if value.number == 0 and other.dtype == dtype:
                     return other
         return self.apply(expr, names, inputs, dtype)
 

@@ -75,26 +75,28 @@ class _ScanPlanner:
             self._require_rows(number, product)
         self._keep_shared()
         phases = tuple(self._phase(stage) for stage in range(len(self.demands)))
-        phases = tuple(one for one in phases if one.products or one.loops)
+        phases = tuple(phase for phase in phases if phase.products or phase.loops)
         program = Recurrence(tuple(self.accesses), phases, self._is_split(phases))
         return ScanPlan(program, list(self.places), body.products, self.widths, self.dtypes, last)
 
     def _values(self) -> Iterator[ScanValue]:
         yield from self.body.after
         yield from self.body.emits
-        for one in self.body.products:
-            yield one.left
-            yield ScanValue((), "", ((0, one.result),))
+        for product in self.body.products:
+            yield product.left
+            yield ScanValue((), "", ((0, product.result),))
 
     # -------------------------------------------------------------- what is computed
 
     def _unread(self) -> dict[int, ScanSource]:
         """States that no step reads and that equal something else."""
         body = self.body
-        read = {one.index for one in body.sources if one.kind == "state"}
+        read = {source.index for source in body.sources if source.kind == "state"}
         found: dict[int, ScanSource] = {}
         for index, value in enumerate(body.after):
-            others = [ScanSource("emit", n) for n, one in enumerate(body.emits) if one.same(value)]
+            others = [
+                ScanSource("emit", n) for n, emit in enumerate(body.emits) if emit.same(value)
+            ]
             others += [ScanSource("next", n) for n in sorted(read) if body.after[n].same(value)]
             if index not in read and others:
                 found[index] = others[0]
@@ -137,11 +139,11 @@ class _ScanPlanner:
 
     def _homes(self, value: ScanValue) -> Iterator[ScanSource]:
         """Where a value is stored anyway."""
-        for index, one in enumerate(self.body.after):
-            if one.same(value) and ScanSource("next", index) in self.widths:
+        for index, state in enumerate(self.body.after):
+            if state.same(value) and ScanSource("next", index) in self.widths:
                 yield ScanSource("next", index)
-        for index, one in enumerate(self.body.emits):
-            if one.same(value) and self.rows_emits[index]:
+        for index, emit in enumerate(self.body.emits):
+            if emit.same(value) and self.rows_emits[index]:
                 yield ScanSource("emit", index)
         for number, place in self.left.items():
             if place.source.kind == "temp" and self.body.products[number].left.same(value):
@@ -153,11 +155,11 @@ class _ScanPlanner:
         """Keep what a later phase needs of an earlier one; read it there."""
         computed: dict[ScanNode, tuple[int, ScanNode]] = {}  # phase, and the node as computed there
         for stage, stores in enumerate(self.demands):
-            needed = dict.fromkeys(n for one in stores for n in _needed(one.node, computed))
-            replaced = {one: self._kept(*computed[one]) for one in needed if one in computed}
+            needed = dict.fromkeys(n for store in stores for n in _needed(store.node, computed))
+            replaced = {read: self._kept(*computed[read]) for read in needed if read in computed}
             memo: dict[ScanNode, ScanNode] = {}
             self.demands[stage] = [
-                _Store(one.place, _substituted(one.node, replaced, memo)) for one in stores
+                _Store(store.place, _substituted(store.node, replaced, memo)) for store in stores
             ]
             for node in needed:
                 computed.setdefault(node, (stage, memo.get(node, node)))
@@ -194,14 +196,14 @@ class _ScanPlanner:
 
     def _phase(self, stage: int) -> Phase:
         products = []
-        for number, one in enumerate(self.body.products):
-            if one.result.stage != stage:
+        for number, product in enumerate(self.body.products):
+            if product.result.stage != stage:
                 continue
-            self.widths[one.source] = one.result.width
-            self.dtypes[one.source] = one.left.dtype
-            left = self._access(self.left[number], one.left.dtype)
-            target = ColumnRange(one.source, 0, one.result.width)
-            products.append(Product(left, self._access(target, one.left.dtype)))
+            self.widths[product.source] = product.result.width
+            self.dtypes[product.source] = product.left.dtype
+            left = self._access(self.left[number], product.left.dtype)
+            target = ColumnRange(product.source, 0, product.result.width)
+            products.append(Product(left, self._access(target, product.left.dtype)))
         widths: dict[int, list[_Store]] = {}
         for store in self.demands[stage]:
             widths.setdefault(store.place.width, []).append(store)
@@ -214,7 +216,7 @@ class _ScanPlanner:
         single: dict[int, None] = {}
         wide: dict[int, None] = {}
         lines: list[Line] = []
-        for node in _ordered([one.node for one in stores]):
+        for node in _ordered([store.node for store in stores]):
             if node.source is not None:
                 access = self._access(ColumnRange(node.source, node.offset, node.width), node.dtype)
                 names[node] = f"a{access}"
@@ -224,8 +226,8 @@ class _ScanPlanner:
             names[node] = f"t{len(lines)}"
             lines.append(Line(expr, node.dtype, node.width != width))
         stored = [
-            (self._access(one.place, self.dtypes[one.place.source]), names[one.node])
-            for one in stores
+            (self._access(store.place, self.dtypes[store.place.source]), names[store.node])
+            for store in stores
         ]
         return Columns(tuple(single), tuple(wide), tuple(lines), tuple(stored))
 
@@ -236,9 +238,9 @@ class _ScanPlanner:
         if any(phase.products for phase in phases) or len(loops) != 1:
             return False
         wide = {places[n].width for n in (*loops[0].wide, *(n for n, _ in loops[0].stores))}
-        states = [one for one in places if self.accesses[places.index(one)].kind == "state"]
+        states = [place for place in places if self.accesses[places.index(place)].kind == "state"]
         whole = all(place.offset == 0 for place in places)
-        return len(wide) == 1 and whole and all(one.width in wide for one in states)
+        return len(wide) == 1 and whole and all(state.width in wide for state in states)
 
 
 def _whole_source(value: ScanValue) -> ScanSource | None:
@@ -271,7 +273,7 @@ def _substituted(
     if node.plain:
         return node
     if node not in memo:
-        inputs = tuple(_substituted(one, replaced, memo) for one in node.inputs)
+        inputs = tuple(_substituted(operand, replaced, memo) for operand in node.inputs)
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         made = ScanNode(
             node.width, node.dtype, node.stage, expr=node.expr, names=node.names, inputs=inputs
@@ -292,7 +294,7 @@ def _ordered(roots: Sequence[ScanNode]) -> list[ScanNode]:
             order[node] = None
             continue
         stack.append((node, True))
-        stack.extend((one, False) for one in reversed(node.inputs) if one not in order)
+        stack.extend((operand, False) for operand in reversed(node.inputs) if operand not in order)
     return list(order)
 
 
@@ -301,7 +303,7 @@ def _literal(node: ScanNode) -> str:
 
 
 def _expression(node: ScanNode, names: dict[ScanNode, str]) -> str:
-    table = dict(zip(node.names, (names[one] for one in node.inputs), strict=True))
+    table = dict(zip(node.names, (names[operand] for operand in node.inputs), strict=True))
     words = "|".join(table)
     return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], node.expr)
 
@@ -309,7 +311,7 @@ def _expression(node: ScanNode, names: dict[ScanNode, str]) -> str:
 def lower_body(body: ScanBody, rows_emits: Sequence[bool]) -> ScanPlan | None:
     """The program of a body; None when it is too large to be compiled."""
     planned = _ScanPlanner(body, rows_emits).plan()
-    lines = sum(len(one.lines) for one in planned.program.loops)
+    lines = sum(len(loop.lines) for loop in planned.program.loops)
     if lines > MAX_LINES or len(planned.places) > MAX_ACCESSES or not planned.program.loops:
         return None
     return planned

@@ -165,9 +165,9 @@ class _BodyMatcher:
 
     def _fixed(self, value: Value) -> BodyInput | None:
         """What only depends on what no step changes is computed once."""
-        inputs = [self.known.get(one) for one in value.inputs]
-        fixed = [isinstance(one, BodyInput) and one.kind == "fixed" for one in inputs]
-        given = [self.values[one].source == "constant" for one in value.inputs]
+        inputs = [self.known.get(slot) for slot in value.inputs]
+        fixed = [isinstance(operand, BodyInput) and operand.kind == "fixed" for operand in inputs]
+        given = [self.values[slot].source == "constant" for slot in value.inputs]
         if not value.op.pure or not any(fixed):
             return None
         if not all(a or b for a, b in zip(fixed, given, strict=True)):
@@ -198,7 +198,7 @@ class _BodyMatcher:
     def _elementwise(self, value: Value) -> Segments:
         expr = value.op.expr or ""
         expr = expr.format(**value.attrs) if value.attrs else expr
-        operands = [self.columns(one) for one in value.inputs]
+        operands = [self.columns(slot) for slot in value.inputs]
         width = self.layout.columns(value.shape)
         return self.nodes.elementwise(expr, value.op.names, operands, width, value.spec.dtype)
 
@@ -265,7 +265,7 @@ class _BodyMatcher:
     def concatenate(self, value: Value) -> Segments:
         if value.attrs["axis"] != self._last_axis(value.shape):
             raise NotCompilable("rows joined")
-        return tuple(part for one in value.inputs for part in self.columns(one).segments)
+        return tuple(part for slot in value.inputs for part in self.columns(slot).segments)
 
     def broadcast(self, value: Value) -> Segments:
         x = self.columns(value.inputs[0])
@@ -298,7 +298,7 @@ def _rows(shape: Ints) -> int:
 
 def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
     """Start and number of what a slice or block picks."""
-    if any(isinstance(one, tuple) for one in entry):
+    if any(isinstance(part, tuple) for part in entry):
         raise NotCompilable("an index that is computed")
     if entry[0] == "block":
         return entry[1], size - entry[1] if entry[2] == -1 else entry[2]
@@ -327,7 +327,7 @@ def _read_values(values: Sequence[Value], roots: Sequence[int]) -> list[Value]:
     wanted = set(roots)
     for value in reversed(values):
         if value.slot in wanted:
-            reads = (one for n, one in enumerate(value.inputs) if n not in value.op.shapes)
+            reads = (slot for n, slot in enumerate(value.inputs) if n not in value.op.shapes)
             wanted.update(reads)
     return [value for value in values if value.slot in wanted]
 
@@ -337,7 +337,7 @@ def match_body(
 ) -> ScanBody:
     """A body as columns; NotCompilable when it cannot be. The first roots are the states."""
     read = _read_values(values, roots)
-    numbers = {id(one): index for index, one in enumerate(feeds)}
+    numbers = {id(feed): index for index, feed in enumerate(feeds)}
     reasons = []
     for layout in _row_layouts(read, numbers, counts):
         tracer = _BodyMatcher(values, numbers, counts, layout)
@@ -365,7 +365,9 @@ def _row_layouts(
     changing: set[int] = set()
     for value in read:
         fed = feeds.get(id(value.origin)) if value.source == "feed" else None
-        if (fed is not None and fed < sum(counts)) or any(one in changing for one in value.inputs):
+        if (fed is not None and fed < sum(counts)) or any(
+            slot in changing for slot in value.inputs
+        ):
             changing.add(value.slot)
     shapes = {value.shape for value in read if value.slot in changing and value.static}
     tables = {shape[0] for shape in shapes if len(shape) == 2} - {1}

@@ -18,7 +18,7 @@ from kbench.engine.graph.tensor import Tensor
 
 def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
-    specs = [one.spec for one in inputs]
+    specs = [tensor.spec for tensor in inputs]
     if not op.sparse:
         for spec in specs:
             if spec.sparse:
@@ -30,10 +30,10 @@ def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Ten
 
 
 def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
-    for one in inputs:
-        if one.spec.sparse:
+    for tensor in inputs:
+        if tensor.spec.sparse:
             raise DtypeError(
-                f"{one.name.split(':')[0]!r} is {one.spec}, where only dense tensors can be",
+                f"{tensor.name.split(':')[0]!r} is {tensor.spec}, where only dense tensors can be",
                 suggestion="K.to_dense(...)",
             )
 

@@ -93,7 +93,7 @@ def elementwise(
             shape = specs[0].shape
             for spec in specs:
                 if spec.shape != shape and spec.shape:
-                    shape = broadcast(*[one.shape for one in specs])
+                    shape = broadcast(*[operand.shape for operand in specs])
                     break
             result = "bool" if boolean else specs[-1].dtype
             known = result in ("int32", "int64")
@@ -118,9 +118,9 @@ def elementwise(
             tensors = tensors_of(*operands)
             if floats_alike(tensors):
                 return apply(op, *tensors)
-            common = functools.reduce(promote, [one.spec.dtype for one in tensors])
+            common = functools.reduce(promote, [tensor.spec.dtype for tensor in tensors])
             wanted, _ = _result_dtype(dtype, common)
-            return apply(op, *[converted(one, wanted) for one in tensors])
+            return apply(op, *[converted(tensor, wanted) for tensor in tensors])
 
         public.op = op  # type: ignore[attr-defined]
         public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -131,11 +131,11 @@ def elementwise(
 
 def _need_bool(op: Op, operands: list[Tensor]) -> None:
     power = "; the power is **" if op.name == "logical_xor" else ""
-    for name, one in zip(op.names, operands, strict=True):
-        if one.spec.dtype != "bool":
+    for name, operand in zip(op.names, operands, strict=True):
+        if operand.spec.dtype != "bool":
             raise DtypeError(
-                f"{name} is {one.spec}, but logic is of bool{power}; K.not_equal({name}, 0) tells "
-                "which numbers are not 0",
+                f"{name} is {operand.spec}, but logic is of bool{power}; K.not_equal({name}, 0) "
+                "tells which numbers are not 0",
                 suggestion=f"K.not_equal({name}, 0)",
             )
 
@@ -155,7 +155,7 @@ def allocating(
         if check is not None:
             check(*arrays)
         if out is None:
-            shape = np.broadcast_shapes(*[one.shape for one in arrays])
+            shape = np.broadcast_shapes(*[array.shape for array in arrays])
             out = np.empty(shape, np.bool_ if boolean else arrays[-1].dtype)
         form(out, *arrays)
         return out

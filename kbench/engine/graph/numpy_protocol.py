@@ -162,7 +162,11 @@ class HoldsValue:
     def __dlpack__(self, **options: Any) -> Any:
         if options.get("copy") is False:
             raise BufferError("a tensor gives a copy of its value; it cannot be shared")
-        given = {name: one for name, one in options.items() if one is not None and name != "copy"}
+        given = {
+            name: option
+            for name, option in options.items()
+            if option is not None and name != "copy"
+        }
         return self.to_numpy().__dlpack__(**given)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -82,7 +82,7 @@ def operand_names(op: Op, count: int) -> list[str]:
         named += [f"operand {len(named) + index}" for index in more]
     else:
         named += [f"{rest}[{index}]" for index in more]
-    return [_TOLD.get(one, one) for one in named]
+    return [_TOLD.get(word, word) for word in named]
 
 
 def register(op: Op) -> Op:

@@ -324,10 +324,10 @@ def _reaches_phase(root: Tensor) -> bool:
         if node._phase_flag is not None:
             stack.pop()
             continue
-        waiting = [one for one in node.inputs if one._phase_flag is None]
+        waiting = [operand for operand in node.inputs if operand._phase_flag is None]
         if waiting:
             stack.extend(waiting)
             continue
-        node._phase_flag = any(one._phase_flag for one in node.inputs)
+        node._phase_flag = any(operand._phase_flag for operand in node.inputs)
         stack.pop()
     return bool(root._phase_flag)

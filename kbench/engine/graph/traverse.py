@@ -29,5 +29,5 @@ def walk(roots: Sequence[Tensor], stop: Collection[int] = ()) -> list[Tensor]:
             continue
         pending.append(node)
         stack.append(None)
-        stack.extend(one for one in reversed(node.inputs) if id(one) not in done)
+        stack.extend(operand for operand in reversed(node.inputs) if id(operand) not in done)
     return order

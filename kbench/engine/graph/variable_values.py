@@ -77,10 +77,10 @@ def batch_get_value(ops: Iterable[Any]) -> list[Any]:
         raise ArgumentError(f"needs a list of variables, got {type(ops).__name__}")
     items = list(ops)
     with store_lock:  # what is stored replaces a value, so that these stay as they are
-        held = [one._array if isinstance(one, Variable) else None for one in items]
+        held = [item._array if isinstance(item, Variable) else None for item in items]
     return [
-        get_value(one) if array is None else csr.copied(array)
-        for one, array in zip(items, held, strict=True)
+        get_value(item) if array is None else csr.copied(array)
+        for item, array in zip(items, held, strict=True)
     ]
 
 

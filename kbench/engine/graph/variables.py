@@ -245,7 +245,7 @@ def variable(
     first = None
     if isinstance(value, Tensor):
         # Not of other variables, which would live as long as this one.
-        first = None if any(isinstance(one, Variable) for one in walk([value])) else value
+        first = None if any(isinstance(node, Variable) for node in walk([value])) else value
         value = evaluated(value)
     if sparse.is_matrix(value):
         csr = _cast_copy(sparse.as_csr(value), sparse_dtype(wanted))

@@ -37,8 +37,8 @@ def printable(text: object, limit: int = MAX_NAME_CHARACTERS) -> str:
     """Text safe to show: control, bidi and other invisible characters escaped, length capped."""
     source = text if isinstance(text, str) else str(text)
     shown = "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode("ascii")
-        for one in source[: limit + 1]
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in source[: limit + 1]
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
@@ -95,7 +95,7 @@ def glyphs(counts: Sequence[int], width: int = 8, ascii: bool = False) -> str:
 
 def spec_text(shape: Iterable[int | None], dtype: str) -> str:
     """`float32[?, 784]`, as errors and reprs write it."""
-    return f"{dtype}[{', '.join('?' if one is None else str(one) for one in shape)}]"
+    return f"{dtype}[{', '.join('?' if length is None else str(length) for length in shape)}]"
 
 
 # ------------------------------------------------------------------ what a value is
@@ -193,21 +193,23 @@ def last(value: Any) -> dict[str, Any] | None:
     seen = getattr(value, "last", None)
     if seen is None:
         return None
-    row: dict[str, Any] = {"shape": [int(one) for one in seen.shape]}
+    row: dict[str, Any] = {"shape": [int(length) for length in seen.shape]}
     entries = getattr(seen, "value", None)
     if entries is not None:
         flat = np.asarray(entries).reshape(-1)[:64]
-        row["text"] = ", ".join(cell(one) for one in flat[:8]) + (", …" if flat.size > 8 else "")
+        row["text"] = ", ".join(cell(entry) for entry in flat[:8]) + (
+            ", …" if flat.size > 8 else ""
+        )
     return row
 
 
 def tensor(value: Any) -> dict[str, Any]:
     """One symbolic object: kind, name, op, static shape, dtype, inputs, place, last run."""
-    shape = [None if one is None else int(one) for one in value.spec.shape]
+    shape = [None if length is None else int(length) for length in value.spec.shape]
     dtype = str(value.spec.dtype)
     several = bool(getattr(value.spec, "parts", ()))
     known = None not in shape and not value.spec.sparse and not several
-    elements = math.prod(one for one in shape if one is not None) if known else None
+    elements = math.prod(length for length in shape if length is not None) if known else None
     row: dict[str, Any] = {
         "name": printable(value.name),
         "kind": str(value.kind),
@@ -216,7 +218,7 @@ def tensor(value: Any) -> dict[str, Any]:
         "dtype": dtype,
         "spec": str(value.spec),
         "bytes": None if elements is None else elements * np.dtype(dtype).itemsize,
-        "inputs": [_input(one) for one in value.inputs[:16]],
+        "inputs": [_input(slot) for slot in value.inputs[:16]],
         "input_count": len(value.inputs),
         "place": place(value),
         "last": last(value),
@@ -243,14 +245,14 @@ def graph(value: Any, limit: int = MAX_GRAPH_NODES) -> dict[str, Any]:
     """
     roots = list(value) if isinstance(value, (list, tuple)) else [value]
     nearest = nodes(roots)
-    shown = {id(one): one for one in nearest[:limit]}
+    shown = {id(node): node for node in nearest[:limit]}
     order = _inputs_first(roots, shown)
-    ids = {id(one): number for number, one in enumerate(order)}
+    ids = {id(node): number for number, node in enumerate(order)}
     rows = []
-    for one in order:
-        row = tensor(one)
-        row["id"] = ids[id(one)]
-        row["inputs"] = [ids.get(id(source)) for source in one.inputs[:16]]
+    for node in order:
+        row = tensor(node)
+        row["id"] = ids[id(node)]
+        row["inputs"] = [ids.get(id(source)) for source in node.inputs[:16]]
         rows.append(row)
     return {"rows": rows, "total": len(nearest), "cut": len(nearest) - len(order)}
 
@@ -258,11 +260,14 @@ def graph(value: Any, limit: int = MAX_GRAPH_NODES) -> dict[str, Any]:
 def nodes(roots: Sequence[Any]) -> list[Any]:
     """Every node above the roots, breadth first."""
     found: dict[int, Any] = {}
-    layer = {id(one): one for one in roots}
+    layer = {id(root): root for root in roots}
     while layer:
         found.update(layer)
         layer = {
-            id(one): one for node in layer.values() for one in node.inputs if id(one) not in found
+            id(operand): operand
+            for node in layer.values()
+            for operand in node.inputs
+            if id(operand) not in found
         }
     return list(found.values())
 
@@ -270,14 +275,16 @@ def nodes(roots: Sequence[Any]) -> list[Any]:
 def _inputs_first(roots: Sequence[Any], shown: dict[int, Any]) -> list[Any]:
     """The shown nodes in an order where inputs precede their users; explicit stack."""
     done: dict[int, Any] = {}
-    stack = [(one, False) for one in reversed(roots)]
+    stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, expanded = stack.pop()
         if expanded:
             done[id(node)] = node
         elif id(node) in shown and id(node) not in done:
             stack.append((node, True))
-            stack.extend((one, False) for one in reversed(node.inputs) if id(one) not in done)
+            stack.extend(
+                (operand, False) for operand in reversed(node.inputs) if id(operand) not in done
+            )
     return list(done.values())
 
 
@@ -318,7 +325,7 @@ def _step(position: int, step: Any) -> dict[str, Any]:
         "place": place(step),
         "source": step.source,
         "parts": [
-            {"op": printable(one.op), "spec": str(one.spec), "place": place(one)}
-            for one in step.parts[:MAX_PARTS]
+            {"op": printable(part.op), "spec": str(part.spec), "place": place(part)}
+            for part in step.parts[:MAX_PARTS]
         ],
     }

@@ -112,7 +112,7 @@ def picture(
     fixed = slice_view.fixed_index(whole.shape, index, shown)
     if 0 in whole.shape:
         raise ArgumentError(f"shape {list(whole.shape)} holds no picture")
-    key = [slice(None) if axis in shown else one for axis, one in enumerate(fixed)]
+    key = [slice(None) if axis in shown else position for axis, position in enumerate(fixed)]
     part = whole[tuple(key)].transpose([sorted(shown).index(axis) for axis in shown])
     numbers, words = _reduced(part, size)
     limits = _limits(whole, numbers, limits)

@@ -76,8 +76,8 @@ def _copy_seconds(moved: int, seconds: float) -> float:
 
 def _read_seconds(moved: int, seconds: float) -> float:
     """Of reading so many bytes."""
-    one, other = np.ones((2, moved // 8), np.float32)
-    return _best(lambda: np.dot(one, other), seconds)
+    left, right = np.ones((2, moved // 8), np.float32)
+    return _best(lambda: np.dot(left, right), seconds)
 
 
 def _cached_rates() -> tuple[tuple[int, float], ...]:

@@ -100,15 +100,15 @@ def fixed_index(
     given = list(index) if index is not None else [0] * len(shape)
     if len(given) != len(shape):
         raise ArgumentError(f"index {given} needs {len(shape)} entries, one per axis")
-    for axis, (one, length) in enumerate(zip(given, shape, strict=True)):
+    for axis, (entry, length) in enumerate(zip(given, shape, strict=True)):
         if axis in shown:
             given[axis] = 0
         elif length == 0:
             raise ArgumentError(f"axis {axis} is empty")
-        elif not -length <= one < length:
-            raise ArgumentError(f"index {one} is out of range for axis {axis} of size {length}")
+        elif not -length <= entry < length:
+            raise ArgumentError(f"index {entry} is out of range for axis {axis} of size {length}")
         else:
-            given[axis] = int(one) % length
+            given[axis] = int(entry) % length
     return given
 
 
@@ -119,11 +119,11 @@ def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
 
 def _texts(part: NDArray[Any], exact: bool) -> list[list[str]]:
     if exact:
-        return [[_exact(one) for one in line] for line in part]
+        return [[_exact(number) for number in line] for line in part]
     plain = part.dtype.kind in "biu" or part.dtype.name in ("float16", "float32", "float64")
     lines = part.tolist() if plain else part  # Python's numbers are read faster than NumPy's
     write = describe.number if plain else describe.cell
-    return [[write(one) for one in line] for line in lines]
+    return [[write(entry) for entry in line] for line in lines]
 
 
 def _exact(value: Any) -> str:

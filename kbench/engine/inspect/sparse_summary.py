@@ -31,14 +31,14 @@ def facts(matrix: Any) -> dict[str, Any]:
     places = int(np.prod(matrix.shape, dtype=object))
     count = int(matrix.nnz)
     parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr", "row", "col")]
-    arrays = [one for one in parts if isinstance(one, np.ndarray)]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
     return {
-        "shape": [int(one) for one in matrix.shape],
+        "shape": [int(size) for size in matrix.shape],
         "dtype": matrix.dtype.name,
         "spec": "sparse " + describe.spec_text(matrix.shape, matrix.dtype.name),
         "entries": count,
         "density": count / places if places else None,
-        "bytes": sum(one.nbytes for one in arrays) if matrix.format in _ENTRY_FORMATS else None,
+        "bytes": sum(array.nbytes for array in arrays) if matrix.format in _ENTRY_FORMATS else None,
     }
 
 
@@ -62,7 +62,7 @@ class Cells:
         self.dtype = matrix.dtype
 
     def __getitem__(self, key: tuple[int | slice, ...]) -> np.ndarray:
-        spans = [one if isinstance(one, slice) else slice(one, one + 1) for one in key]
+        spans = [entry if isinstance(entry, slice) else slice(entry, entry + 1) for entry in key]
         return np.asarray(self._matrix[tuple(spans)].toarray())
 
 

@@ -224,7 +224,7 @@ def _index(position: int | None, array: NDArray[Any], sampled: bool) -> list[int
     if sampled:
         run, offset = divmod(position, _SAMPLE_RUN)
         position = run * _spacing(array.size) + offset
-    return [int(one) for one in np.unravel_index(position, array.shape)]
+    return [int(index) for index in np.unravel_index(position, array.shape)]
 
 
 # ------------------------------------------------------------------ histogram
@@ -261,4 +261,4 @@ def _count_bins(pieces: Any, found: _Found) -> list[int]:
             counts += np.bincount(bins.clip(0, BINS - 1), minlength=BINS)
         else:
             counts[BINS // 2] += values.size
-    return [int(one) for one in counts]
+    return [int(count) for count in counts]

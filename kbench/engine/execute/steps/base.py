@@ -90,10 +90,10 @@ def bare_step(value: Value, values: Sequence[Value]) -> StepRunner | None:
     is float16, which would be widened.
     """
     run = BARE.get(value.op.numpy)
-    specs = [value.spec, *(values[one].spec for one in value.inputs)]
+    specs = [value.spec, *(values[operand].spec for operand in value.inputs)]
     if run is None or value.attrs or not value.static or value.size > BLOCK:
         return None
-    if any(one.dtype == "float16" for one in specs):
+    if any(spec.dtype == "float16" for spec in specs):
         return None
     slot, inputs = value.slot, value.inputs
     if len(inputs) == 2:
@@ -120,7 +120,7 @@ def dynamic_step(value: Value) -> StepRunner:
 
     def step(registers: Registers, buffers: Buffers) -> None:
         arrays = [registers[i] for i in inputs]
-        infer_at(node, value.op, [runtime_value(one) for one in arrays], value.attrs)
+        infer_at(node, value.op, [runtime_value(array) for array in arrays], value.attrs)
         registers[slot] = run(None, *arrays)
 
     return step

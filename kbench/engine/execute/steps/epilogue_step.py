@@ -39,8 +39,8 @@ def with_epilogue(
     group = group_step.group
     if group.fold is not None or group_step.program is None or not _by_rows(group):
         return None
-    read = [values[one.slot] for one in group.sources if one.number is None]
-    if any(one.source == "variable" and one.shape == group.shape for one in read):
+    read = [values[feed.slot] for feed in group.sources if feed.number is None]
+    if any(operand.source == "variable" and operand.shape == group.shape for operand in read):
         return None
     inside = {member.slot for member in group.members}
     for source in group.sources:
@@ -62,7 +62,7 @@ def _by_rows(group: Group) -> bool:
     shape = group.shape
     if len(shape) < 2 or not MIN_ROW_COLUMNS <= shape[-1] <= 2 * ITEM_COLUMNS:
         return False
-    return all(_moves(one, shape) in ([], [False], [True]) for one in group.sources)
+    return all(_moves(source, shape) in ([], [False], [True]) for source in group.sources)
 
 
 def _moves(source: GroupInput, shape: tuple[int, ...]) -> list[bool]:
@@ -83,8 +83,10 @@ class EpilogueStep:
         self.read = [source.slot for source in group.sources].index(value.slot)
         self.dims = (math.prod(group.shape[:-1]), group.shape[-1])
         inputs = tuple(
-            loop_kernel.Input(one.dtype, (True in _moves(one, group.shape), one.varies[-1]))
-            for one in group.sources
+            loop_kernel.Input(
+                source.dtype, (True in _moves(source, group.shape), source.varies[-1])
+            )
+            for source in group.sources
         )
         statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
         self.program = loop_kernel.Program(inputs, statements, group_step.outputs)
@@ -95,7 +97,7 @@ class EpilogueStep:
     def as_step(self, values: Sequence[Value]) -> Step:
         """The step, with its description."""
         value, group = self.value, self.group_step.group
-        others = [one for one in self.group_step.reads if one not in (-1, value.slot)]
+        others = [slot for slot in self.group_step.reads if slot not in (-1, value.slot)]
         product = single_step(value, values)
         return replace(
             self.group_step.as_step(),
@@ -110,7 +112,7 @@ class EpilogueStep:
         )
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
-        operands = [registers[one] for one in self.value.inputs]
+        operands = [registers[operand] for operand in self.value.inputs]
         on = config.jit_mode() != "off"
         multiply = self.kernel_step.factory() if on else None
         if on and self.kernel is None:
@@ -123,8 +125,8 @@ class EpilogueStep:
         outs = [buffers[slot] for slot in self.group_step.group.writes]
         params, _alive = self._parameters(outs, self._sources(registers, outs))
         multiply(outs[self.position], *operands, cancel.check, after=(kernel.address, params))
-        for slot, one in zip(self.group_step.group.writes, outs, strict=True):
-            registers[slot] = one
+        for slot, out in zip(self.group_step.group.writes, outs, strict=True):
+            registers[slot] = out
 
     def _sources(self, registers: Registers, outs: list[Any]) -> list[Any]:
         """What the group reads: instead of what the kernel gives, the place where that goes."""
@@ -147,7 +149,7 @@ class EpilogueStep:
         params, alive = self._parameters(outs, arrays)
         if not are_same(alive, arrays):
             return None
-        operands = [registers[one] for one in self.value.inputs]
+        operands = [registers[operand] for operand in self.value.inputs]
         found: list[Launch] | None = write(
             outs[self.position], *operands, after=(kernel.address, params)
         )

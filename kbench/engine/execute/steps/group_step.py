@@ -63,7 +63,7 @@ class Step:
     def flops(self, registers: Registers) -> int:
         result = registers[self.slot]
         results = result if isinstance(result, tuple) else (result,)
-        return self.work * (self.elements or sum(np.size(one) for one in results))
+        return self.work * (self.elements or sum(np.size(array) for array in results))
 
 
 def single_step(value: Value, values: Sequence[Value]) -> Step:
@@ -74,7 +74,7 @@ def single_step(value: Value, values: Sequence[Value]) -> Step:
     form = "view" if value.op.kind in ("view", "update") else value.op.tier
     work = 1
     if value.op.work is not None:
-        work = value.op.work(*[values[one].spec for one in value.inputs], **value.attrs)
+        work = value.op.work(*[values[slot].spec for slot in value.inputs], **value.attrs)
     return Step(value.slot, run, value.inputs, value.op.name, lambda: form, work=work)
 
 
@@ -84,8 +84,8 @@ class GroupStep:
     def __init__(self, group: Group, values: Sequence[Value]) -> None:
         self.group = group
         self.dims, patterns, self.folded = collapse(group)
-        stored = {one.slot for one in group.outputs}
-        self.outputs = tuple(n for n, one in enumerate(group.members) if one.slot in stored)
+        stored = {output.slot for output in group.outputs}
+        self.outputs = tuple(n for n, member in enumerate(group.members) if member.slot in stored)
         last = len(group.statements) - 1
         filled = self.outputs if last in self.outputs else (*self.outputs, last)
         self.blocked = BlockedForm(group.statements, patterns, self.dims, filled)
@@ -93,8 +93,8 @@ class GroupStep:
         self.kernel: loop_kernel.Kernel | None = None
         self._writes = group.writes
         self._sources = [
-            (one.slot, number_array(one) if one.number is not None else None)
-            for one in group.sources
+            (source.slot, number_array(source) if source.number is not None else None)
+            for source in group.sources
         ]
 
     def _program(
@@ -103,8 +103,8 @@ class GroupStep:
         group = self.group
         statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
         inputs = tuple(
-            loop_kernel.Input(one.dtype, pattern)
-            for one, pattern in zip(group.sources, patterns, strict=True)
+            loop_kernel.Input(source.dtype, pattern)
+            for source, pattern in zip(group.sources, patterns, strict=True)
         )
         if group.fold is None:
             return loop_kernel.Program(inputs, statements, self.outputs)
@@ -146,7 +146,7 @@ class GroupStep:
 
     def sources(self, registers: Registers) -> list[Any]:
         """What the group reads, from the values of a run."""
-        return [registers[one] if number is None else number for one, number in self._sources]
+        return [registers[slot] if number is None else number for slot, number in self._sources]
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
         outs = [buffers[slot] for slot in self._writes]
@@ -178,7 +178,7 @@ class GroupStep:
 
     def _fold_in_slabs(self, fold: Value, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         """Compute and fold slab by slab: what is folded may be far larger than the memory."""
-        axes = tuple(axis for axis, one in enumerate(self.folded) if one)
+        axes = tuple(axis for axis, is_folded in enumerate(self.folded) if is_folded)
         *stored, out = outs
         result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
         cut = int(np.argmax(self.dims))
@@ -210,4 +210,4 @@ class GroupStep:
 
 def _kept_shape(group: Group) -> tuple[int, ...]:
     varies = group.sources[0].varies
-    return tuple(size if one else 1 for size, one in zip(group.shape, varies, strict=True))
+    return tuple(size if varying else 1 for size, varying in zip(group.shape, varies, strict=True))

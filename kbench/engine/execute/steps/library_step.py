@@ -101,7 +101,7 @@ class KernelStep:
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
         value = self.value
-        arrays = [registers[one] for one in value.inputs]
+        arrays = [registers[slot] for slot in value.inputs]
         self.kernel = None if config.jit_mode() == "off" else self.kernel or self.factory()
         if self.kernel is None:
             registers[value.slot] = value.op.numpy(buffers[value.slot], *arrays, **value.attrs)
@@ -124,7 +124,7 @@ class KernelStep:
         out = buffers[self.value.slot]
         if write is None or out is None:
             return None
-        found: list[Launch] | None = write(out, *[registers[one] for one in self.value.inputs])
+        found: list[Launch] | None = write(out, *[registers[slot] for slot in self.value.inputs])
         return found
 
 
@@ -132,7 +132,7 @@ def kernel_step(value: Value, values: Sequence[Value]) -> KernelStep | None:
     """The step of a value whose op has a kernel for these shapes."""
     if value.op.kernel is None or not value.static:
         return None
-    specs = [values[one].spec for one in value.inputs]
+    specs = [values[slot].spec for slot in value.inputs]
     if any(None in spec.shape for spec in specs):
         return None
     factory = value.op.kernel(*specs, **value.attrs)

@@ -49,13 +49,13 @@ class LoopStep:
         return None if self._scan is None else self._scan.source
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
-        arrays = [registers[one] for one in self.value.inputs]
+        arrays = [registers[slot] for slot in self.value.inputs]
         length = self._length(arrays)
         if length == 0:
             registers[self.value.slot] = self._empty_results(arrays)
             return
         parts = self._split(arrays)
-        empty = all(one.size == 0 for one in parts[0])
+        empty = all(array.size == 0 for array in parts[0])
         scan = self._scan = None if empty else self._ready_scan(length, *parts)
         run = self._loop if scan is None else scan.run
         states, stacks = run(length, *parts)
@@ -66,7 +66,7 @@ class LoopStep:
         return self._steps(self._length(arrays), *self._split(arrays))
 
     def _length(self, arrays: Sequence[np.ndarray]) -> int:
-        specs = [runtime_value(one) for one in arrays[: len(self.reads)]]
+        specs = [runtime_value(array) for array in arrays[: len(self.reads)]]
         return common_length(specs, self.reads) or 0
 
     def _split(self, arrays: Sequence[np.ndarray]) -> tuple[Arrays, Arrays, Arrays]:
@@ -81,7 +81,7 @@ class LoopStep:
     ) -> Iterator[tuple[Arrays, Arrays]]:
         executable: ExecutableLike | None = None
         for step in range(length):
-            given = [*(one[step, ...] for one in entries), *states, *captured]
+            given = [*(array[step, ...] for array in entries), *states, *captured]
             if executable is None:
                 executable = self._executable(given)
             results = executable.run(given, quiet=True)
@@ -97,7 +97,7 @@ class LoopStep:
         stacks: Arrays = []
         places: Arrays = []
         steps = self._steps(length, entries, states, captured)
-        empty = not any(one.size for one in entries)
+        empty = not any(sequence.size for sequence in entries)
         for step, (given, results) in enumerate(steps):
             states = results[:count]
             if step == 0:
@@ -113,7 +113,7 @@ class LoopStep:
                 if place.shape[1:] != array.shape:
                     raise _uneven(emit, place[step], array)
                 place[step] = array
-            if empty and not any(one.size for one in stacks):
+            if empty and not any(stack.size for stack in stacks):
                 if _are_equal(given[len(entries) : len(entries) + count], states):
                     break  # as all further steps are: there may be any number of them
         return states, stacks
@@ -124,7 +124,7 @@ class LoopStep:
         """The compiled form of the loop, if it has one that is ready."""
         if config.jit_mode() == "off":
             return None
-        given = [*(one[0, ...] for one in entries), *first, *captured]
+        given = [*(array[0, ...] for array in entries), *first, *captured]
         key = self.plan.signature(given)
         if key not in self._scans:
             self._scans[key] = self._found_scan(given, first)
@@ -135,7 +135,7 @@ class LoopStep:
         """The compiled form, for states that keep their shapes."""
         executable = self._executable(given)
         after = [executable.values[slot].spec.shape for slot in executable.roots[: len(first)]]
-        if any(one.shape != shape for one, shape in zip(first, after, strict=True)):
+        if any(state.shape != shape for state, shape in zip(first, after, strict=True)):
             return None
         return find_scan(executable, self.body, self.emits, first)
 
@@ -147,17 +147,19 @@ class LoopStep:
 
     def _empty_results(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results of a loop of no steps."""
-        specs = [runtime_value(one) for one in arrays]
+        specs = [runtime_value(array) for array in arrays]
         whole = infer_loop(*specs, body=self.body, reads=self.reads, emits=self.emits)
         count, states = len(self.reads), len(self.body.states)
-        empty = [np.empty([n or 0 for n in one.shape], one.dtype) for one in whole.parts[states:]]
-        return (*(one.copy() for one in arrays[count : count + states]), *empty)
+        empty = [
+            np.empty([n or 0 for n in spec.shape], spec.dtype) for spec in whole.parts[states:]
+        ]
+        return (*(array.copy() for array in arrays[count : count + states]), *empty)
 
 
 def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: MakePlan) -> PlanLike:
-    key = tuple(id(one.tensor) for one in emits)
+    key = tuple(id(emit.tensor) for emit in emits)
     if key not in body.plans:
-        roots = [*body.after, *(one.tensor for one in emits)]
+        roots = [*body.after, *(emit.tensor for emit in emits)]
         moving = len(body.feeds) - len(body.captured)
         body.plans[key] = make_plan(name, roots, body.feeds, moving=moving)
     return body.plans[key]  # type: ignore[no-any-return]
@@ -178,8 +180,8 @@ def _entries(array: np.ndarray, read: Track) -> np.ndarray:
 def _uneven(emit: Emit, first: np.ndarray, now: np.ndarray) -> ShapeError:
     """What a step makes must have one shape at all steps to be stacked."""
     name = emit.tensor.called or emit.tensor.op.name
-    one, other = (Spec(array.shape, array.dtype.name) for array in (first, now))
-    return ShapeError(f"in its step, {name} is {one} at first and {other} later")
+    before, later = (Spec(array.shape, array.dtype.name) for array in (first, now))
+    return ShapeError(f"in its step, {name} is {before} at first and {later} later")
 
 
 def _stack(array: np.ndarray, emit: Emit, length: int) -> np.ndarray:

@@ -76,13 +76,13 @@ class BlockedForm:
         row = first.size // first.shape[0]
         if row > BLOCK and first.ndim > 1:
             for i in range(first.shape[0]):
-                parts = [one[i if one.shape[0] > 1 else 0] for one in arrays]
+                parts = [array[i if array.shape[0] > 1 else 0] for array in arrays]
                 self._split([out[i] for out in outs], parts)
             return
         rows = max(1, BLOCK // row)
         for start in range(0, first.shape[0], rows):
             window = slice(start, start + rows)
-            parts = [one[window] if one.shape[0] > 1 else one for one in arrays]
+            parts = [array[window] if array.shape[0] > 1 else array for array in arrays]
             self._block([out[window] for out in outs], parts)
 
     def _block(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
@@ -96,7 +96,7 @@ class BlockedForm:
             out = outs[self.places[number]] if number in self.places else None
             target = out
             if target is None or (dtype == "float16" and number != last):
-                shape = np.broadcast_shapes(*[one.shape for one in operands])
+                shape = np.broadcast_shapes(*[operand.shape for operand in operands])
                 target = np.empty(shape, _wide(dtype))
             form.run(target, *operands)
             if out is not None and target is not out:

@@ -65,7 +65,7 @@ class RowStep:
     def _arrays(self, given: list[Any]) -> list[Any]:
         """All that the kernel reads: what is given, with the numbers between."""
         left = iter(given)
-        return [next(left) if one is None else one for one in self._numbers]
+        return [next(left) if number is None else number for number in self._numbers]
 
 
 def plain_form(group: RowGroup, makers: PlanMakers) -> ExecutableLike:
@@ -75,22 +75,22 @@ def plain_form(group: RowGroup, makers: PlanMakers) -> ExecutableLike:
     made: list[Value] = []
     for slot in _closure(group, set(reads)):
         value, given = group.values[slot], slot in reads
-        inputs = () if given else tuple(place[one] for one in value.inputs)
+        inputs = () if given else tuple(place[operand] for operand in value.inputs)
         source = "feed" if given and value.source != "constant" else value.source
         constant = value.constant if source == "constant" else None
         spec, origin = value.spec, value.origin
         place[slot] = len(made)
         made.append(Value(len(made), value.op, value.attrs, inputs, spec, origin, source, constant))
-    roots = [place[one.slot] for one in group.outputs]
-    feeds = [place.get(one) for one in group.reads]
-    feeds = [None if one is None or made[one].source == "constant" else one for one in feeds]
+    roots = [place[output.slot] for output in group.outputs]
+    feeds = [place.get(read) for read in group.reads]
+    feeds = [None if feed is None or made[feed].source == "constant" else feed for feed in feeds]
     return makers.bind("rows", made, mark_needed(made, roots), roots, feeds)
 
 
 def _closure(group: RowGroup, reads: set[int]) -> list[int]:
     """The slots that the outputs are made of, in order."""
     found: set[int] = set()
-    todo = [one.slot for one in group.outputs]
+    todo = [output.slot for output in group.outputs]
     while todo:
         slot = todo.pop()
         if slot in found:

@@ -32,8 +32,8 @@ class Scan:
         self.values = executable.values
         self.body, self.emits = body, emits
         self.scan_body = scan_body
-        ranks = [len(one.shape) for one in scan_body.emits]
-        inner = [one.axis < rank or rank == 0 for one, rank in zip(emits, ranks, strict=True)]
+        ranks = [len(value.shape) for value in scan_body.emits]
+        inner = [emit.axis < rank or rank == 0 for emit, rank in zip(emits, ranks, strict=True)]
         planned = lower_body(scan_body, inner)
         if planned is None:
             raise NotCompilable("a step too large to be compiled")
@@ -47,7 +47,7 @@ class Scan:
 
     def ready(self, length: int) -> bool:
         """Whether the kernel is there and a loop of this length is worth it; asks for it."""
-        widths = sum(one.width for one in self.scan_body.after) or 1
+        widths = sum(value.width for value in self.scan_body.after) or 1
         if length * self.scan_body.layout.rows * widths < config.min_elements(MIN_ELEMENTS):
             return False
         if self.kernel is None:
@@ -66,12 +66,14 @@ class Scan:
         planned = self.planned
         arrays = [memory.array(place) for place in planned.places]
         matrices = [
-            memory.fixed[one.matrix].T if one.transposed else memory.fixed[one.matrix]
-            for one in planned.products
+            memory.fixed[product.matrix].T if product.transposed else memory.fixed[product.matrix]
+            for product in planned.products
         ]
         assert self.kernel is not None
         self.kernel.run(length, self.scan_body.layout.rows, arrays, matrices, cancel.check)
-        after = [memory.last(index, one.shape) for index, one in enumerate(self.scan_body.after)]
+        after = [
+            memory.last(index, value.shape) for index, value in enumerate(self.scan_body.after)
+        ]
         return after, memory.stacks
 
 
@@ -92,14 +94,14 @@ class _Memory:
         self.fixed = self._fixed(captured)
         self.made: dict[ScanSource, Array] = {}
         self.stacks = [
-            pool.take(tuple(n or 0 for n in stacked(value.shape, one.axis, length)), value.dtype)
-            for value, one in zip(scan.scan_body.emits, scan.emits, strict=True)
+            pool.take(tuple(n or 0 for n in stacked(value.shape, emit.axis, length)), value.dtype)
+            for value, emit in zip(scan.scan_body.emits, scan.emits, strict=True)
         ]
 
     def _fixed(self, captured: Sequence[Array]) -> dict[int, Array]:
         """By slot, everything that no step changes."""
         scan = self.scan
-        given = {id(one): array for one, array in zip(scan.body.captured, captured, strict=True)}
+        given = {id(node): array for node, array in zip(scan.body.captured, captured, strict=True)}
         fixed: dict[int, Array] = {}
         for value in scan.values:
             if value.source == "constant":
@@ -108,7 +110,7 @@ class _Memory:
             elif value.source == "feed" and id(value.origin) in given:
                 fixed[value.slot] = given[id(value.origin)]
         for value in scan.scan_body.prelude:
-            inputs = [fixed[one] for one in value.inputs]
+            inputs = [fixed[slot] for slot in value.inputs]
             fixed[value.slot] = np.asarray(value.op.numpy(None, *inputs, **value.attrs))
         return fixed
 
