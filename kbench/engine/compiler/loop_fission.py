@@ -140,7 +140,7 @@ def value_inputs(node: Tensor) -> list[Tensor]:
 
 def _added_to(state: Tensor, after: Tensor) -> Tensor | None:
     """What a step adds to a state, if that is all it does with it."""
-    if after.op is not add.op:  # type: ignore[attr-defined]
+    if after.op is not add.op:
         return None
     left, right = after.inputs
     term = right if left is state else left if right is state else None
@@ -272,7 +272,7 @@ class _Fission:
             if i in sums:
                 whole = after.summed(sums[i])
                 assert whole is not None
-                found.append(make_node(add.op, self.node, self.inputs[count + i], whole))  # type: ignore[attr-defined]
+                found.append(make_node(add.op, self.node, self.inputs[count + i], whole))
             else:
                 assert rest is not None
                 found.append(self._read(rest, states.index(i)))

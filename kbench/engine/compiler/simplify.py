@@ -46,7 +46,7 @@ def drop_identity(node: Tensor) -> Tensor | None:
 
 def drop_neutral_factor(node: Tensor) -> Tensor | None:
     """x * 1 = 1 * x = x"""
-    if node.op is not multiply.op:  # type: ignore[attr-defined]
+    if node.op is not multiply.op:
         return None
     for factor, other in (node.inputs, node.inputs[::-1]):
         one = _is_number(factor, 1) or _repeats_number(factor, 1)
@@ -57,7 +57,7 @@ def drop_neutral_factor(node: Tensor) -> Tensor | None:
 
 def drop_neutral_operand(node: Tensor) -> Tensor | None:
     """x / 1 = x - 0 = x"""
-    neutral = {divide.op: 1, subtract.op: 0}.get(node.op)  # type: ignore[attr-defined]
+    neutral = {divide.op: 1, subtract.op: 0}.get(node.op)
     if neutral is None or not _is_number(node.inputs[1], neutral):
         return None
     if neutral == 0 and np.signbit(node.inputs[1].attrs["value"]).any():
@@ -67,7 +67,7 @@ def drop_neutral_operand(node: Tensor) -> Tensor | None:
 
 def drop_double_negation(node: Tensor) -> Tensor | None:
     """-(-x) = x"""
-    op: Op = negative.op  # type: ignore[attr-defined]
+    op: Op = negative.op
     inner = node.inputs[0]
     return inner.inputs[0] if node.op is op and inner.op is op else None
 
@@ -75,7 +75,7 @@ def drop_double_negation(node: Tensor) -> Tensor | None:
 def products_of_power(node: Tensor) -> Tensor | None:
     """x ** 1 = x, x ** 2 = square(x); floats to the powers 3 and 4 are products too"""
     base = node.inputs[0]
-    if node.op is not _power.op or not _same_spec(node, base):  # type: ignore[attr-defined]
+    if node.op is not _power.op or not _same_spec(node, base):
         return None
     if _is_number(node.inputs[1], 1):
         return base
@@ -83,12 +83,12 @@ def products_of_power(node: Tensor) -> Tensor | None:
     exponent = next((n for n in (2, 3, 4) if _is_number(node.inputs[1], n)), None)
     if exponent is None or (exponent > 2 and not wide):
         return None
-    squared = Tensor.derived(square.op, (base,), {}, node.spec, node)  # type: ignore[attr-defined]
+    squared = Tensor.derived(square.op, (base,), {}, node.spec, node)
     if exponent == 2:
         return squared
     if exponent == 4:
-        return Tensor.derived(square.op, (squared,), {}, node.spec, node)  # type: ignore[attr-defined]
-    return Tensor.derived(multiply.op, (squared, base), {}, node.spec, node)  # type: ignore[attr-defined]
+        return Tensor.derived(square.op, (squared,), {}, node.spec, node)
+    return Tensor.derived(multiply.op, (squared, base), {}, node.spec, node)
 
 
 def merge_permutations(node: Tensor) -> Tensor | None:

@@ -33,7 +33,7 @@ from kbench.engine.ops.reduce.reduction import sum as reduce_sum
 
 BatchingRule = Callable[[Tensor, Sequence[Tensor], Sequence[bool]], Tensor | None]
 PRODUCTS = (DOT, BATCH_DOT, MATMUL)
-TOTAL: Op = reduce_sum.op  # type: ignore[attr-defined]
+TOTAL: Op = reduce_sum.op
 
 
 def make_node(op: Op, origin: Tensor, *inputs: Tensor, **attrs: Any) -> Tensor:

@@ -279,7 +279,7 @@ def _terms(total: Tensor) -> list[Tensor]:
     stack = [total]
     while stack:
         node = stack.pop()
-        if node.op is add.op and all(operand.spec == node.spec for operand in node.inputs):  # type: ignore[attr-defined]
+        if node.op is add.op and all(operand.spec == node.spec for operand in node.inputs):
             stack.extend(reversed(node.inputs))
         else:
             found.append(node)

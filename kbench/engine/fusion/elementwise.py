@@ -101,7 +101,7 @@ def _only_stored(
 
 def checks_values(value: Value) -> bool:
     """Whether an op looks for values that it must refuse, such as a divisor of zero."""
-    return value.op in (FLOORDIV, MOD, _power.op) and value.spec.dtype[0] != "f"  # type: ignore[attr-defined]
+    return value.op in (FLOORDIV, MOD, _power.op) and value.spec.dtype[0] != "f"
 
 
 class _GroupSearch:

@@ -191,11 +191,11 @@ class _RowLowering:
             self.places.add(value.inputs[1])
             return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
         operands = [self.operand(slot, value.shape, depth) for slot in value.inputs]
-        if value.op is divide.op and value.shape == self.shape:  # type: ignore[attr-defined]
+        if value.op is divide.op and value.shape == self.shape:
             known = row_simplify.quotient(self, operands[0], operands[1], dtype)
             if known is not None:
                 return known
-        if value.op is log.op:  # type: ignore[attr-defined]
+        if value.op is log.op:
             known = row_simplify.logarithm(self, operands[0], dtype)
             if known is not None:
                 return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -186,7 +186,10 @@ def _own_dtype(value: Any, array: np.ndarray) -> str:
 REGISTRY_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def shared(function: Callable[..., Any]) -> Callable[..., Any]:
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def shared(function: Function) -> Function:
     """Offer a function to lower files by name, as `stack` and `cast` must be."""
     REGISTRY_FUNCTIONS[function.__name__] = function
     return function

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, Protocol, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from kbench.engine.core.spec import (
     promote,
     reduced_shape,
 )
-from kbench.engine.core.types import Axis
+from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph import expr as scalars
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
@@ -71,12 +71,25 @@ P = ParamSpec("P")
 """The arguments of a declared function, which the public one has as well."""
 
 
+Reducer = Callable[[np.ndarray, Axes, bool, np.ndarray | None], object]
+"""The NumPy form of a reduction: `reducer(x, axis, keepdims, out)`."""
+
+
+class Declared(Protocol[P]):
+    """The public function of a declared operation, which carries the record."""
+
+    op: Op
+    __name__: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor: ...
+
+
 def elementwise(
     expr: str,
     dtype: str,
     gradient: Gradient | None,
     check: Callable[..., None] | None = None,
-) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
+) -> Callable[[Callable[P, Tensor]], Declared[P]]:
     """Declare an elementwise op by an expression over its parameters' names.
 
     `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
@@ -84,7 +97,7 @@ def elementwise(
     raises.
     """
 
-    def declare(function: Callable[P, Any]) -> Callable[P, Tensor]:
+    def declare(function: Callable[P, Tensor]) -> Declared[P]:
         names = tuple(inspect.signature(function).parameters)
         boolean = dtype in ("compare", "bool")
         run = allocating(expr, names, boolean, check)
@@ -124,7 +137,7 @@ def elementwise(
 
         public.op = op  # type: ignore[attr-defined]
         public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return cast(Callable[P, Tensor], public)
+        return cast(Declared[P], public)
 
     return declare
 
@@ -180,17 +193,17 @@ def _in_order(
 
 def reduction(
     fold: str,
-    numpy: Callable[..., Any],
+    numpy: Reducer,
     dtype: str,
     gradient: Gradient | None,
-) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
+) -> Callable[[Callable[P, Tensor]], Declared[P]]:
     """Declare a reduction over axes by the name of its fold and its NumPy form.
 
     `numpy(x, axis, keepdims, out)` reduces; `fold` names the step that the kernels know ("sum",
     "max" ...). `dtype` is the rule: "same", "number" or "bool".
     """
 
-    def declare(function: Callable[P, Any]) -> Callable[P, Tensor]:
+    def declare(function: Callable[P, Tensor]) -> Declared[P]:
         def infer(x: Spec, *, axis: tuple[int, ...], keepdims: bool) -> Spec:
             result = "bool" if dtype == "bool" else x.dtype
             value = None
@@ -216,7 +229,7 @@ def reduction(
             return apply(op, converted(tensor, wanted), axis=axes, keepdims=kept)
 
         public.op = op  # type: ignore[attr-defined]
-        return cast(Callable[P, Tensor], public)
+        return cast(Declared[P], public)
 
     return declare
 

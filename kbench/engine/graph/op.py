@@ -5,17 +5,21 @@ Every record is complete when built: rule, NumPy form, gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kbench.engine.core.spec import Spec
+from kbench.engine.core.types import Attrs, Axes
 
 Gradient = Callable[..., tuple[Any, ...]]
-KernelFactory = Callable[[], Callable[..., None] | None]
-"""Gives the call of a compiled kernel, or None while it is not ready."""
+KernelFactory = Callable[[], Callable[..., object] | None]
+"""Gives the call of a compiled kernel, or None while it is not ready. The call of an operation
+with several results returns them."""
 KernelSelector = Callable[..., KernelFactory | None]
 """Gives the factory of the kernel for concrete Specs, or None where NumPy is the better way."""
+Lowered: TypeAlias = "tuple[Op, Attrs, Axes]"
+"""A cheaper operation, its attributes, and the positions of the operands that it takes."""
 REGISTRY: dict[str, Op] = {}
 
 
@@ -45,7 +49,7 @@ class Op:
     gradient: Gradient | None
     expr: str | None = None
     fold: str | None = None
-    lower: Callable[..., tuple[Op, dict[str, Any], tuple[int, ...]] | None] | None = None
+    lower: Callable[[Sequence[Spec], Attrs], Lowered | None] | None = None
     pure: bool = True
     allocates: bool = False
     names: tuple[str, ...] = ("x",)

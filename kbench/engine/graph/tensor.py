@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,10 +28,13 @@ _rich_repr: Callable[[Any], dict[str, Any]] | None = None
 _evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
 
 
-def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def operator(*names: str) -> Callable[[Function], Function]:
     """Register a function under the names of the operators that it implements."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         for name in names:
             OPERATORS[name] = function
         return function

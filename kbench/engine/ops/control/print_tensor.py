@@ -6,8 +6,6 @@ running cell of a notebook.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core import errors
@@ -28,9 +26,9 @@ LINE_CHARACTERS = 100
 """Characters of a line that is printed."""
 
 
-def _print(out: Any, x: Any, *, message: str, summarize: int) -> Any:
+def _print(out: np.ndarray | None, x: object, *, message: str, summarize: int) -> object:
     parts = (message, shown(x, summarize))
-    text = " ".join(one for one in parts if one)
+    text = " ".join(part for part in parts if part)
     print(f"{text}\n", end="", flush=True)  # in one piece, whoever else prints
     return x
 
@@ -80,7 +78,7 @@ def print_tensor(x: Operand, message: str = "", summarize: int = 3) -> Tensor:
 # ------------------------------------------------------------------ the text
 
 
-def shown(value: Any, summarize: int) -> str:
+def shown(value: object, summarize: int) -> str:
     """The text of a value, of bounded length; what is shortened is followed by its shape."""
     if is_csr(value):
         return _sparse_text(value, summarize)

@@ -7,8 +7,8 @@ needs under the condition's guard.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,11 +39,13 @@ def _branch_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     return Spec(shape, x.dtype, sparse=x.sparse)
 
 
-def _branch_numpy(out: Any, condition: np.ndarray, x: Any, y: Any) -> Any:
+def _branch_numpy(out: np.ndarray | None, condition: np.ndarray, x: object, y: object) -> object:
     return x if condition else y
 
 
-def _branch_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
+def _branch_gradient(
+    g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor
+) -> tuple[Tensor | None, ...]:
     return None, g, g  # to the side that was taken: engine/gradient.py sees to that
 
 
@@ -60,11 +62,15 @@ BRANCH = register(
 )
 
 
-def _called(expression: Any) -> Tensor:
+Expression: TypeAlias = "Operand | Callable[[], Operand]"
+"""A tensor, or a function that gives one when it is wanted."""
+
+
+def _called(expression: Expression) -> Tensor:
     return as_tensor(expression() if callable(expression) else expression)
 
 
-def switch(condition: Operand, then_expression: Any, else_expression: Any) -> Tensor:
+def switch(condition: Operand, then_expression: Expression, else_expression: Expression) -> Tensor:
     """One of two expressions.
 
     Arguments:
@@ -101,7 +107,7 @@ def switch(condition: Operand, then_expression: Any, else_expression: Any) -> Te
 
 # ------------------------------------------------------------------ the learning phase
 
-_fixed: Any = None
+_fixed: float | None = None
 _placeholder: Placeholder | None = None
 
 
@@ -116,7 +122,7 @@ def _reset() -> None:
 scope.on_clear(_reset)
 
 
-def learning_phase() -> Any:
+def learning_phase() -> Tensor | float:
     """The flag that separates training (1) from testing (0).
 
     Returns:
@@ -139,7 +145,7 @@ def learning_phase() -> Any:
     return _placeholder
 
 
-def set_learning_phase(value: Any) -> None:
+def set_learning_phase(value: float) -> None:
     """Fix the learning phase for tensors made from now on.
 
     Arguments:
@@ -160,7 +166,7 @@ def set_learning_phase(value: Any) -> None:
     config.notify_changed("learning_phase")
 
 
-def _checked_phase(value: Any) -> Any:
+def _checked_phase(value: object) -> float:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
@@ -168,7 +174,7 @@ def _checked_phase(value: Any) -> Any:
     return value
 
 
-def _assign_phase(value: Any) -> None:
+def _assign_phase(value: float | None) -> None:
     """Fix the phase, or with None have it fed again, to the flag that graphs know already."""
     global _fixed
     if value is not None:
@@ -182,7 +188,7 @@ def _assign_phase(value: Any) -> None:
 config.set_phase_access(lambda: None if _fixed is None else int(_fixed), _assign_phase)
 
 
-def learning_phase_scope(value: Any) -> contextlib.AbstractContextManager[None]:
+def learning_phase_scope(value: float) -> contextlib.AbstractContextManager[None]:
     """Fix the learning phase inside the block, then restore what it was.
 
     Arguments:
@@ -201,7 +207,7 @@ def learning_phase_scope(value: Any) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def _fixed_phase(value: Any) -> Iterator[None]:
+def _fixed_phase(value: float) -> Iterator[None]:
     global _fixed
     before = _fixed
     set_learning_phase(value)
@@ -212,7 +218,7 @@ def _fixed_phase(value: Any) -> Iterator[None]:
         config.notify_changed("learning_phase")
 
 
-def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+def in_train_phase(x: Expression, alt: Expression, training: Operand | None = None) -> Operand:
     """`x` in training, `alt` in testing.
 
     Arguments:
@@ -241,7 +247,7 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
     return result
 
 
-def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
+def in_test_phase(x: Expression, alt: Expression, training: Operand | None = None) -> Operand:
     """`x` in testing, `alt` in training.
 
     Arguments:
@@ -264,7 +270,9 @@ def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
 # ------------------------------------------------------------------ order of evaluation
 
 
-def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManager[None]:
+def control_dependencies(
+    control_inputs: Tensor | Sequence[Tensor | None] | None,
+) -> contextlib.AbstractContextManager[None]:
     """Tensors made inside the block are evaluated after the given updates were stored.
 
     Arguments:
@@ -282,10 +290,13 @@ def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManag
     10.0
     """
     items = control_inputs if isinstance(control_inputs, (list, tuple)) else [control_inputs]
-    for one in items:
-        if one is not None and not isinstance(one, Tensor):
-            raise ArgumentError(f"needs update ops or tensors, got {shown(one)}")
-    return _waiting_for(tuple(one for one in items if one is not None))
+    given: list[Tensor] = []
+    for item in items:
+        if isinstance(item, Tensor):
+            given.append(item)
+        elif item is not None:
+            raise ArgumentError(f"needs update ops or tensors, got {shown(item)}")
+    return _waiting_for(tuple(given))
 
 
 @contextlib.contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
@@ -16,6 +14,7 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.conv.convolve import CONVOLVE, check_channels
 from kbench.engine.ops.conv.windows import (
     MAX_WINDOW_SIZE,
+    WindowAttrs,
     check_rank,
     checked_ints,
     checked_padding,
@@ -32,14 +31,14 @@ def factors(x: Operand, **kernels: Operand) -> list[Tensor]:
     """`x` and the kernels in their common float dtype; DtypeError when there is none."""
     tensors = tensors_of(x, *kernels.values())
     common = tensors[0].spec.dtype
-    for one in tensors[1:]:
-        common = promote(common, one.spec.dtype)
+    for tensor in tensors[1:]:
+        common = promote(common, tensor.spec.dtype)
     if not is_float(common):
         raise DtypeError(
             f"x is {tensors[0].spec}, but a convolution computes with floats",
             suggestion="K.cast(x, K.floatx())",
         )
-    return [converted(one, common) for one in tensors]
+    return [converted(tensor, common) for tensor in tensors]
 
 
 def check_kernel(kernel: Spec, rank: int, name: str = "kernel", last: str = "filters") -> None:
@@ -51,7 +50,7 @@ def check_kernel(kernel: Spec, rank: int, name: str = "kernel", last: str = "fil
         )
 
 
-def window_attrs(strides: Any, padding: str, dilation_rate: Any, rank: int) -> dict[str, Any]:
+def window_attrs(strides: Sizes, padding: str, dilation_rate: Sizes, rank: int) -> WindowAttrs:
     """The attributes of the ops; ArgumentError when windows are both far apart and spread."""
     steps = checked_ints(strides, rank, "strides")
     spacing = checked_ints(dilation_rate, rank, "dilation_rate")
@@ -72,10 +71,10 @@ def _convolution(
     rank: int,
     x: Operand,
     kernel: Operand,
-    strides: Any,
+    strides: Sizes,
     padding: str,
     data_format: str | None,
-    dilation_rate: Any,
+    dilation_rate: Sizes,
 ) -> Tensor:
     layout = layout_of(data_format)
     attrs = window_attrs(strides, padding, dilation_rate, rank)
@@ -193,20 +192,20 @@ def conv3d(
 # ------------------------------------------------------------------ transposed
 
 
-def _wanted_shape(output_shape: Any, x: Tensor, layout: str) -> Tensor:
+def _wanted_shape(output_shape: Operand, x: Tensor, layout: str) -> Tensor:
     """The shape of the result with channels last, as an int vector; no batch means that of `x`."""
     if isinstance(output_shape, Tensor):
         sizes = shape_operand(output_shape, name="output_shape")
         if isinstance(sizes, Tensor):
             return _reordered(sizes, x, layout)
         output_shape = sizes
-    output_shape = entries_of(output_shape, "output_shape")
-    if not isinstance(output_shape, (list, tuple)) or len(output_shape) != x.ndim:
+    entries = entries_of(output_shape, "output_shape")
+    if not isinstance(entries, (list, tuple)) or len(entries) != x.ndim:
         raise ArgumentError(
             f"output_shape must hold {x.ndim} sizes, batch and channels included, "
-            f"got {shown(output_shape)}"
+            f"got {shown(entries)}"
         )
-    items = list(output_shape)
+    items = list(entries)
     if items[0] is None or (not isinstance(items[0], Tensor) and items[0] == -1):
         items[0] = x.spec.shape[0] if x.spec.shape[0] is not None else shape(x)[0]
     if layout == "channels_first":
@@ -215,7 +214,7 @@ def _wanted_shape(output_shape: Any, x: Tensor, layout: str) -> Tensor:
     if isinstance(sizes, Tensor):
         return sizes
     if max(sizes) >= MAX_WINDOW_SIZE:
-        raise ArgumentError(f"output_shape must hold sizes below 2**31, got {shown(output_shape)}")
+        raise ArgumentError(f"output_shape must hold sizes below 2**31, got {shown(entries)}")
     return as_tensor(np.array(sizes, np.int32))
 
 
@@ -237,11 +236,11 @@ def _transposed(
     rank: int,
     x: Operand,
     kernel: Operand,
-    output_shape: Any,
-    strides: Any,
+    output_shape: Operand,
+    strides: Sizes,
     padding: str,
     data_format: str | None,
-    dilation_rate: Any,
+    dilation_rate: Sizes,
 ) -> Tensor:
     layout = layout_of(data_format)
     attrs = window_attrs(strides, checked_padding(padding), dilation_rate, rank)
@@ -263,7 +262,7 @@ def _transposed(
 def conv2d_transpose(
     x: Operand,
     kernel: Operand,
-    output_shape: Any,
+    output_shape: Operand,
     strides: Sizes = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
@@ -301,7 +300,7 @@ def conv2d_transpose(
 def conv3d_transpose(
     x: Operand,
     kernel: Operand,
-    output_shape: Any,
+    output_shape: Operand,
     strides: Sizes = (1, 1, 1),
     padding: str = "valid",
     data_format: str | None = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Shape
@@ -60,7 +58,7 @@ def _bias_sizes(shape: Shape, ndim: int, first: bool) -> Shape:
     return (1, shape[-1], *shape[:-1]) if first else (1, *shape)
 
 
-def _known_sizes(offset: Tensor, sizes: Shape) -> list[Any]:
+def _known_sizes(offset: Tensor, sizes: Shape) -> list[int | Tensor]:
     """`sizes` of a bias whose channels come first, unknown ones read from it at evaluation."""
     if sizes.count(None) <= 1:
         return [-1 if size is None else size for size in sizes]

@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, known_size, show
-from kbench.engine.core.types import Dim, Ints, Shape
+from kbench.engine.core.types import Dim, Ints, KernelCall, Shape
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv import convolve_numpy
-from kbench.engine.ops.conv.convolve_kernels import FindKernel, IsProfitable, kernel_selectors
-from kbench.engine.ops.conv.windows import pads_of, window_counts
+from kbench.engine.ops.conv.convolve_kernels import (
+    FindKernel,
+    IsProfitable,
+    NumpyForm,
+    kernel_selectors,
+)
+from kbench.engine.ops.conv.windows import WindowAttrs, pads_of, window_counts
 from kbench.engine.ops.layout.shape import shape
 
-WindowAttrs = Any  # strides, padding and dilation, of every op here
 ConvFunction = Callable[..., None]  # (out, first, second, strides, starts, dilation)
 
 
@@ -132,42 +136,52 @@ def starts_of(sizes: Ints, window: Ints, strides: Ints, padding: str, dilation: 
     return tuple(-before for before, _ in pads)
 
 
-def _forward_numpy(kind: Kind) -> Callable[..., Any]:
-    def run(out: Any, x: np.ndarray, kernel: np.ndarray, **attrs: WindowAttrs) -> np.ndarray:
+def _forward_numpy(kind: Kind) -> NumpyForm:
+    def run(
+        out: np.ndarray | None, x: np.ndarray, kernel: np.ndarray, **attrs: Unpack[WindowAttrs]
+    ) -> np.ndarray:
         if out is None:
             space = window_counts(x.shape[1:-1], kernel.shape[:-2], **attrs)
             filters = kind.filters(Spec(kernel.shape, x.dtype.name))
             out = np.empty((x.shape[0], *space, filters), x.dtype)
         starts = starts_of(x.shape[1:-1], kernel.shape[:-2], **attrs)
         kind.forward(out, x, kernel, attrs["strides"], starts, attrs["dilation"])
-        return out  # type: ignore[no-any-return]
+        return out
 
     return run
 
 
-def _to_input_numpy(kind: Kind) -> Callable[..., Any]:
+def _to_input_numpy(kind: Kind) -> NumpyForm:
     def run(
-        out: Any, g: np.ndarray, kernel: np.ndarray, sizes: np.ndarray, **attrs: WindowAttrs
+        out: np.ndarray | None,
+        g: np.ndarray,
+        kernel: np.ndarray,
+        sizes: np.ndarray,
+        **attrs: Unpack[WindowAttrs],
     ) -> np.ndarray:
         if out is None:
             space = tuple(sizes[1:-1].tolist())
             out = np.empty((g.shape[0], *space, kernel.shape[-2]), g.dtype)
         starts = starts_of(out.shape[1:-1], kernel.shape[:-2], **attrs)
         kind.to_input(out, g, kernel, attrs["strides"], starts, attrs["dilation"])
-        return out  # type: ignore[no-any-return]
+        return out
 
     return run
 
 
-def _to_kernel_numpy(kind: Kind) -> Callable[..., Any]:
+def _to_kernel_numpy(kind: Kind) -> NumpyForm:
     def run(
-        out: Any, x: np.ndarray, g: np.ndarray, sizes: np.ndarray, **attrs: WindowAttrs
+        out: np.ndarray | None,
+        x: np.ndarray,
+        g: np.ndarray,
+        sizes: np.ndarray,
+        **attrs: Unpack[WindowAttrs],
     ) -> np.ndarray:
         if out is None:
             out = np.empty(tuple(sizes.tolist()), x.dtype)
         starts = starts_of(x.shape[1:-1], out.shape[:-2], **attrs)
         kind.to_kernel(out, g, x, attrs["strides"], starts, attrs["dilation"])
-        return out  # type: ignore[no-any-return]
+        return out
 
     return run
 
@@ -187,16 +201,16 @@ def family(kind: Kind) -> Family:
     """Declare the three ops of a kind, each the gradient of the others."""
 
     def forward_gradient(
-        g: Tensor, y: Tensor, x: Tensor, kernel: Tensor, **attrs: WindowAttrs
-    ) -> Any:
+        g: Tensor, y: Tensor, x: Tensor, kernel: Tensor, **attrs: Unpack[WindowAttrs]
+    ) -> tuple[Tensor | None, ...]:
         return (
             apply(made.to_input, g, kernel, shape(x), **attrs),
             apply(made.to_kernel, x, g, shape(kernel), **attrs),
         )
 
     def to_input_gradient(
-        h: Tensor, y: Tensor, g: Tensor, kernel: Tensor, sizes: Tensor, **attrs: WindowAttrs
-    ) -> Any:
+        h: Tensor, y: Tensor, g: Tensor, kernel: Tensor, sizes: Tensor, **attrs: Unpack[WindowAttrs]
+    ) -> tuple[Tensor | None, ...]:
         return (
             apply(made.forward, h, kernel, **attrs),
             apply(made.to_kernel, h, g, shape(kernel), **attrs),
@@ -204,8 +218,8 @@ def family(kind: Kind) -> Family:
         )
 
     def to_kernel_gradient(
-        k: Tensor, y: Tensor, x: Tensor, g: Tensor, sizes: Tensor, **attrs: WindowAttrs
-    ) -> Any:
+        k: Tensor, y: Tensor, x: Tensor, g: Tensor, sizes: Tensor, **attrs: Unpack[WindowAttrs]
+    ) -> tuple[Tensor | None, ...]:
         return (
             apply(made.to_input, g, k, shape(x), **attrs),
             apply(made.forward, x, k, **attrs),
@@ -215,10 +229,14 @@ def family(kind: Kind) -> Family:
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
     selectors = kernel_selectors(kind.find_kernels, forms, kind.is_profitable)
 
-    def declared(position: int, infer: Any, gradient: Any, work: Any) -> Op:
+    def declared(
+        position: int, infer: Callable[..., Spec], gradient: Gradient, work: Callable[..., int]
+    ) -> Op:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]
-        options = {"tier": kind.tier, "work": work, "kernel": selectors[position]}
-        return register(Op(name, "structured", infer, forms[position], gradient, **options))
+        form, select = forms[position], selectors[position]
+        return register(
+            Op(name, "structured", infer, form, gradient, tier=kind.tier, work=work, kernel=select)
+        )
 
     made = Family(
         declared(0, _forward_infer(kind), forward_gradient, _forward_work(kind)),
@@ -239,28 +257,33 @@ def _taps(kernel: Spec) -> int:
     return known_size(kernel.shape[:-2]) or 1
 
 
-def _to_input_work(
-    g: Spec, kernel: Spec, sizes: Spec, *, strides: Ints, **_attrs: WindowAttrs
-) -> int:
+def _to_input_work(g: Spec, kernel: Spec, sizes: Spec, *, strides: Ints, **_attrs: object) -> int:
     return max(1, 2 * _taps(kernel) * (kernel.shape[-1] or 1) // math.prod(strides))
 
 
-def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: WindowAttrs) -> int:
+def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: object) -> int:
     return 2 * (known_size(g.shape[:-1]) or 1)
 
 
 # ------------------------------------------------------------------ of all channels
 
 
-def compiled(name: str) -> Callable[..., Any]:
+def _find_kernel(name: str) -> FindKernel:
     """A function of the kernels' module, which is loaded when one is first asked for."""
 
-    def ask(*arguments: Any) -> Any:
+    def find(dtype: str, rank: int) -> KernelCall | None:
         from kbench.engine.kernels.conv import api as conv
 
-        return getattr(conv, name)(*arguments)
+        call: KernelCall | None = getattr(conv, name)(dtype, rank)
+        return call
 
-    return ask
+    return find
+
+
+def _is_profitable(product: str, kernel: Ints, places: int) -> bool:
+    from kbench.engine.kernels.conv import api as conv
+
+    return conv.is_profitable(product, kernel, places)
 
 
 CONVOLVE = family(
@@ -272,7 +295,11 @@ CONVOLVE = family(
         convolve_numpy.correlate,
         convolve_numpy.correlate_to_input,
         convolve_numpy.correlate_to_kernel,
-        (compiled("find_forward"), compiled("find_to_input"), compiled("find_to_kernel")),
-        compiled("is_profitable"),
+        (
+            _find_kernel("find_forward"),
+            _find_kernel("find_to_input"),
+            _find_kernel("find_to_kernel"),
+        ),
+        _is_profitable,
     )
 )

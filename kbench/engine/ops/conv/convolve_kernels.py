@@ -10,21 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from kbench.engine.core.spec import Spec
-from kbench.engine.core.types import Ints, KernelCall, Shape
+from kbench.engine.core.types import Ints, KernelArguments, KernelCall, Shape
 from kbench.engine.graph.op import KernelFactory, KernelSelector
 from kbench.engine.jit import launch
 from kbench.engine.jit.array_memory import unowned_view
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
-from kbench.engine.ops.conv.windows import pads_of, window_counts
+from kbench.engine.ops.conv.windows import WindowAttrs, pads_of, window_counts
 from kbench.engine.runtime import config
 
 FindKernel = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
 IsProfitable = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
+NumpyForm = Callable[..., np.ndarray]  # (out, *arrays, **attrs)
 OperandShapes = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
 
 PRODUCTS = ("forward", "to_input", "to_kernel")
@@ -36,17 +37,19 @@ MAX_STRIDE_CELLS = 64
 
 def kernel_selectors(
     find_kernels: tuple[FindKernel, FindKernel, FindKernel],
-    forms: list[Any],
+    forms: Sequence[NumpyForm],
     is_profitable: IsProfitable,
 ) -> list[KernelSelector]:
     """The `kernel=` of the three ops, beside their NumPy forms, in that order.
 
     `is_profitable` says where a compiled kernel is as fast as NumPy at least.
     """
-    shapes = (_forward_shapes, _to_input_shapes, _to_kernel_shapes)
+    shapes: tuple[OperandShapes, ...] = (_forward_shapes, _to_input_shapes, _to_kernel_shapes)
     return [
-        _selector(*one, is_profitable)
-        for one in zip(PRODUCTS, find_kernels, shapes, forms, strict=True)
+        _selector(product, find, operand_shapes, form, is_profitable)
+        for product, find, operand_shapes, form in zip(
+            PRODUCTS, find_kernels, shapes, forms, strict=True
+        )
     ]
 
 
@@ -66,12 +69,12 @@ def _selector(
     name: str,
     find: FindKernel,
     operand_shapes: OperandShapes,
-    form: Any,
+    form: NumpyForm,
     is_profitable: IsProfitable,
 ) -> KernelSelector:
     to_kernel = name == "to_kernel"
 
-    def select(*specs: Spec, **attrs: Any) -> KernelFactory | None:
+    def select(*specs: Spec, **attrs: Unpack[WindowAttrs]) -> KernelFactory | None:
         x, kernel = (_known(sizes) for sizes in operand_shapes(*specs))
         if not _pays(name, x, kernel, is_profitable, **attrs):
             return None
@@ -84,12 +87,14 @@ def _selector(
             if call is None:
                 return None
 
-            def roles(out: np.ndarray, arrays: Sequence[Any]) -> tuple[Any, Any, np.ndarray]:
+            def roles(
+                out: np.ndarray, arrays: Sequence[np.ndarray]
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 """The operands of the call, and what has to be finite."""
                 first, second = arrays[1::-1] if to_kernel else arrays[:2]
                 return first, second, out if to_kernel else second
 
-            def run(out: np.ndarray, *rest: Any) -> None:
+            def run(out: np.ndarray, *rest: *KernelArguments) -> None:
                 *arrays, cancel_check = rest
                 first, second, asked = roles(out, arrays)
                 if to_kernel or not bordered or is_finite(asked):
@@ -97,7 +102,7 @@ def _selector(
                 if bordered and not is_finite(asked):
                     form(out, *arrays, **attrs)
 
-            def launches(out: np.ndarray, *arrays: Any) -> list[launch.Launch] | None:
+            def launches(out: np.ndarray, *arrays: np.ndarray) -> list[launch.Launch] | None:
                 first, second, asked = roles(out, arrays)
                 write = getattr(call, "launches", None)
                 written = None if write is None else write(out, first, second, *geometry)

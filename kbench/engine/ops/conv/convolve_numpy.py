@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -31,7 +31,7 @@ MAX_FILTERS_PER_CHANNEL = 8
 """Filters for each channel, above which spreading is cheaper than gathering back."""
 
 
-def working_dtype(dtype: Any) -> Any:
+def working_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """float16 computes in float32."""
     return np.dtype(np.float32 if dtype == np.float16 else dtype)
 
@@ -39,7 +39,7 @@ def working_dtype(dtype: Any) -> Any:
 class Scratch:
     """Memory that the blocks of one call use one after another."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: np.dtype[np.generic]) -> None:
         self.dtype = dtype
         self.parts: dict[str, np.ndarray] = {}
 
@@ -75,15 +75,21 @@ def blocks(sizes: Ints, unit: int, budget: int) -> Iterator[Block]:
 
 
 def strip_of(
-    x: np.ndarray, box: Block, window: Ints, strides: Ints, starts: Ints, dilation: Ints, pool: Any
+    x: np.ndarray,
+    box: Block,
+    window: Ints,
+    strides: Ints,
+    starts: Ints,
+    dilation: Ints,
+    pool: Scratch,
 ) -> np.ndarray:
     """The part of `x` that the windows of a box look at, with zeros for what is outside.
 
     A view where that serves; else a copy in the dtype of the scratch memory.
     """
     bounds = [
-        (one.start * s + start, (one.stop - 1) * s + start + reach(w, d))
-        for one, w, s, start, d in zip(box[1:], window, strides, starts, dilation, strict=True)
+        (places.start * s + start, (places.stop - 1) * s + start + reach(w, d))
+        for places, w, s, start, d in zip(box[1:], window, strides, starts, dilation, strict=True)
     ]
     inside = [
         slice(min(max(low, 0), size), max(min(high, size), 0))
@@ -94,13 +100,13 @@ def strip_of(
     plain = x.dtype == pool.dtype and (x.strides[-1] == x.itemsize or x.shape[-1] == 1)
     if plain and part.shape == shape:
         return part
-    strip: np.ndarray = pool.take("strip", shape)
+    strip = pool.take("strip", shape)
     if part.shape != shape:
         strip.fill(0)
     if part.size:
         places = [
-            slice(one.start - low, one.stop - low)
-            for one, (low, _) in zip(inside, bounds, strict=True)
+            slice(seen.start - low, seen.stop - low)
+            for seen, (low, _) in zip(inside, bounds, strict=True)
         ]
         strip[(slice(None), *places)] = part
     return strip
@@ -128,8 +134,8 @@ def windows_of(
 ) -> np.ndarray:
     """Every window on a strip as a view [images, *counts, *window, channels]."""
     space = strip.strides[1:-1]
-    steps = [one * s * (n > 1) for one, s, n in zip(space, strides, counts, strict=True)]
-    taps = [one * d * (n > 1) for one, d, n in zip(space, dilation, window, strict=True)]
+    steps = [nbytes * s * (n > 1) for nbytes, s, n in zip(space, strides, counts, strict=True)]
+    taps = [nbytes * d * (n > 1) for nbytes, d, n in zip(space, dilation, window, strict=True)]
     return as_strided(
         strip,
         (strip.shape[0], *counts, *window, strip.shape[-1]),
@@ -139,16 +145,22 @@ def windows_of(
 
 
 def patches_of(
-    x: np.ndarray, box: Block, window: Ints, strides: Ints, starts: Ints, dilation: Ints, pool: Any
+    x: np.ndarray,
+    box: Block,
+    window: Ints,
+    strides: Ints,
+    starts: Ints,
+    dilation: Ints,
+    pool: Scratch,
 ) -> np.ndarray:
     """The windows of a box as rows of a matrix."""
     strip = strip_of(x, box, window, strides, starts, dilation, pool)
-    counts = tuple(one.stop - one.start for one in box[1:])
+    counts = tuple(places.stop - places.start for places in box[1:])
     view = windows_of(strip, counts, window, strides, dilation)
     columns = math.prod(window) * x.shape[-1]
     if view.flags.c_contiguous:
         return view.reshape(-1, columns)
-    patches: np.ndarray = pool.take("patches", view.shape)
+    patches = pool.take("patches", view.shape)
     np.copyto(patches, view)
     return patches.reshape(-1, columns)
 
@@ -261,7 +273,12 @@ def _scatter_to_input(
         patches = pool.take("patches", (len(rows), columns))
         multiply_into(patches, rows, matrix)
         spread = patches.reshape(*part.shape[:-1], *window, channels)
-        return lambda tap: spread[(..., *tap, slice(None))]
+
+        def sums_of(tap: Ints) -> np.ndarray:
+            cells: tuple[int | slice | EllipsisType, ...] = (..., *tap, slice(None))
+            return spread[cells]
+
+        return sums_of
 
     for images, cells, sums in spread_back(
         out,

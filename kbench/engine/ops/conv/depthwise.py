@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def _neighbours_summed(total: np.ndarray, times: int) -> np.ndarray:
 
 def _own(box: Block) -> Block:
     """A box by the places of its own strip."""
-    return (slice(None), *(slice(0, one.stop - one.start) for one in box[1:]))
+    return (slice(None), *(slice(0, cells.stop - cells.start) for cells in box[1:]))
 
 
 @np.errstate(all="ignore")
@@ -163,7 +162,7 @@ def _find_kernel(name: str, axis: Ints) -> FindKernel:
     def factory(dtype: str, rank: int) -> KernelCall | None:
         from kbench.engine.kernels.depthwise import api as compiled
 
-        call = getattr(compiled, name)(dtype) if rank < 3 else None
+        call: KernelCall | None = getattr(compiled, name)(dtype) if rank < 3 else None
         if call is None or rank == 2:
             return call
 
@@ -210,10 +209,10 @@ def _depthwise(
     rank: int,
     x: Operand,
     kernels: dict[str, Operand],
-    strides: Any,
+    strides: Sizes,
     padding: str,
     data_format: str | None,
-    dilation_rate: Any,
+    dilation_rate: Sizes,
 ) -> Tensor:
     """The depthwise convolution and, with a second kernel, the pointwise one behind it."""
     layout = layout_of(data_format)
@@ -223,11 +222,13 @@ def _depthwise(
     check_kernel(depthwise.spec, rank, "depthwise_kernel", "multiplier")
     check_channels(value.spec, depthwise.spec, channel_axis(layout))
     result = apply(DEPTHWISE.forward, to_channels_last(value, layout), depthwise, **attrs)
-    for one in pointwise:
-        check_kernel(one.spec, rank, "pointwise_kernel")
-        _check_pointwise(depthwise.spec, one.spec)
+    for kernel in pointwise:
+        check_kernel(kernel.spec, rank, "pointwise_kernel")
+        _check_pointwise(depthwise.spec, kernel.spec)
         ones = (1,) * rank
-        result = apply(CONVOLVE.forward, result, one, strides=ones, padding="valid", dilation=ones)
+        result = apply(
+            CONVOLVE.forward, result, kernel, strides=ones, padding="valid", dilation=ones
+        )
     return from_channels_last(result, layout)
 
 

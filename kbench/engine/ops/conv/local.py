@@ -7,15 +7,15 @@ their place in one batched product.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, known_size, show
-from kbench.engine.core.types import CancelCheck, Dim, Ints, Sizes
+from kbench.engine.core.types import Attrs, CancelCheck, Dim, Ints, KernelCall, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, Op, register
@@ -30,7 +30,7 @@ from kbench.engine.ops.conv.windows import (
     to_channels_last,
     window_counts,
 )
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.reshape import PERMUTE, permute_dimensions, reshape
 from kbench.engine.ops.layout.shape import shape
 from kbench.engine.ops.linear.matmul import BATCH_DOT, contract
@@ -44,6 +44,14 @@ MIN_KERNEL_PRODUCTS = 1 << 20
 # ------------------------------------------------------------------ patches
 
 
+class PatchAttrs(TypedDict):
+    """The attributes of the ops on patches."""
+
+    window: Ints
+    strides: Ints
+    channels_first: bool
+
+
 def _patches_infer(x: Spec, *, window: Ints, strides: Ints, channels_first: bool) -> Spec:
     counts = window_counts(x.shape[1:-1], window, strides, "valid")
     channels = x.shape[-1]
@@ -54,7 +62,9 @@ def _patches_infer(x: Spec, *, window: Ints, strides: Ints, channels_first: bool
 def _view(x: np.ndarray, window: Ints, strides: Ints, channels_first: bool) -> np.ndarray:
     """Every patch as a view [*places, n, *patch]."""
     rank = len(window)
-    counts = tuple(int(one or 0) for one in window_counts(x.shape[1:-1], window, strides, "valid"))
+    counts = tuple(
+        int(count or 0) for count in window_counts(x.shape[1:-1], window, strides, "valid")
+    )
     view = windows_of(x, counts, window, strides, (1,) * rank)
     taps = tuple(range(rank + 1, 2 * rank + 1))
     patch = (view.ndim - 1, *taps) if channels_first else (*taps, view.ndim - 1)
@@ -62,7 +72,7 @@ def _view(x: np.ndarray, window: Ints, strides: Ints, channels_first: bool) -> n
 
 
 def _patches_numpy(
-    out: Any, x: np.ndarray, *, window: Ints, strides: Ints, channels_first: bool
+    out: np.ndarray | None, x: np.ndarray, *, window: Ints, strides: Ints, channels_first: bool
 ) -> np.ndarray:
     view = _view(x, window, strides, channels_first)
     rank = len(window)
@@ -73,16 +83,24 @@ def _patches_numpy(
     for i in range(view.shape[0]):
         target[i] = view[i]
         cancel.check()
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _patches_gradient(g: Tensor, y: Tensor, x: Tensor, **attrs: Any) -> tuple[Tensor]:
+def _patches_gradient(
+    g: Tensor, y: Tensor, x: Tensor, **attrs: Unpack[PatchAttrs]
+) -> tuple[Tensor]:
     return (apply(UNPATCH, g, x, **attrs),)
 
 
 @np.errstate(all="ignore")
 def _unpatch_numpy(
-    out: Any, g: np.ndarray, x: np.ndarray, *, window: Ints, strides: Ints, channels_first: bool
+    out: np.ndarray | None,
+    g: np.ndarray,
+    x: np.ndarray,
+    *,
+    window: Ints,
+    strides: Ints,
+    channels_first: bool,
 ) -> np.ndarray:
     """The sum of all patches, each where it was taken from."""
     if out is None:
@@ -90,7 +108,7 @@ def _unpatch_numpy(
     wide = out if g.dtype != np.float16 else np.empty(x.shape, np.float32)
     wide.fill(0)
     rank = len(window)
-    counts = [int(one or 0) for one in window_counts(x.shape[1:-1], window, strides, "valid")]
+    counts = [int(count or 0) for count in window_counts(x.shape[1:-1], window, strides, "valid")]
     patch = (x.shape[-1], *window) if channels_first else (*window, x.shape[-1])
     parts = np.moveaxis(g.reshape(*counts, x.shape[0], *patch), rank, 0)
     for tap in np.ndindex(*window):
@@ -103,11 +121,11 @@ def _unpatch_numpy(
         cancel.check()
     if wide is not out:
         out[...] = wide
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _patches_by_copies(
-    copy: Callable[..., None],
+    copy: Copy,
     out: np.ndarray,
     x: np.ndarray,
     *,
@@ -147,14 +165,14 @@ def _products_infer(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> Sp
 
 
 def _products_numpy(
-    out: Any, x: np.ndarray, kernel: np.ndarray, *, window: Ints, strides: Ints
+    out: np.ndarray | None, x: np.ndarray, kernel: np.ndarray, *, window: Ints, strides: Ints
 ) -> np.ndarray:
     patches = _patches_numpy(None, x, window=window, strides=strides, channels_first=False)
     product = BATCH_DOT.numpy(None, patches, kernel, batch=1, axes=PRODUCT).transpose(1, 0, 2)
     if out is None:
         return product  # type: ignore[no-any-return]
     np.copyto(out, product)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> KernelFactory | None:
@@ -164,7 +182,7 @@ def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> K
         return None
     rows = (1,) * (2 - len(window))
 
-    def factory() -> Callable[..., Any] | None:
+    def factory() -> KernelCall | None:
         from kbench.engine.kernels.conv import local
 
         call = local.find("product", x.dtype)
@@ -189,7 +207,7 @@ PRODUCTS = structured(
 place of patches, their product and its transpose, where `joins` says so."""
 
 
-def joins(node: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]] | None:
+def joins(node: Tensor) -> tuple[Tensor, Tensor, Attrs] | None:
     """The operands and attributes of PRODUCTS that give the same as this node."""
     if node.op is not PERMUTE or node.attrs["pattern"] != (1, 0, 2):
         return None
@@ -206,7 +224,7 @@ def joins(node: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]] | None:
     filters = kernel.spec.shape[2]
     if not filters or filters % FILTER_LANES:
         return None
-    return patches.inputs[0], kernel, {one: patches.attrs[one] for one in ("window", "strides")}
+    return patches.inputs[0], kernel, {name: patches.attrs[name] for name in ("window", "strides")}
 
 
 # ------------------------------------------------------------------ as Keras calls it
@@ -216,9 +234,9 @@ def _local(
     rank: int,
     inputs: Operand,
     kernel: Operand,
-    kernel_size: Any,
-    strides: Any,
-    places: Any,
+    kernel_size: Sizes,
+    strides: Sizes,
+    places: Sequence[Dim] | None,
     data_format: str | None,
     ordered_first: bool,
 ) -> Tensor:
@@ -241,22 +259,22 @@ def _local(
 
 def _sizes(
     product: Tensor, x: Tensor, counts: tuple[Dim, ...], window: Ints, strides: Ints
-) -> list[Any]:
+) -> list[Tensor | Dim]:
     """[n, *places, filters], unknown ones read from the tensors at evaluation."""
-    sizes: list[Any] = [shape(product)[0], *counts, shape(product)[2]]
+    sizes: list[Tensor | Dim] = [shape(product)[0], *counts, shape(product)[2]]
     for axis, count in enumerate(counts, 1):
         if count is None:
             sizes[axis] = (shape(x)[axis] - window[axis - 1]) // strides[axis - 1] + 1
     return sizes
 
 
-def _checked_places(places: Any, counts: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
+def _checked_places(places: Sequence[Dim], counts: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
     """`output_shape` beside what follows from `inputs`; they must agree."""
     listed = isinstance(places, (list, tuple, np.ndarray)) and getattr(places, "ndim", 1) == 1
     if not listed or len(places) != rank:
         raise ArgumentError(f"output_shape must hold {rank} sizes, got {shown(places)}")
     given = tuple(
-        None if one is None else checked_ints(one, 1, "output_shape")[0] for one in places
+        None if size is None else checked_ints(size, 1, "output_shape")[0] for size in places
     )
     for ours, theirs in zip(given, counts, strict=True):
         if None not in (ours, theirs) and ours != theirs:

@@ -7,7 +7,7 @@ unknown (None), and so may what follows from them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -21,6 +21,15 @@ from kbench.engine.runtime.config import normalize_data_format
 
 Pads = tuple[tuple[int, int], ...]
 
+
+class WindowAttrs(TypedDict):
+    """The attributes of every op that convolves."""
+
+    strides: Ints
+    padding: str
+    dilation: Ints
+
+
 MAX_WINDOW_SIZE = 1 << 31
 """Strides, windows and dilations are below: kernels multiply them in 64 bits."""
 AXIS_NAMES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
@@ -28,7 +37,7 @@ AXIS_NAMES = {1: "steps", 2: "rows, cols", 3: "depth, rows, cols"}
 # ------------------------------------------------------------------ arguments
 
 
-def checked_ints(value: Any, rank: int, name: str) -> Ints:
+def checked_ints(value: object, rank: int, name: str) -> Ints:
     """One integer of at least 1 for each spatial axis; a single one counts for all of them."""
     given = entries_of(value, name)
     entries = list(given) if isinstance(given, (list, tuple)) else [given] * rank
@@ -40,7 +49,7 @@ def checked_ints(value: Any, rank: int, name: str) -> Ints:
     return tuple(_checked_int(entry, name, value) for entry in entries)
 
 
-def whole_number(value: Any) -> int | None:
+def whole_number(value: object) -> int | None:
     """The integer that a value is; None for all else, truth values and tensors included."""
     if isinstance(value, (bool, np.bool_, Tensor)):
         return None
@@ -50,7 +59,7 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def _checked_int(entry: Any, name: str, value: Any) -> int:
+def _checked_int(entry: object, name: str, value: object) -> int:
     number = whole_number(entry)
     if number is None:
         raise ArgumentError(f"{name} must hold integers, got {shown(value)}")
@@ -61,11 +70,11 @@ def _checked_int(entry: Any, name: str, value: Any) -> int:
     return number
 
 
-def checked_padding(padding: Any, allowed: Sequence[str] = ("valid", "same")) -> str:
+def checked_padding(padding: str, allowed: Sequence[str] = ("valid", "same")) -> str:
     """The border's name in lower case; ArgumentError for any other."""
     lowered = padding.lower() if isinstance(padding, str) else ""
     if lowered not in allowed:
-        words = " or ".join(f"'{one}'" for one in allowed)
+        words = " or ".join(f"'{name}'" for name in allowed)
         raise ArgumentError(f"padding must be {words}, got {shown(padding)}")
     return str(lowered)
 
@@ -154,7 +163,7 @@ def pads_of(
     if padding == "valid":
         return ((0, 0),) * len(sizes)
     if padding == "causal":
-        return tuple((reach(one, spacing[i]) - 1, 0) for i, one in enumerate(windows))
+        return tuple((reach(window, spacing[i]) - 1, 0) for i, window in enumerate(windows))
     return tuple(
         same_pads(size, windows[i], strides[i], spacing[i]) for i, size in enumerate(sizes)
     )

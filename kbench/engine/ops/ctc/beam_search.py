@@ -31,7 +31,8 @@ class Beam:
 
     @property
     def total(self) -> np.ndarray:
-        return np.logaddexp(self.blank, self.last)
+        total: np.ndarray = np.logaddexp(self.blank, self.last)
+        return total
 
     def step(self, chances: np.ndarray) -> None:
         """Go on by one step with these log probabilities of the classes."""
@@ -92,7 +93,7 @@ def _largest(scores: np.ndarray, count: int) -> np.ndarray:
         return np.arange(len(scores))
     best = np.argpartition(-scores, count - 1)[:count]
     best.sort()
-    return best  # type: ignore[no-any-return]
+    return best
 
 
 def search(x: np.ndarray, width: int, paths: int) -> tuple[list[list[int]], np.ndarray]:

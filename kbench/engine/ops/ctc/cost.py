@@ -7,13 +7,12 @@ differentiated once more. The arithmetic is in `lattice.py`; decoding is in `dec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.core.spec import Spec, Specs, is_float, several
-from kbench.engine.core.types import Dim
+from kbench.engine.core.types import Dim, KernelArguments
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import KernelFactory, KernelSelector, Op, register
@@ -129,7 +128,7 @@ def _checked(
     numbers = whole_numbers("y_true", np.where(used, labels, labels.dtype.type(0)))
     wrong = used & ((numbers < 0) | (numbers > classes - 2))
     if wrong.any():
-        row, place = (int(one) for one in np.argwhere(wrong)[0])
+        row, place = (int(index) for index in np.argwhere(wrong)[0])
         fits = f"0 to {classes - 2}" if classes > 1 else "none"
         raise ArgumentError(
             f"row {row}: label {numbers[row, place]} at position {place} is out of range; "
@@ -138,51 +137,60 @@ def _checked(
     return x, numbers, steps, lengths
 
 
-def _cost_numpy(out: Any, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+def _cost_numpy(out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
     out = _result(out, (len(x), 1), x.dtype)
     with np.errstate(over="ignore"):
         out[:, 0] = lattice.cost(*_checked(x, *rest))
     return out
 
 
-def _slope_numpy(out: Any, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+def _slope_numpy(out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
     return lattice.slope(_result(out, x.shape, x.dtype), *_checked(x, *rest))
 
 
-def _bend_numpy(out: Any, v: np.ndarray, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+def _bend_numpy(
+    out: np.ndarray | None, v: np.ndarray, x: np.ndarray, *rest: np.ndarray
+) -> np.ndarray:
     return lattice.bend(_result(out, x.shape, x.dtype), v, *_checked(x, *rest))
 
 
-def _result(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def _result(
+    out: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> np.ndarray:
     return np.empty(shape, dtype) if out is None else out
 
 
 # ------------------------------------------------------------------ the ops
 
 
-def _cost_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
+def _cost_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Tensor | None, ...]:
     return expand_dims(g, -1) * apply(SLOPE, *operands), None, None, None
 
 
-def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Any, ...]:
+def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Tensor | None, ...]:
     return apply(BEND, g, *operands), None, None, None
 
 
 def _kernel(which: str) -> KernelSelector:
     def kernel(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> KernelFactory | None:
-        size = np.prod([one or 0 for one in x.shape], dtype=np.int64)
+        size = np.prod([size or 0 for size in x.shape], dtype=np.int64)
         if size < config.min_elements(MIN_KERNEL_ACTIVATIONS) or x.dtype not in (
             "float32",
             "float64",
         ):
             return None
 
-        def factory() -> Callable[..., Any] | None:
+        def factory() -> Callable[..., object] | None:
             kernel = kernels.find("cost" if which == "cost" else "slope", x.dtype)
             if kernel is None:
                 return None
 
-            def call(out: np.ndarray, x: np.ndarray, *rest: Any, cost: Any = None) -> None:
+            def call(
+                out: np.ndarray,
+                x: np.ndarray,
+                *rest: *KernelArguments,
+                cost: np.ndarray | None = None,
+            ) -> None:
                 *arrays, cancel_check = rest
                 _, numbers, steps, lengths = _checked(x, *arrays)
                 if which != "cost":
@@ -191,7 +199,7 @@ def _kernel(which: str) -> KernelSelector:
                 more = {} if which == "cost" else {"cost": cost}
                 kernel(out, x, steps, 2 * lengths, states, skips, cancel_check, **more)
 
-            def both(x: np.ndarray, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
+            def both(x: np.ndarray, *rest: *KernelArguments) -> tuple[np.ndarray, np.ndarray]:
                 cost, slope = np.empty((len(x), 1), x.dtype), np.empty(x.shape, x.dtype)
                 call(slope, x, *rest, cost=cost)
                 return cost, slope
@@ -285,6 +293,6 @@ def ctc_batch_cost(
     """
     result_dtype = getattr(y_pred, "dtype", None)
     x = log_predictions(y_pred)
-    rest = [as_tensor(one) for one in (y_true, input_length, label_length)]
+    rest = [as_tensor(operand) for operand in (y_true, input_length, label_length)]
     cost = apply(COST, x, *rest)
     return converted(cost, "float16") if result_dtype == "float16" else cost

@@ -5,8 +5,6 @@ Both are one node with several results, so that a batch is decoded once in an ev
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, shown
@@ -27,7 +25,7 @@ from kbench.engine.ops.ctc.cost import (
 # ------------------------------------------------------------------ rules
 
 
-def _decoded_infer(y_pred: Spec, input_length: Spec, *, paths: int = 1, **_attrs: Any) -> Specs:
+def _decoded_infer(y_pred: Spec, input_length: Spec, *, paths: int = 1, **_attrs: object) -> Specs:
     check_predictions(y_pred)
     check_lengths("input_length", input_length)
     named = {
@@ -51,7 +49,9 @@ def _is_blurred(x: np.ndarray, running: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------ the best path
 
 
-def _greedy_numpy(out: Any, x: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, ...]:
+def _greedy_numpy(
+    out: np.ndarray | None, x: np.ndarray, steps: np.ndarray
+) -> tuple[np.ndarray, ...]:
     steps = _steps(x, steps)
     rows, time, classes = x.shape
     running = np.arange(time) < steps[:, None]
@@ -72,7 +72,7 @@ def _greedy_numpy(out: Any, x: np.ndarray, steps: np.ndarray) -> tuple[np.ndarra
 
 
 def _beam_numpy(
-    out: Any, x: np.ndarray, steps: np.ndarray, *, width: int, paths: int, merge: bool
+    out: np.ndarray | None, x: np.ndarray, steps: np.ndarray, *, width: int, paths: int, merge: bool
 ) -> tuple[np.ndarray, ...]:
     steps = _steps(x, steps)
     rows, time, _ = x.shape
@@ -89,7 +89,7 @@ def _beam_numpy(
                 f"{x.shape[2]} classes have only {len(labels)}"
             )
         found[row], scores[row] = labels, score
-    decoded = [_padded([one[path] for one in found], merge) for path in range(paths)]
+    decoded = [_padded([labels[path] for labels in found], merge) for path in range(paths)]
     return *decoded, scores.astype(x.dtype)
 
 
@@ -98,12 +98,14 @@ def _padded(rows: list[list[int]], merge: bool) -> np.ndarray:
     if merge:
         rows = [[b for a, b in zip([-1, *row], row, strict=False) if a != b] for row in rows]
     labels = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int64)
-    for row, one in enumerate(rows):
-        labels[row, : len(one)] = one
+    for number, row in enumerate(rows):
+        labels[number, : len(row)] = row
     return labels
 
 
-def _no_gradient(g: Any, y: Tensor, x: Tensor, steps: Tensor, **_attrs: Any) -> tuple[None, None]:
+def _no_gradient(
+    g: Tensor, y: Tensor, x: Tensor, steps: Tensor, **_attrs: object
+) -> tuple[None, None]:
     return None, None
 
 
@@ -113,7 +115,7 @@ BEAM = register(Op("ctc_beam", "several", _decoded_infer, _beam_numpy, _no_gradi
 # ------------------------------------------------------------------ public
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: object) -> int:
     try:
         count = integer(value)
     except (AttributeError, TypeError):

@@ -40,7 +40,7 @@ class Lattice:
     def shares(self) -> Array:
         """Probability of each class in each step; 0 after a row's last step."""
         with np.errstate(invalid="ignore"):
-            shares = np.exp(self.x[:, : self.time] - self.scale[:, :, None])
+            shares: Array = np.exp(self.x[:, : self.time] - self.scale[:, :, None])
         after = np.arange(self.time) >= self.steps[:, None]
         shares[after] = 0
         return shares
@@ -90,17 +90,19 @@ def _log_sum(x: Array) -> Array:
     """log(sum(exp(x))) over the last axis."""
     top = x.max(axis=2, initial=LOG_ZERO).astype(np.float64)
     shift = np.where(np.isfinite(top), top, 0.0)
-    return np.log(np.exp(x - shift[:, :, None]).sum(axis=2)) + shift
+    total: Array = np.log(np.exp(x - shift[:, :, None]).sum(axis=2)) + shift
+    return total
 
 
 def _joined(ways: tuple[Array, Array, Array]) -> Array:
     """log(exp(a) + exp(b) + exp(c)), also where all of them are minus infinity."""
     top = np.maximum(np.maximum(ways[0], ways[1]), ways[2])
     shift = np.where(top == LOG_ZERO, 0.0, top)
-    total = np.exp(ways[0] - shift)
+    total: Array = np.exp(ways[0] - shift)
     total += np.exp(ways[1] - shift)
     total += np.exp(ways[2] - shift)
-    return np.log(total) + shift
+    joined: Array = np.log(total) + shift
+    return joined
 
 
 def _weights(ways: tuple[Array, ...], joined: Array) -> list[Array]:
@@ -132,7 +134,8 @@ def _forward(lattice: Lattice) -> Iterator[Array]:
 
 def _kept(x: Array, labels: Array) -> int:
     """Numbers that are kept of one row, in every step."""
-    return (x.shape[1] + 1) * (2 * labels.shape[1] + 3)
+    numbers: int = (x.shape[1] + 1) * (2 * labels.shape[1] + 3)
+    return numbers
 
 
 def require_row(x: Array, labels: Array) -> None:
@@ -274,5 +277,6 @@ def _picked(lattice: Lattice, along: Array, t: int) -> Array:
 
 
 def _average(weights: list[Array], values: tuple[Array, ...]) -> Array:
-    parts = [one * other for one, other in zip(weights, values, strict=True)]
-    return parts[0] + parts[1] + parts[2]
+    first, second, third = [weight * value for weight, value in zip(weights, values, strict=True)]
+    average: Array = first + second + third
+    return average

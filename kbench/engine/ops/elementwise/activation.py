@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +31,10 @@ def _relu(x: Operand) -> Tensor:
     """The positive part of `x`."""
 
 
-def _number(value: Any) -> Any:
+Value = TypeVar("Value")
+
+
+def _number(value: Value) -> Value | float:
     """A Python number for anything of one element, as layers pass arrays of one."""
     if isinstance(value, Tensor):
         return value
@@ -42,7 +45,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: object) -> bool:
     return isinstance(value, (int, float)) and value == 0
 
 
@@ -115,7 +118,11 @@ def elu(x: Operand, alpha: Operand = 1.0) -> Tensor:
 # ------------------------------------------------------------------ smooth steps
 
 
-@elementwise("softplus(x)", "float", lambda g, y, x: (g * sigmoid(x),))
+def _softplus_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (g * sigmoid(x),)
+
+
+@elementwise("softplus(x)", "float", _softplus_gradient)
 def softplus(x: Operand) -> Tensor:
     """`log(1 + exp(x))` of every element, without overflow: large `x` gives `x`.
 
@@ -227,22 +234,22 @@ def _softmax_rows(out: np.ndarray, x: np.ndarray, axis: int) -> None:
         np.divide(out, whole.astype(out.dtype), out=out)
 
 
-def _softmax_numpy(out: Any, x: np.ndarray, *, axis: int) -> np.ndarray:
+def _softmax_numpy(out: np.ndarray | None, x: np.ndarray, *, axis: int) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, x.dtype)
     if not x.size:
-        return out  # type: ignore[no-any-return]
+        return out
     if x.dtype == np.float16:
         out[...] = _softmax_numpy(None, x.astype(np.float32), axis=axis)
-        return out  # type: ignore[no-any-return]
+        return out
     if axis == 0 or x.size <= BLOCK_ELEMENTS:
         _softmax_rows(out, x, axis)
-        return out  # type: ignore[no-any-return]
+        return out
     rows = max(1, BLOCK_ELEMENTS * x.shape[0] // x.size)
     for start in range(0, x.shape[0], rows):
         _softmax_rows(out[start : start + rows], x[start : start + rows], axis)
         cancel.check()
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _softmax_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> tuple[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kbench.engine.graph.convert import (
     tensors_of,
 )
 from kbench.engine.graph.declare import allocating, elementwise
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ dtype
@@ -29,18 +29,18 @@ from kbench.engine.graph.tensor import Operand, Tensor, operator
 def _cast_infer(x: Spec, *, dtype: str) -> Spec:
     if dtype not in ("int32", "int64") or x.value is None:
         return Spec(x.shape, dtype)
-    wrapped = (None if one is None else int(np.array(one).astype(dtype)) for one in x.value)
+    wrapped = (None if entry is None else int(np.array(entry).astype(dtype)) for entry in x.value)
     return Spec(x.shape, dtype, tuple(wrapped))
 
 
-def _cast_numpy(out: Any, x: np.ndarray, *, dtype: str) -> np.ndarray:
+def _cast_numpy(out: np.ndarray | None, x: np.ndarray, *, dtype: str) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, dtype)
     scalars.numpy_form(f"cast(x, '{dtype}')", ("x",), dtype)(out, x)
     return out
 
 
-def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Any, ...]:
+def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Tensor | None, ...]:
     if is_float(x.spec.dtype) and is_float(dtype):
         return (cast(g, x.spec.dtype),)
     return (None,)
@@ -108,9 +108,9 @@ def divide(x: Operand, y: Operand) -> Tensor:
     """
 
 
-def _no_zero_division(run: Any) -> Any:
+def _no_zero_division(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     @functools.wraps(run)
-    def checked(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def checked(out: np.ndarray | None, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if y.dtype.kind in "iu" and not np.all(y):
             raise ArgumentError("integer division by zero", function="//")
         return run(out, x, y)
@@ -118,23 +118,30 @@ def _no_zero_division(run: Any) -> Any:
     return checked
 
 
-def _integer_division(name: str, expr: str, gradient: Any) -> Op:
+def _integer_division(name: str, expr: str, gradient: Gradient) -> Op:
     run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
     return register(Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y")))
 
 
 def _division_infer(x: Spec, y: Spec) -> Spec:
     added = add.op.infer(x, y)
-    value = None
-    if x.known and y.known and 0 not in (y.value or ()) and added.ndim == 0:
-        quotient = (x.value or (0,))[0] // (y.value or (1,))[0]
-        value = (int(np.array(quotient).astype(added.dtype)),)
+    value, first, second = None, _known_scalar(x), _known_scalar(y)
+    if first is not None and second:
+        value = (int(np.array(first // second).astype(added.dtype)),)
     return Spec(added.shape, added.dtype, value)
+
+
+def _known_scalar(spec: Spec) -> int | None:
+    return spec.value[0] if spec.value is not None and spec.ndim == 0 else None
 
 
 def _mod_infer(x: Spec, y: Spec) -> Spec:
     added = add.op.infer(x, y)
     return Spec(added.shape, added.dtype)
+
+
+def _mod_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return g, -g * floor_divide(x, y)
 
 
 FLOORDIV = _integer_division("floordiv", "floordiv(x, y)", lambda g, y_, x, y: (None, None))
@@ -144,7 +151,7 @@ MOD = register(
         "elementwise",
         _mod_infer,
         _no_zero_division(allocating("mod(x, y)", ("x", "y"), boolean=False)),
-        lambda g, y_, x, y: (g, -g * floor_divide(x, y)),
+        _mod_gradient,
         "mod(x, y)",
         names=("x", "y"),
     )
@@ -154,7 +161,7 @@ MOD = register(
 def _number_operands(x: Operand, y: Operand) -> list[Tensor]:
     tensors = tensors_of(x, y)
     common = promote(tensors[0].spec.dtype, tensors[1].spec.dtype)
-    return [converted(one, "int32" if common == "bool" else common) for one in tensors]
+    return [converted(tensor, "int32" if common == "bool" else common) for tensor in tensors]
 
 
 @operator("__floordiv__")
@@ -273,7 +280,9 @@ def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     return Spec(broadcast(condition.shape, x.shape, y.shape), y.dtype)
 
 
-def _where_gradient(g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor) -> Any:
+def _where_gradient(
+    g: Tensor, out: Tensor, condition: Tensor, x: Tensor, y: Tensor
+) -> tuple[Tensor | None, ...]:
     return None, where(condition, g, 0.0), where(condition, 0.0, g)
 
 

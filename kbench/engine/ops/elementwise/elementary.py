@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError
@@ -16,7 +14,11 @@ from kbench.engine.ops.elementwise.compare import equal
 
 
 @operator("__abs__")
-@elementwise("abs(x)", "number", lambda g, y, x: (g * sign(x),))
+def _abs_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (g * sign(x),)
+
+
+@elementwise("abs(x)", "number", _abs_gradient)
 def abs(x: Operand) -> Tensor:
     """Absolute value of every element; also `abs(x)`.
 
@@ -128,7 +130,11 @@ def log(x: Operand) -> Tensor:
     """
 
 
-@elementwise("sin(x)", "float", lambda g, y, x: (g * cos(x),))
+def _sin_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (g * cos(x),)
+
+
+@elementwise("sin(x)", "float", _sin_gradient)
 def sin(x: Operand) -> Tensor:
     """Sine of every element, in radians.
 
@@ -194,7 +200,7 @@ def _zeros(x: Tensor) -> Tensor:
     return zeros_like(x)
 
 
-def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     to_base = g * y * _power(x, y - 1)
     if not (isinstance(y, Constant) and y.value.all()):
         to_base = where(equal(y, 0), 0.0, to_base)  # x ** 0 is 1 at 0 too
@@ -202,7 +208,7 @@ def _power_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Any, A
     return to_base, where(positive, g * y_ * log(where(positive, x, 1.0)), 0.0)
 
 
-def _no_negative_power(x: Any, y: np.ndarray) -> None:
+def _no_negative_power(x: object, y: np.ndarray) -> None:
     if y.dtype.kind == "i" and (y < 0).any():
         raise ArgumentError("integers have no negative powers; cast to a float first")
 

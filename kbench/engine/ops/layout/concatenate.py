@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, check_axis, show
+from kbench.engine.core.types import Attrs
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.stack import operands_of
 from kbench.engine.ops.sparse.sparse_ops import concatenate_sparse, to_dense
 
@@ -42,18 +42,20 @@ def _concatenate_infer(*tensors: Spec, axis: int) -> Spec:
     return Spec(tuple(merged), tensors[0].dtype, value)
 
 
-def _concatenate_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
+def _concatenate_numpy(out: np.ndarray | None, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate(xs, axis=axis, out=out)
 
 
-def _concatenate_by_copies(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+def _concatenate_by_copies(copy: Copy, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
     start = 0
     for x in xs:
         copy(_window(out, axis, start, x.shape[axis]), x)
         start += x.shape[axis]
 
 
-def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
+def _concatenate_gradient(
+    g: Tensor, y: Tensor, *xs: Tensor, axis: int
+) -> tuple[Tensor | None, ...]:
     return tuple(apply(PART, g, *xs, axis=axis, index=index) for index in range(len(xs)))
 
 
@@ -61,7 +63,9 @@ def _part_infer(g: Spec, *xs: Spec, axis: int, index: int) -> Spec:
     return Spec(xs[index].shape, g.dtype)
 
 
-def _part_numpy(out: Any, g: np.ndarray, *xs: np.ndarray, axis: int, index: int) -> np.ndarray:
+def _part_numpy(
+    out: np.ndarray | None, g: np.ndarray, *xs: np.ndarray, axis: int, index: int
+) -> np.ndarray:
     start = sum(x.shape[axis] for x in xs[:index])
     return _window(g, axis, start, xs[index].shape[axis])
 
@@ -74,12 +78,12 @@ def _window(g: np.ndarray, axis: int, start: int, size: int) -> np.ndarray:
 
 def _part_gradient(
     g: Tensor, y: Tensor, z: Tensor, *xs: Tensor, axis: int, index: int
-) -> tuple[Any, ...]:
+) -> tuple[Tensor | None, ...]:
     pieces = [g if i == index else x * 0 for i, x in enumerate(xs)]
     return (apply(CONCATENATE, *pieces, axis=axis),) + (None,) * len(xs)
 
 
-def _part_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+def _part_lower(specs: Sequence[Spec], attrs: Attrs) -> Lowered:
     axis, index = attrs["axis"], attrs["index"]
     start = sum(spec.shape[axis] or 0 for spec in specs[1 : index + 1])
     size = specs[index + 1].shape[axis]
@@ -137,6 +141,6 @@ def concatenate(tensors: Sequence[Operand], axis: int = -1) -> Tensor:
     """
     items = operands_of(tensors)
     along = check_axis(axis, items[0].ndim)
-    if all(one.spec.sparse for one in items):
+    if all(item.spec.sparse for item in items):
         return concatenate_sparse(items, along)
-    return apply(CONCATENATE, *[to_dense(one) for one in items], axis=along)
+    return apply(CONCATENATE, *[to_dense(item) for item in items], axis=along)

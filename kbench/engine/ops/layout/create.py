@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, shown
 from kbench.engine.core.spec import INTEGERS, MAX_INDEX, Spec, integer, is_whole, known_size
+from kbench.engine.core.types import Array, Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import (
     Constant,
@@ -21,7 +21,7 @@ from kbench.engine.graph.convert import (
     plain_array,
 )
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import KernelFactory, Op, register
+from kbench.engine.graph.op import KernelFactory, Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
@@ -39,7 +39,7 @@ MIN_KERNEL_CELLS = 16_384
 # ------------------------------------------------------------------ filled with one number
 
 
-def _full_infer(*target: Spec, value: float, dtype: str, shape: Any = None) -> Spec:
+def _full_infer(*target: Spec, value: float, dtype: str, shape: Shape = ()) -> Spec:
     if target:
         sizes = target[0].value
         return Spec(sizes if sizes is not None else (None,) * (target[0].shape[0] or 0), dtype)
@@ -47,7 +47,7 @@ def _full_infer(*target: Spec, value: float, dtype: str, shape: Any = None) -> S
 
 
 def _full_numpy(
-    out: Any, *target: np.ndarray, value: float, dtype: str, shape: Any = None
+    out: np.ndarray | None, *target: np.ndarray, value: float, dtype: str, shape: Ints = ()
 ) -> np.ndarray:
     sizes = tuple(target[0].tolist()) if target else shape
     if any(size < 0 for size in sizes):
@@ -67,7 +67,7 @@ FULL = register(
 )
 
 
-def _full_like_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+def _full_like_lower(specs: Sequence[Spec], attrs: Attrs) -> Lowered:
     return FULL, {**attrs, "shape": specs[0].shape}, ()
 
 
@@ -85,7 +85,7 @@ FULL_LIKE = register(
 )
 
 
-def _filled(shape: Any, value: float, dtype: str | None, name: str | None) -> Tensor:
+def _filled(shape: Operand, value: float, dtype: str | None, name: str | None) -> Tensor:
     wanted = dtype_or_floatx(dtype)
     sizes = shape_operand(shape)
     if isinstance(sizes, Tensor):
@@ -96,7 +96,7 @@ def _filled(shape: Any, value: float, dtype: str | None, name: str | None) -> Te
     return Variable(np.full(sizes, value, dtype=wanted), name)
 
 
-def zeros(shape: Any, dtype: str | None = None, name: str | None = None) -> Tensor:
+def zeros(shape: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
     """A variable of zeros; a plain tensor when the shape is known only at evaluation.
 
     Arguments:
@@ -118,7 +118,7 @@ def zeros(shape: Any, dtype: str | None = None, name: str | None = None) -> Tens
     return _filled(shape, 0, dtype, name)
 
 
-def ones(shape: Any, dtype: str | None = None, name: str | None = None) -> Tensor:
+def ones(shape: Operand, dtype: str | None = None, name: str | None = None) -> Tensor:
     """A variable of ones; a plain tensor when the shape is known only at evaluation.
 
     Arguments:
@@ -214,7 +214,9 @@ def eye(size: int | Sequence[int], dtype: str | None = None, name: str | None = 
     return Variable(np.eye(rows, columns, dtype=dtype_or_floatx(dtype)), name)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int32") -> Tensor:
+def arange(
+    start: Operand, stop: Operand | None = None, step: Operand = 1, dtype: str | None = "int32"
+) -> Tensor:
     """Numbers from `start` to before `stop`, a vector; one argument alone is `stop`.
 
     Arguments:
@@ -239,7 +241,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
     if stop is None:
         start, stop = 0, max(_number(start, "start"), 0)
     first, last = _number(start, "start"), _number(stop, "stop")
-    whole = all(isinstance(one, int) for one in (first, last, by))
+    whole = all(isinstance(number, int) for number in (first, last, by))
     natural = "int32" if whole else config.floatx()
     span = (last - first) / by
     if not math.isfinite(span):
@@ -254,25 +256,28 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = "int
         exact = result if result in INTEGERS else "float64"
         values = np.array([first + place * by for place in range(count)], exact)
     else:
-        values = np.arange(count, dtype=np.float64 if not whole else np.int64) * by + first
+        places: Array = np.arange(count, dtype=np.float64 if not whole else np.int64)
+        values = places * by + first
     return constant_node(values.astype(result))
 
 
-def _is_computed(value: Any) -> bool:
+def _is_computed(value: object) -> bool:
     """Whether only an evaluation tells the value, or it may be another one each time."""
     if not isinstance(value, Tensor) or value.spec.known:
         return False
     nodes = walk([value])
-    return not all(one.op.pure and (one.inputs or isinstance(one, Constant)) for one in nodes)
+    return not all(node.op.pure and (node.inputs or isinstance(node, Constant)) for node in nodes)
 
 
-def _computed_range(start: Any, stop: Any, step: int | float, dtype: str | None) -> Tensor:
+def _computed_range(
+    start: Operand, stop: Operand | None, step: int | float, dtype: str | None
+) -> Tensor:
     """A range whose ends are tensors: as many ones as it has numbers, summed up."""
     if stop is None:
         start, stop = 0, maximum(_scalar(start, "start"), 0)
     ends = [_scalar(start, "start"), _scalar(stop, "stop")]
-    whole = isinstance(step, int) and all(one.spec.dtype in INTEGERS for one in ends)
-    first, last = (stopped(cast(one, "int64" if whole else "float64")) for one in ends)
+    whole = isinstance(step, int) and all(end.spec.dtype in INTEGERS for end in ends)
+    first, last = (stopped(cast(end, "int64" if whole else "float64")) for end in ends)
     count = cast(maximum(-((first - last) // step), 0), "int64")
     places = cumsum(ones((count,), "int64")) - 1
     wanted = "int32" if dtype is None else dtype_or_floatx(dtype)
@@ -282,7 +287,7 @@ def _computed_range(start: Any, stop: Any, step: int | float, dtype: str | None)
     )
 
 
-def _scalar(value: Any, name: str) -> Tensor:
+def _scalar(value: Operand, name: str) -> Tensor:
     one = as_tensor(value)
     if one.ndim or one.spec.dtype == "bool":
         raise ArgumentError(f"{name} must be a number, got {one.spec}")
@@ -298,7 +303,7 @@ def _need_room(ends: Sequence[int | float], dtype: str) -> None:
             raise DtypeError(f"{number} does not fit into {dtype}{wider}")
 
 
-def _number(value: Any, name: str) -> int | float:
+def _number(value: Operand, name: str) -> int | float:
     if _is_computed(value):
         raise ArgumentError(f"{name} must be a known number, got {shown(value)}")
     if isinstance(value, Tensor):
@@ -306,10 +311,13 @@ def _number(value: Any, name: str) -> int | float:
     array = plain_array(value)
     if array is None or array.ndim or array.dtype.kind not in "iuf" or not np.isfinite(array):
         raise ArgumentError(f"{name} must be a finite number, got {shown(value)}")
-    return array.item()
+    number: int | float = array.item()
+    return number
 
 
-def _one_hot_numpy(out: Any, indices: np.ndarray, *, num_classes: int, dtype: str) -> np.ndarray:
+def _one_hot_numpy(
+    out: np.ndarray | None, indices: np.ndarray, *, num_classes: int, dtype: str
+) -> np.ndarray:
     if out is None:
         out = np.empty((*indices.shape, num_classes), dtype)
     if not num_classes:

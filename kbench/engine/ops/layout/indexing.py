@@ -6,28 +6,33 @@ import builtins
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, integer, known_size
+from kbench.engine.core.types import KernelArguments, KernelCall
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured, view
-from kbench.engine.graph.op import KernelFactory
+from kbench.engine.graph.op import KernelFactory, Op
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 from kbench.engine.kernels.data import gather as rowcopy
 from kbench.engine.kernels.data import scatter_add, strided_copy
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.shape import shape_operand
 from kbench.engine.runtime import config
 
 # An index is kept as a tuple of items: ("int", i), ("slice", start, stop, step), ("new",), and
 # ("block", start, size), which unlike a slice must lie within the axis; size -1 is the rest. A
 # number may be ("input", k): the value of the k-th further input.
-Item = tuple[Any, ...]
+Bound = int | tuple[str, int] | None
+Item = tuple[str, *tuple[Bound, ...]]
+ArrayIndex = tuple[int | builtins.slice | None | EllipsisType, ...]
+KnownItem = tuple[str, tuple[int | None, ...]]
+"""The word of an item and its numbers, None for an input that is not known."""
 
 MIN_GATHERED_CELLS = 16_384
 """Cells from which on rows are taken by a kernel."""
@@ -37,32 +42,32 @@ CELLS_PER_CANCEL_CHECK = 1 << 20
 """Cells that NumPy moves between two looks at the cancel flag."""
 
 
-def _items(tensor: Tensor, key: Any) -> tuple[tuple[Item, ...], list[Tensor]]:
+def _items(tensor: Tensor, key: object) -> tuple[tuple[Item, ...], list[Tensor]]:
     """The index in its kept form, with `...` and missing axes written out, and its tensors."""
     keys = key if isinstance(key, tuple) else (key,)
-    if sum(one is Ellipsis for one in keys) > 1:
+    if sum(entry is Ellipsis for entry in keys) > 1:
         raise ArgumentError("an index holds `...` at most once")
-    used = sum(one is not None and one is not Ellipsis for one in keys)
+    used = sum(entry is not None and entry is not Ellipsis for entry in keys)
     if used > tensor.ndim:
         raise ShapeError(f"{used} indices for {tensor.spec}, which has {tensor.ndim} axes")
-    if Ellipsis not in [one for one in keys if one is Ellipsis]:
+    if not any(entry is Ellipsis for entry in keys):
         keys = (*keys, Ellipsis)
     extra: list[Tensor] = []
     items: list[Item] = []
-    for one in keys:
-        if one is Ellipsis:
+    for entry in keys:
+        if entry is Ellipsis:
             items += [("slice", None, None, None)] * (tensor.ndim - used)
-        elif one is None:
+        elif entry is None:
             items.append(("new",))
-        elif isinstance(one, builtins.slice):
-            bounds = (one.start, one.stop, one.step)
+        elif isinstance(entry, builtins.slice):
+            bounds = (entry.start, entry.stop, entry.step)
             items.append(("slice", *(_bound(bound, extra) for bound in bounds)))
         else:
-            items.append(("int", _bound(one, extra)))
+            items.append(("int", _bound(entry, extra)))
     return tuple(items), extra
 
 
-def _bound(value: Any, extra: list[Tensor]) -> Any:
+def _bound(value: object, extra: list[Tensor]) -> Bound:
     if value is None:
         return None
     if isinstance(value, Tensor):
@@ -86,32 +91,33 @@ def _bound(value: Any, extra: list[Tensor]) -> Any:
         raise ArgumentError(f"no index: {shown(value)}") from None
 
 
-def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[Any]:
+def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[KnownItem]:
     """The index with ("input", k) replaced; None where the value is unknown."""
 
-    def number(entry: Any) -> Any:
+    def number(entry: Bound) -> int | None:
         return values[entry[1]] if isinstance(entry, tuple) else entry
 
-    return [(item[0], *(number(entry) for entry in item[1:])) for item in items]
+    return [(item[0], tuple(number(entry) for entry in item[1:])) for item in items]
 
 
 def _getitem_infer(x: Spec, *indices: Spec, items: tuple[Item, ...]) -> Spec:
-    values = [None if one.value is None else one.value[0] for one in indices]
+    values = [None if index.value is None else index.value[0] for index in indices]
     shape: list[int | None] = []
     axis = 0
-    for item, given in zip(_numbers(items, values), items, strict=True):
-        if item[0] == "new":
+    for (word, numbers), item in zip(_numbers(items, values), items, strict=True):
+        if word == "new":
             shape.append(1)
             continue
         size = x.shape[axis]
-        if item[0] == "int":
-            if item[1] is not None and size is not None and not -size <= item[1] < size:
-                wrong = shown(item[1])
+        if word == "int":
+            index = numbers[0]
+            if index is not None and size is not None and not -size <= index < size:
+                wrong = shown(index)
                 raise ShapeError(f"index {wrong} is out of range for axis {axis} of {x}")
-        elif item[0] == "block":
-            shape.append(_block_size(x, axis, item[1], item[2]))
+        elif word == "block":
+            shape.append(_block_size(x, axis, *numbers))
         else:
-            shape.append(_slice_size(size, item, given))
+            shape.append(_slice_size(size, numbers, item))
         axis += 1
     return Spec(tuple(shape), x.dtype, _picked_value(x, items))
 
@@ -126,42 +132,51 @@ def _block_size(x: Spec, axis: int, first: int | None, count: int | None) -> int
     return None if size is None or first is None else size - first
 
 
-def _as_slice(item: Item) -> builtins.slice:
+def _as_slice(word: str, numbers: tuple[int | None, ...]) -> builtins.slice:
     """The slice that an item with known numbers means."""
-    if item[0] == "block":
-        return builtins.slice(item[1], None if item[2] == -1 else item[1] + item[2])
-    return builtins.slice(*item[1:])
+    if word == "block":
+        start, size = numbers
+        if size == -1:
+            return builtins.slice(start, None)
+        if start is None or size is None:
+            raise ArgumentError("start and size must hold integers")
+        return builtins.slice(start, start + size)
+    return builtins.slice(*numbers)
 
 
-def _slice_size(size: int | None, item: Item, given: Item) -> int | None:
-    if item[3] == 0:
+def _slice_size(size: int | None, numbers: tuple[int | None, ...], item: Item) -> int | None:
+    start, stop, step = numbers
+    if step == 0:
         raise ArgumentError("the step of a slice must not be 0")
-    pending = any(isinstance(g, tuple) and i is None for g, i in zip(given, item, strict=True))
+    pending = any(
+        isinstance(bound, tuple) and number is None
+        for bound, number in zip(item[1:], numbers, strict=True)
+    )
     if size is None:
-        whole = item[1] in (None, 0) and item[2] is None and item[3] in (None, 1)
+        whole = start in (None, 0) and stop is None and step in (None, 1)
         return None if not whole or pending else size
-    return None if pending else len(range(*builtins.slice(*item[1:]).indices(size)))
+    return None if pending else len(range(*builtins.slice(start, stop, step).indices(size)))
 
 
 def _picked_value(x: Spec, items: tuple[Item, ...]) -> tuple[int | None, ...] | None:
     """Entries of a followed integer vector survive indexing by numbers."""
     if x.value is None or x.ndim != 1 or len(items) != 1:
         return None
-    item = items[0]
-    if any(isinstance(entry, tuple) for entry in item):
+    if any(isinstance(entry, tuple) for entry in items[0]):
         return None
-    if item[0] == "int":
-        return (x.value[item[1]],)
-    return x.value[_as_slice(item)]
+    word, numbers = _numbers(items, ())[0]
+    if word == "int":
+        return None if numbers[0] is None else (x.value[numbers[0]],)
+    return x.value[_as_slice(word, numbers)]
 
 
-def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
-    key: list[Any] = []
-    for item in _numbers(items, [int(one) for one in indices]):
-        if item[0] == "new":
+def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> ArrayIndex:
+    key: list[int | builtins.slice | None] = []
+    for word, numbers in _numbers(items, [int(index) for index in indices]):
+        if word == "new":
             key.append(None)
         else:
-            key.append(item[1] if item[0] == "int" else _as_slice(item))
+            key.append(numbers[0] if word == "int" else _as_slice(word, numbers))
     return (*key, Ellipsis)  # with it, one entry is an array of rank 0 and no NumPy scalar
 
 
@@ -174,12 +189,16 @@ def _getitem_numpy(x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...])
 
 def _getitem_gradient(
     g: Tensor, y: Tensor, x: Tensor, *indices: Tensor, items: tuple[Item, ...]
-) -> tuple[Any, ...]:
+) -> tuple[Tensor | None, ...]:
     return (apply(PLACE, g, x, *indices, items=items),) + (None,) * len(indices)
 
 
 def _place_numpy(
-    out: Any, g: np.ndarray, x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]
+    out: np.ndarray | None,
+    g: np.ndarray,
+    x: np.ndarray,
+    *indices: np.ndarray,
+    items: tuple[Item, ...],
 ) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, g.dtype)
@@ -193,7 +212,7 @@ def _place_infer(g: Spec, x: Spec, *indices: Spec, items: tuple[Item, ...]) -> S
 
 
 def _place_by_copies(
-    copy: Any,
+    copy: Copy,
     out: np.ndarray,
     g: np.ndarray,
     x: np.ndarray,
@@ -218,7 +237,7 @@ PLACE = structured(
 
 
 @operator("__getitem__")
-def getitem(x: Tensor, key: Any) -> Tensor:
+def getitem(x: Tensor, key: object) -> Tensor:
     """`x[key]`: integers, slices of any step, None, `...`, tuples of them; scalar int tensors too.
 
     Raises:
@@ -232,7 +251,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 # ------------------------------------------------------------------ slice
 
 
-def slice(x: Operand, start: Any, size: Any) -> Tensor:
+def slice(x: Operand, start: Operand, size: Operand) -> Tensor:
     """The block of `size` elements from `start` on, along every axis.
 
     Arguments:
@@ -263,7 +282,7 @@ def slice(x: Operand, start: Any, size: Any) -> Tensor:
     return apply(GETITEM, tensor, *extra, items=tuple(items))
 
 
-def _entries(value: Any, name: str) -> list[Any]:
+def _entries(value: Operand, name: str) -> list[object]:
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return list(value)
     checked = shape_operand(value, allow_free=True, name=name)
@@ -283,7 +302,7 @@ def _gather_infer(reference: Spec, indices: Spec) -> Spec:
     return Spec((*indices.shape, *reference.shape[1:]), reference.dtype)
 
 
-def _check_rows(indices: Any, rows: int) -> None:
+def _check_rows(indices: np.ndarray | list[int], rows: int) -> None:
     array = np.asarray(indices)
     if array.size and (array.min() < 0 or array.max() >= rows):
         wrong = array.ravel()[np.flatnonzero((array.ravel() < 0) | (array.ravel() >= rows))[0]]
@@ -300,21 +319,23 @@ def _in_parts(indices: np.ndarray, width: int) -> Iterator[tuple[builtins.slice,
         cancel.check()
 
 
-def _gather_numpy(out: Any, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def _gather_numpy(out: np.ndarray | None, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     _check_rows(indices, x.shape[0])
     if out is None:
         out = np.empty((*indices.shape, *x.shape[1:]), x.dtype)
     flat = out.reshape(indices.size, *x.shape[1:])
     for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
         np.take(x, rows, axis=0, out=flat[part], mode="clip")
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _scatter_numpy(
+    out: np.ndarray | None, g: np.ndarray, indices: np.ndarray, x: np.ndarray
+) -> np.ndarray:
     _check_rows(indices, x.shape[0])
     total = np.zeros(x.shape, np.float32 if g.dtype == np.float16 else g.dtype)
     flat = g.reshape(indices.size, *x.shape[1:])
@@ -324,15 +345,15 @@ def _scatter_numpy(out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray) 
         return total.astype(g.dtype, copy=False)
 
 
-def _row_kernel(find: Callable[[], Any], operand: int) -> KernelFactory:
+def _row_kernel(find: Callable[[], KernelCall | None], operand: int) -> KernelFactory:
     """A kernel that moves rows by index, with the error of `_check_rows` for one that is none."""
 
-    def factory() -> Callable[..., None] | None:
+    def factory() -> KernelCall | None:
         move = find()
         if move is None:
             return None
 
-        def run(out: Any, *arrays: Any) -> None:
+        def run(out: np.ndarray, *arrays: *KernelArguments) -> None:
             *given, cancel_check = arrays
             try:
                 move(out, *given[:2], cancel_check)
@@ -365,7 +386,7 @@ GATHER = structured(
     lambda g, y, x, indices: (apply(SCATTER, g, indices, x), None),
     kernel=_gather_kernel,
 )
-SCATTER = structured(
+SCATTER: Op = structured(
     "scatter_add",
     _scatter_infer,
     _scatter_numpy,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.type_errors import entries_of
+from kbench.engine.core.types import Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.conv.windows import Pads, check_rank, layout_of, whole_number
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.indexing import GETITEM
 
 
@@ -26,15 +27,15 @@ def _pad_infer(x: Spec, *, pads: Pads) -> Spec:
     return Spec(tuple(None if n is None else n + sum(both) for n, both in sizes), x.dtype)
 
 
-def _pad_numpy(out: Any, x: np.ndarray, *, pads: Pads) -> np.ndarray:
+def _pad_numpy(out: np.ndarray | None, x: np.ndarray, *, pads: Pads) -> np.ndarray:
     if out is None:
         sizes = [size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)]
         out = np.empty(sizes, x.dtype)
     _pad_by_copies(partial(strided_copy.in_parts, cancel_check=cancel.check), out, x, pads=pads)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _pad_by_copies(copy: Any, out: np.ndarray, x: np.ndarray, *, pads: Pads) -> None:
+def _pad_by_copies(copy: Copy, out: np.ndarray, x: np.ndarray, *, pads: Pads) -> None:
     whole = out
     for axis, (before, after) in enumerate(pads):
         lead = (slice(None),) * axis
@@ -61,8 +62,11 @@ def pad(x: Tensor, pads: Pads) -> Tensor:
 
 # ------------------------------------------------------------------ arguments
 
+Padding = int | Sequence[int | Sequence[int]]
+"""(before, after) of each spatial axis, or one integer for both; or one for all."""
 
-def _amount(value: Any, given: Any) -> int:
+
+def _amount(value: object, given: object) -> int:
     number = whole_number(value)
     if number is None:
         raise ArgumentError(f"padding must hold integers, got {shown(given)}")
@@ -71,7 +75,7 @@ def _amount(value: Any, given: Any) -> int:
     return number
 
 
-def _pair(value: Any, given: Any) -> tuple[int, int]:
+def _pair(value: object, given: object) -> tuple[int, int]:
     """(before, after) of one axis; a single integer counts for both sides."""
     if not isinstance(value, (list, tuple)):
         number = _amount(value, given)
@@ -81,7 +85,7 @@ def _pair(value: Any, given: Any) -> tuple[int, int]:
     return _amount(value[0], given), _amount(value[1], given)
 
 
-def _pairs(padding: Any, rank: int) -> Pads:
+def _pairs(padding: object, rank: int) -> Pads:
     """(before, after) of each spatial axis, from pairs, from one integer each, or from one."""
     entries = entries_of(padding, "padding")
     if not isinstance(entries, (list, tuple)):
@@ -97,7 +101,7 @@ def _pairs(padding: Any, rank: int) -> Pads:
 # ------------------------------------------------------------------ public functions
 
 
-def temporal_padding(x: Operand, padding: Any = (1, 1)) -> Tensor:
+def temporal_padding(x: Operand, padding: Sizes = (1, 1)) -> Tensor:
     """Zeros before and after the middle axis, time.
 
     Arguments:
@@ -121,7 +125,7 @@ def temporal_padding(x: Operand, padding: Any = (1, 1)) -> Tensor:
     return pad(tensor, ((0, 0), _pair(given, padding), (0, 0)))
 
 
-def _spatial(x: Operand, padding: Any, data_format: str | None, rank: int) -> Tensor:
+def _spatial(x: Operand, padding: Padding, data_format: str | None, rank: int) -> Tensor:
     layout = layout_of(data_format)
     tensor = as_tensor(x)
     check_rank(tensor.spec, rank, layout)
@@ -132,7 +136,7 @@ def _spatial(x: Operand, padding: Any, data_format: str | None, rank: int) -> Te
 
 
 def spatial_2d_padding(
-    x: Operand, padding: Any = ((1, 1), (1, 1)), data_format: str | None = None
+    x: Operand, padding: Padding = ((1, 1), (1, 1)), data_format: str | None = None
 ) -> Tensor:
     """Zeros around images.
 
@@ -156,7 +160,7 @@ def spatial_2d_padding(
 
 
 def spatial_3d_padding(
-    x: Operand, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
+    x: Operand, padding: Padding = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
 ) -> Tensor:
     """Zeros around volumes.
 

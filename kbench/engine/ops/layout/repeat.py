@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, check_axis, integer, is_whole
-from kbench.engine.core.types import Shape
+from kbench.engine.core.types import Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.reshape import expand_dims, reshape
 from kbench.engine.ops.layout.shape import shape, shape_operand
 from kbench.engine.ops.reduce.reduction import accumulated
@@ -34,21 +32,22 @@ def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, rep: int, axis: int) ->
     return (total(reshape(g, _dynamic(apart, x, axis)), axis + 1),)
 
 
-def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[Any]:
+def _dynamic(sizes: Shape, x: Tensor, axis: int) -> list[int | Tensor]:
     """`sizes`, with the unknown ones read from `x` at evaluation; `axis + 1` is the new one."""
-    if None not in sizes:
-        return list(sizes)
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes):
+        return [*known]
     actual = shape(x)
     source = [i if i <= axis else i - 1 for i in range(len(sizes))]
     return [actual[source[i]] if size is None else size for i, size in enumerate(sizes)]
 
 
-def _repeat_by_copies(copy: Any, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
+def _repeat_by_copies(copy: Copy, out: np.ndarray, x: np.ndarray, *, rep: int, axis: int) -> None:
     apart = out.reshape(*x.shape[: axis + 1], rep, *x.shape[axis + 1 :])
     copy(apart, np.expand_dims(x, axis + 1))
 
 
-def _repeat_numpy(out: Any, x: np.ndarray, *, rep: int, axis: int) -> np.ndarray:
+def _repeat_numpy(out: np.ndarray | None, x: np.ndarray, *, rep: int, axis: int) -> np.ndarray:
     if not x.size:  # NumPy would go through all repetitions of nothing
         return np.empty((*x.shape[:axis], x.shape[axis] * rep, *x.shape[axis + 1 :]), x.dtype)
     return np.repeat(x, rep, axis)
@@ -96,16 +95,20 @@ def _tile_infer(x: Spec, counts: Spec | None = None, *, n: Shape | None = None) 
 
 
 def _tile_numpy(
-    out: Any, x: np.ndarray, counts: np.ndarray | None = None, *, n: Shape | None = None
+    out: np.ndarray | None,
+    x: np.ndarray,
+    counts: np.ndarray | None = None,
+    *,
+    n: Ints = (),
 ) -> np.ndarray:
     repeats = tuple(counts.tolist()) if counts is not None else n
-    if any(count is None or count < 0 for count in repeats or ()):
+    if any(count < 0 for count in repeats):
         raise ArgumentError(f"n must not be negative, got {repeats}")
     return np.tile(x, repeats)
 
 
 def _tile_by_copies(
-    copy: Any, out: np.ndarray, x: np.ndarray, *_counts: Any, **_attrs: Any
+    copy: Copy, out: np.ndarray, x: np.ndarray, *_counts: object, **_attrs: object
 ) -> None:
     row, times = x, out.shape[-1] // x.shape[-1] if x.ndim else 1
     if x.ndim and x.shape[-1] * x.itemsize < MIN_FAST_ROW_BYTES and 4 * x.size * times <= out.size:
@@ -113,16 +116,16 @@ def _tile_by_copies(
     apart: list[int] = []
     for whole, size in zip(out.shape, row.shape, strict=True):
         apart += [whole // size, size]
-    copy(out.reshape(apart), row.reshape([one for size in row.shape for one in (1, size)]))
+    copy(out.reshape(apart), row.reshape([part for size in row.shape for part in (1, size)]))
 
 
 def _tile_gradient(
-    g: Tensor, y: Tensor, x: Tensor, counts: Tensor | None = None, **_attrs: Any
-) -> tuple[Any, ...]:
+    g: Tensor, y: Tensor, x: Tensor, counts: Tensor | None = None, **_attrs: object
+) -> tuple[Tensor | None, ...]:
     return (apply(UNTILE, g, x),) + (() if counts is None else (None,))
 
 
-def _untile_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _untile_numpy(out: np.ndarray | None, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     apart: list[int] = []
     for whole, size in zip(g.shape, x.shape, strict=True):
         apart += [whole // size if size else 0, size]
@@ -150,7 +153,7 @@ def _counts(z: Tensor, x: Tensor) -> Tensor:
     return shape(z) // shape(x)
 
 
-def tile(x: Operand, n: Any) -> Tensor:
+def tile(x: Operand, n: Operand) -> Tensor:
     """`x` repeated as a whole `n[i]` times along axis i.
 
     Arguments:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, check_axes, check_axis, known_size, show
-from kbench.engine.core.types import Shape
+from kbench.engine.core.types import Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.shape import shape as shape_of
 from kbench.engine.ops.layout.shape import shape_operand
@@ -62,7 +61,7 @@ def _reshape_infer(x: Spec, target: Spec | None = None, *, shape: Shape | None =
 
 
 def _reshape_numpy(
-    x: np.ndarray, target: np.ndarray | None = None, *, shape: Shape | None = None
+    x: np.ndarray, target: np.ndarray | None = None, *, shape: Ints = ()
 ) -> np.ndarray:
     wanted = shape if target is None else tuple(target.tolist())
     try:
@@ -74,15 +73,15 @@ def _reshape_numpy(
 
 
 def _reshape_gradient(
-    g: Tensor, y: Tensor, x: Tensor, target: Tensor | None = None, **_attrs: Any
-) -> tuple[Any, ...]:
+    g: Tensor, y: Tensor, x: Tensor, target: Tensor | None = None, **_attrs: object
+) -> tuple[Tensor | None, ...]:
     return (reshape_like(g, x),) + (() if target is None else (None,))
 
 
 RESHAPE = view("reshape", _reshape_infer, _reshape_numpy, _reshape_gradient)
 
 
-def reshape(x: Operand, shape: Any) -> Tensor:
+def reshape(x: Operand, shape: Operand) -> Tensor:
     """The same elements, in row-major order, in another shape.
 
     Arguments:
@@ -111,7 +110,7 @@ def _like_infer(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-def _like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
+def _like_lower(specs: Sequence[Spec], _attrs: Attrs) -> Lowered:
     return RESHAPE, {"shape": specs[1].shape}, (0,)
 
 
@@ -179,10 +178,10 @@ def batch_flatten(x: Operand) -> Tensor:
     return reshape(from_first, _batch_and_rest(from_first))
 
 
-def _batch_and_rest(tensor: Tensor) -> list[Any]:
+def _batch_and_rest(tensor: Tensor) -> list[Tensor | int]:
     """First size and product of the others; a -1 would mean nothing where a size is 0."""
     sizes = shape_of(tensor)
-    rest: Any = 1
+    rest: Tensor | int = 1
     for axis in range(1, tensor.ndim):
         rest = sizes[axis] * rest
     return [sizes[0], rest]
@@ -195,7 +194,9 @@ def _permute_infer(x: Spec, *, pattern: tuple[int, ...]) -> Spec:
     return Spec(tuple(x.shape[axis] for axis in pattern), x.dtype)
 
 
-def _permute_gradient(g: Tensor, y: Tensor, x: Tensor, *, pattern: tuple[int, ...]) -> Any:
+def _permute_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, pattern: tuple[int, ...]
+) -> tuple[Tensor | None, ...]:
     return (permute_dimensions(g, tuple(int(i) for i in np.argsort(pattern))),)
 
 
@@ -321,7 +322,7 @@ def squeeze(x: Operand, axis: int) -> Tensor:
 # ------------------------------------------------------------------ reverse
 
 
-REVERSE = view(
+REVERSE: Op = view(
     "reverse",
     lambda x, *, axes: Spec(x.shape, x.dtype),
     lambda x, *, axes: np.flip(x, axes),

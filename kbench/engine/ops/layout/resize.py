@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,12 @@ from kbench.engine.core.types import Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import KernelFactory, KernelSelector
+from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import resize
 from kbench.engine.ops.conv.windows import check_rank, layout_of, whole_number
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.pool.pool_numpy import Line
 from kbench.engine.runtime import config
 
@@ -56,23 +55,25 @@ def _apart(shape: Ints, first: int, factors: Ints) -> tuple[list[int], list[int]
     return [*whole, inner], [*single, inner]
 
 
-def _upsample_numpy(out: Any, x: np.ndarray, *, first: int, factors: Ints) -> np.ndarray:
+def _upsample_numpy(
+    out: np.ndarray | None, x: np.ndarray, *, first: int, factors: Ints
+) -> np.ndarray:
     if out is None:
         shape = _upsample_infer(Spec(x.shape, x.dtype.name), first=first, factors=factors).shape
         out = np.empty(shape, x.dtype)  # type: ignore[arg-type]
     if not out.size:
-        return out  # type: ignore[no-any-return]
+        return out
     whole, single = _apart(x.shape, first, factors)
     target, source = out.reshape(whole), x.reshape(single)
     step = max(1, BLOCK_ELEMENTS * len(target) // max(1, out.size))
     for start in range(0, len(target), step):
         np.copyto(target[start : start + step], source[start : start + step])
         cancel.check()
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _upsample_by_copies(
-    copy: Any, out: np.ndarray, x: np.ndarray, *, first: int, factors: Ints
+    copy: Copy, out: np.ndarray, x: np.ndarray, *, first: int, factors: Ints
 ) -> None:
     stop = first + len(factors)
     pairs = [
@@ -93,12 +94,14 @@ def _folded(x: np.ndarray, axis: int) -> np.ndarray:
     return np.expand_dims(total, axis)
 
 
-def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> np.ndarray:
+def _block_sum_numpy(
+    out: np.ndarray | None, g: np.ndarray, *, first: int, factors: Ints
+) -> np.ndarray:
     shape = _block_sum_infer(Spec(g.shape, g.dtype.name), first=first, factors=factors).shape
     if out is None:
         out = np.empty(shape, g.dtype)  # type: ignore[arg-type]
     if not out.size:
-        return out  # type: ignore[no-any-return]
+        return out
     whole, single = _apart(shape, first, factors)  # type: ignore[arg-type]
     source = g.reshape(whole)
     target = out.reshape(single)
@@ -111,7 +114,7 @@ def _block_sum_numpy(out: Any, g: np.ndarray, *, first: int, factors: Ints) -> n
         with np.errstate(over="ignore"):
             target[start : start + step] = part
         cancel.check()
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _block_sum_kernel(x: Spec, *, first: int, factors: Ints) -> KernelFactory | None:
@@ -132,7 +135,7 @@ UPSAMPLE = structured(
     lambda g, y, x, **attrs: (apply(BLOCK_SUM, g, **attrs),),
     kernel=copy_kernel(_upsample_infer, _upsample_by_copies),
 )
-BLOCK_SUM = structured(
+BLOCK_SUM: Op = structured(
     "block_sum",
     _block_sum_infer,
     _block_sum_numpy,
@@ -210,27 +213,29 @@ def _sides(shape: Ints, axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def _interpolate_numpy(out: Any, x: np.ndarray, *, axis: int, factor: int) -> np.ndarray:
+def _interpolate_numpy(
+    out: np.ndarray | None, x: np.ndarray, *, axis: int, factor: int
+) -> np.ndarray:
     outer, size, inner = _sides(x.shape, axis)
     if out is None:
         out = np.empty((*x.shape[:axis], size * factor, *x.shape[axis + 1 :]), x.dtype)
     if not out.size:
-        return out  # type: ignore[no-any-return]
+        return out
     target = out.reshape(outer, size, factor, inner)
     _in_blocks(_stretch, target, x.reshape(outer, size, inner), size * factor)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _collect_numpy(out: Any, g: np.ndarray, *, axis: int, factor: int) -> np.ndarray:
+def _collect_numpy(out: np.ndarray | None, g: np.ndarray, *, axis: int, factor: int) -> np.ndarray:
     outer, longer, inner = _sides(g.shape, axis)
     size = longer // factor
     if out is None:
         out = np.empty((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
     if not out.size:
-        return out  # type: ignore[no-any-return]
+        return out
     source = g.reshape(outer, size, factor, inner)
     _in_blocks(_shrink, out.reshape(outer, size, inner), source, longer)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _line_kernel(name: str) -> KernelSelector:
@@ -251,7 +256,7 @@ INTERPOLATE = structured(
     lambda g, y, x, **attrs: (apply(COLLECT, g, **attrs),),
     kernel=_line_kernel("stretch"),
 )
-COLLECT = structured(
+COLLECT: Op = structured(
     "interpolate_back",
     lambda g, *, axis, factor: _block_sum_infer(g, first=axis, factors=(factor,)),
     _collect_numpy,
@@ -262,7 +267,7 @@ COLLECT = structured(
 # ------------------------------------------------------------------ public functions
 
 
-def _factor(value: Any, name: str) -> int:
+def _factor(value: object, name: str) -> int:
     number = whole_number(value)
     if number is None:
         raise ArgumentError(f"{name} must be an integer, got {shown(value)}")
@@ -271,7 +276,7 @@ def _factor(value: Any, name: str) -> int:
     return number
 
 
-def _checked(x: Operand, rank: int, data_format: Any) -> tuple[Tensor, int]:
+def _checked(x: Operand, rank: int, data_format: str | None) -> tuple[Tensor, int]:
     """The tensor and its first spatial axis."""
     layout = layout_of(data_format)
     tensor = as_tensor(x)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from kbench.engine.ops.layout.stack import stack
 # ------------------------------------------------------------------ identity
 
 
-def _identity_gradient(g: Tensor, y: Tensor, x: Tensor, *, stop: bool) -> tuple[Any]:
+def _identity_gradient(g: Tensor, y: Tensor, x: Tensor, *, stop: bool) -> tuple[Tensor | None, ...]:
     return (None if stop else g,)
 
 
@@ -101,7 +100,7 @@ def _shape_infer(x: Spec) -> Spec:
     return Spec((x.ndim,), "int32", x.shape)
 
 
-def _shape_numpy(out: Any, x: np.ndarray) -> np.ndarray:
+def _shape_numpy(out: np.ndarray | None, x: np.ndarray) -> np.ndarray:
     return np.array(x.shape, dtype=np.int32)
 
 
@@ -182,7 +181,7 @@ def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
     tensor = as_tensor(x)
     listed = isinstance(broadcastable, (list, tuple, np.ndarray))
     flags = list(broadcastable) if listed and getattr(broadcastable, "ndim", 1) == 1 else None
-    if flags is None or not all(isinstance(one, (bool, np.bool_)) for one in flags):
+    if flags is None or not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
         raise ArgumentError(f"broadcastable must hold bools, got {shown(broadcastable)}")
     if len(flags) != tensor.ndim:
         raise ArgumentError(
@@ -199,20 +198,18 @@ def pattern_broadcast(x: Operand, broadcastable: Sequence[bool]) -> Tensor:
 
 
 def shape_operand(
-    shape: Any, *, allow_free: bool = False, name: str = "shape"
+    shape: Operand, *, allow_free: bool = False, name: str = "shape"
 ) -> tuple[int, ...] | Tensor:
     """A shape argument: a tuple of integers, or an int32 vector tensor when it must be computed."""
     if isinstance(shape, Tensor):
         return _vector(shape, name)
-    if is_whole(shape):
-        shape = (shape,)
-    shape = entries_of(shape, name)
-    if not isinstance(shape, (list, tuple)):
-        raise ArgumentError(f"{name} must be integers or a tensor, got {shown(shape)}")
-    check_rank(shape)
-    if any(isinstance(item, Tensor) and not _is_known(item) for item in shape):
-        return _stacked(shape, allow_free, name)
-    return tuple(_checked_size(item, allow_free, name) for item in shape)
+    sizes = entries_of((shape,) if is_whole(shape) else shape, name)
+    if not isinstance(sizes, (list, tuple)):
+        raise ArgumentError(f"{name} must be integers or a tensor, got {shown(sizes)}")
+    check_rank(sizes)
+    if any(isinstance(size, Tensor) and not _is_known(size) for size in sizes):
+        return _stacked(sizes, allow_free, name)
+    return tuple(_checked_size(size, allow_free, name) for size in sizes)
 
 
 def _vector(shape: Tensor, name: str) -> tuple[int, ...] | Tensor:
@@ -229,9 +226,9 @@ def _is_known(item: Tensor) -> bool:
     return item.spec.known and item.spec.ndim == 0
 
 
-def _stacked(shape: Sequence[Any], allow_free: bool, name: str) -> Tensor:
+def _stacked(shape: Sequence[object], allow_free: bool, name: str) -> Tensor:
     """The sizes as one vector; some of them are tensors."""
-    items: list[Any] = []
+    items: list[int | Tensor] = []
     for item in shape:
         if not isinstance(item, Tensor):
             items.append(_checked_size(item, allow_free, name))
@@ -242,7 +239,7 @@ def _stacked(shape: Sequence[Any], allow_free: bool, name: str) -> Tensor:
     return stack([cast(as_tensor(item), "int32") for item in items])
 
 
-def _checked_size(item: Any, allow_free: bool, name: str) -> int:
+def _checked_size(item: object, allow_free: bool, name: str) -> int:
     if item is None and allow_free:
         return -1
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from kbench.engine.graph.convert import converted, shared, tensors_of
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.copy_kernels import copy_kernel
+from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 
 
 def operands_of(tensors: Operand) -> list[Tensor]:
@@ -29,8 +28,8 @@ def operands_of(tensors: Operand) -> list[Tensor]:
     if not tensors:
         raise ArgumentError("needs at least one tensor")
     items = tensors_of(*tensors)
-    common = functools.reduce(promote, [one.spec.dtype for one in items])
-    return [converted(one, common) for one in items]
+    common = functools.reduce(promote, [item.spec.dtype for item in items])
+    return [converted(item, common) for item in items]
 
 
 def _stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
@@ -44,11 +43,11 @@ def _stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
             raise ShapeError(f"shapes {show(first.shape)} and {show(spec.shape)} do not stack")
     merged = tuple(
         next((size for size in sizes if size is not None), None)
-        for sizes in zip(*[one.shape for one in specs], strict=True)
+        for sizes in zip(*[spec.shape for spec in specs], strict=True)
     )
     value = None
-    if not merged and any(one.value is not None for one in specs):
-        value = tuple((one.value or (None,))[0] for one in specs)
+    if not merged and any(spec.value is not None for spec in specs):
+        value = tuple((spec.value or (None,))[0] for spec in specs)
     return Spec((*merged[:axis], len(specs), *merged[axis:]), first.dtype, value)
 
 
@@ -56,20 +55,22 @@ def _stack_infer(*x: Spec, axis: int) -> Spec:
     return _stacked_spec(x, axis)
 
 
-def _stack_numpy(out: Any, *xs: np.ndarray, axis: int) -> np.ndarray:
+def _stack_numpy(out: np.ndarray | None, *xs: np.ndarray, axis: int) -> np.ndarray:
     return np.stack(xs, axis=axis, out=out)
 
 
-def _stack_by_copies(copy: Any, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+def _stack_by_copies(copy: Copy, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
     for index, x in enumerate(xs):
         copy(np.moveaxis(out, axis, 0)[index, ...], x)
 
 
-def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Any, ...]:
+def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Tensor | None, ...]:
     return tuple(apply(TAKE, g, axis=axis, index=index) for index in range(len(xs)))
 
 
-def _take_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int, index: int) -> tuple[Any]:
+def _take_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: int, index: int
+) -> tuple[Tensor | None, ...]:
     parts = [apply(TAKE, x, axis=axis, index=i) for i in range(x.spec.shape[axis] or 0)]
     return (apply(STACK, *[g if i == index else p * 0 for i, p in enumerate(parts)], axis=axis),)
 

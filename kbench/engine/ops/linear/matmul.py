@@ -7,7 +7,6 @@ axes in common, and is closed under its own gradient. Only `@` with broadcast ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from kbench.engine.core.spec import (
     promote,
     show,
 )
-from kbench.engine.core.types import Axes, Dim, Shape
+from kbench.engine.core.types import Axes, Axis, Dim, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import converted, tensors_of
 from kbench.engine.graph.op import Op, register
@@ -95,12 +94,12 @@ def _batched_into(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         cancel.check()
 
 
-def _working_dtype(x: np.ndarray, y: np.ndarray) -> Any:
+def _working_dtype(x: np.ndarray, y: np.ndarray) -> type[np.generic] | np.dtype[np.generic]:
     """float16 multiplies in float32, integers in float64 where that is exact, and faster."""
     if x.dtype == np.float16:
         return np.float32
     if x.dtype.kind in "iu" and x.size and y.size and x.size * y.shape[-1] > 4096:
-        largest = [max(abs(int(one.min())), abs(int(one.max()))) for one in (x, y)]
+        largest = [max(abs(int(a.min())), abs(int(a.max()))) for a in (x, y)]
         if largest[0] * largest[1] * x.shape[-1] < MAX_EXACT_FLOAT64:
             return np.float64
     return x.dtype
@@ -181,7 +180,7 @@ def _suggestion(x: Shape, y: Shape) -> str | None:
 
 
 def _contract_numpy(
-    out: Any, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
+    out: np.ndarray | None, x: np.ndarray, y: np.ndarray, *, batch: int, axes: tuple[Axes, Axes]
 ) -> np.ndarray:
     first, second = axes
     if out is not None and x.ndim == y.ndim == 2 and axes == MATRIX_AXES:
@@ -202,7 +201,7 @@ def _contract_numpy(
     right = arranged(y, batch, (*lead, *second, *y_kept), batch + len(second))
     target = out.reshape(*left.shape[:-1], right.shape[-1])
     _product(target, left, right)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _contract_work(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) -> int:
@@ -270,12 +269,12 @@ def contract(x: Tensor, y: Tensor, batch: int, axes: tuple[Axes, Axes]) -> Tenso
 def _factors(x: Operand, y: Operand) -> list[Tensor]:
     tensors = tensors_of(x, y)
     common = promote(tensors[0].spec.dtype, tensors[1].spec.dtype)
-    return [converted(one, "int32" if common == "bool" else common) for one in tensors]
+    return [converted(tensor, "int32" if common == "bool" else common) for tensor in tensors]
 
 
 def _with_sparse(x: Operand, y: Operand) -> Tensor | None:
     """The product when a factor is sparse."""
-    if not any(isinstance(one, Tensor) and one.is_sparse for one in (x, y)):
+    if not any(isinstance(factor, Tensor) and factor.is_sparse for factor in (x, y)):
         return None
     return dot_sparse(*tensors_of(x, y))
 
@@ -302,24 +301,24 @@ def dot(x: Operand, y: Operand) -> Tensor:
     if sparse is not None:
         return sparse
     first, second = _factors(x, y)
-    for name, one in (("x", first), ("y", second)):
-        if one.ndim == 0:
+    for name, factor in (("x", first), ("y", second)):
+        if factor.ndim == 0:
             raise ShapeError(
-                f"{name} is {one.spec}, but a product needs at least one axis", suggestion="x * y"
+                f"{name} is {factor.spec}, but a product needs at least one axis",
+                suggestion="x * y",
             )
     return contract(first, second, 0, ((first.ndim - 1,), (max(second.ndim - 2, 0),)))
 
 
-def _pair(axes: Any, x: Tensor, y: Tensor) -> tuple[int, int]:
+def _pair(axes: Axis, x: Tensor, y: Tensor) -> tuple[int, int]:
     if axes is None:
         axes = (-1, -1) if y.ndim == 2 else (-1, -2)
-    if is_whole(axes):
-        axes = (axes, axes)
-    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
-        raise ArgumentError(f"axes must be None, an integer or two integers, got {shown(axes)}")
-    first, second = check_axis(axes[0], x.ndim), check_axis(axes[1], y.ndim)
+    pair = (axes, axes) if is_whole(axes) else axes
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise ArgumentError(f"axes must be None, an integer or two integers, got {shown(pair)}")
+    first, second = check_axis(pair[0], x.ndim), check_axis(pair[1], y.ndim)
     if first == 0 or second == 0:
-        raise ArgumentError(f"axes {shown(axes)} name axis 0, which is the batch")
+        raise ArgumentError(f"axes {shown(pair)} name axis 0, which is the batch")
     return first, second
 
 
@@ -343,9 +342,9 @@ def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -
     (32, 20, 7)
     """
     first, second = _factors(x, y)
-    for name, one in (("x", first), ("y", second)):
-        if one.ndim < 2:
-            raise ShapeError(f"{name} is {one.spec}, but at least two axes are needed")
+    for name, factor in (("x", first), ("y", second)):
+        if factor.ndim < 2:
+            raise ShapeError(f"{name} is {factor.spec}, but at least two axes are needed")
     i, j = _pair(axes, first, second)
     result = contract(first, second, 1, ((i,), (j,)))
     return expand_dims(result, 1) if result.ndim == 1 else result
@@ -360,7 +359,7 @@ def _matmul_infer(x: Spec, y: Spec) -> Spec:
     return Spec((*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]), x.dtype)
 
 
-def _matmul_numpy(out: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _matmul_numpy(out: np.ndarray | None, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if out is None:
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         out = np.empty((*lead, x.shape[-2], y.shape[-1]), x.dtype)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from kbench.engine.runtime import config
 
 UNREACHABLE_FLOPS = 1 << 62
 """More work than any call has: a kernel is taken only where every size gets one."""
+
+
+Matrices = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+"""Result and operands of a contraction, seen as stacked matrices."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -54,7 +58,7 @@ def contract_kernel(
     )
     plain = not batch and left == (0, (0, 1), 1) and right == (0, (0, 1), 1)
 
-    def matrices(out: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    def matrices(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         x, y = arranged(x, *left), arranged(y, *right)
         return out.reshape(*x.shape[:-1], y.shape[-1]), x, y
 
@@ -69,7 +73,7 @@ def matmul_kernel(x: Spec, y: Spec) -> KernelFactory | None:
 
 
 def _product_kernel(
-    dtype: str, stacks: int, rows: int, columns: int, depth: int, matrices: Any
+    dtype: str, stacks: int, rows: int, columns: int, depth: int, matrices: Matrices | None
 ) -> KernelFactory | None:
     """float16 multiplies in float32 and is rounded once."""
     computed = "float32" if dtype == "float16" else dtype
@@ -83,7 +87,7 @@ def _product_kernel(
     def factory() -> KernelCall | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
-        multiply: Any = gemm.find("product", computed)
+        multiply: KernelCall | None = gemm.find("product", computed)
         if multiply is None:
             return None
         if dtype == "float16":
@@ -96,28 +100,40 @@ def _product_kernel(
 class _Arranged:
     """A product of operands that are first seen as matrices."""
 
-    def __init__(self, multiply: Any, matrices: Any) -> None:
+    def __init__(self, multiply: KernelCall, matrices: Matrices) -> None:
         self._multiply = multiply
         self._matrices = matrices
 
     def __call__(
-        self, out: Any, x: Any, y: Any, cancel_check: CancelCheck | None, **rest: Any
+        self,
+        out: np.ndarray,
+        x: np.ndarray,
+        y: np.ndarray,
+        cancel_check: CancelCheck | None,
+        **rest: object,
     ) -> None:
         self._multiply(*self._matrices(out, x, y), cancel_check, **rest)
 
-    def launches(self, out: Any, x: Any, y: Any, **rest: Any) -> list[launch.Launch] | None:
+    def launches(
+        self, out: np.ndarray, x: np.ndarray, y: np.ndarray, **rest: object
+    ) -> list[launch.Launch] | None:
         """The kernels' launches, where the operands need not be copied for it."""
-        if not hasattr(self._multiply, "launches"):
+        write = getattr(self._multiply, "launches", None)
+        if write is None:
             return None
         given = self._matrices(out, x, y)
         if not all(map(np.may_share_memory, given, (out, x, y))):
             return None
-        launches: list[launch.Launch] | None = self._multiply.launches(*given, **rest)
+        launches: list[launch.Launch] | None = write(*given, **rest)
         return launches
 
 
 def _in_float32(
-    multiply: KernelCall, out: Any, x: np.ndarray, y: np.ndarray, cancel_check: CancelCheck | None
+    multiply: KernelCall,
+    out: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    cancel_check: CancelCheck | None,
 ) -> None:
     wide = np.empty(out.shape, np.float32)
     multiply(wide, x.astype(np.float32), y.astype(np.float32), cancel_check)

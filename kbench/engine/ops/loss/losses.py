@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
@@ -51,24 +49,26 @@ def _checked(indices: np.ndarray, classes: int) -> np.ndarray:
     return indices
 
 
-def _pick_numpy(out: Any, x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+def _pick_numpy(
+    out: np.ndarray | None, x: np.ndarray, indices: np.ndarray, *, axis: int
+) -> np.ndarray:
     index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
     picked = np.take_along_axis(x, index, axis).squeeze(axis)
     if out is None:
         return picked
     out[...] = picked
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _put_numpy(
-    out: Any, g: np.ndarray, indices: np.ndarray, x: np.ndarray, *, axis: int
+    out: np.ndarray | None, g: np.ndarray, indices: np.ndarray, x: np.ndarray, *, axis: int
 ) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, g.dtype)
     out[...] = 0
     index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
     np.put_along_axis(out, index, np.expand_dims(g, axis), axis)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 PICK = register(
@@ -80,7 +80,7 @@ PICK = register(
         lambda g, y, x, indices, *, axis: (apply(PUT, g, indices, x, axis=axis), None),
     )
 )
-PUT = register(
+PUT: Op = register(
     Op(
         "put",
         "structured",
@@ -379,7 +379,7 @@ def in_top_k(predictions: Operand, targets: Operand, k: int) -> Tensor:
             f"predictions is {scores.spec} and targets is {classes.spec}: they must be "
             "[batch, classes] and [batch]"
         )
-    given: Any = k
+    given: object = k
     if not isinstance(given, Tensor) and not is_whole(given):
         raise ArgumentError(f"k must be an integer, got {shown(k)}")
     chosen = apply(PICK, scores, classes, axis=1)

@@ -8,15 +8,15 @@ gradient is another of them: derivatives of any order come from here.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Unpack
 
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, is_float
-from kbench.engine.core.types import Ints
+from kbench.engine.core.types import Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import KernelFactory, KernelSelector
+from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.ops.conv.windows import (
@@ -27,7 +27,7 @@ from kbench.engine.ops.conv.windows import (
     window_counts,
 )
 from kbench.engine.ops.pool import pool_numpy
-from kbench.engine.ops.pool.pool_numpy import WindowGeometry
+from kbench.engine.ops.pool.pool_numpy import PoolAttrs, WindowGeometry
 from kbench.engine.runtime import config
 
 # ------------------------------------------------------------------ rules
@@ -39,15 +39,16 @@ def _pool_infer(x: Spec, *, first: int, window: Ints, strides: Ints, padding: st
     return Spec((*x.shape[:first], *counts, *x.shape[stop:]), x.dtype)
 
 
-def _work(*_specs: Spec, window: Ints, **_attrs: Any) -> int:
+def _work(*_specs: Spec, window: Ints, **_attrs: object) -> int:
     return math.prod(window)
 
 
 def _kernel(name: str, position: int) -> KernelSelector:
     """Selects the kernel of an op, whose operand at `position` is the input's shape."""
 
-    def select(*specs: Spec, **attrs: Any) -> KernelFactory | None:
-        form, (x, dtype) = WindowGeometry(**attrs), (specs[position].shape, specs[0].dtype)
+    def select(*specs: Spec, **attrs: Unpack[PoolAttrs]) -> KernelFactory | None:
+        form, dtype = WindowGeometry(**attrs), specs[0].dtype
+        x = tuple(size or 0 for size in specs[position].shape)  # all are known
         outer, inner = math.prod(x[: form.first]), math.prod(x[form.first + len(form.window) :])
         return pooling.kernel_factory(name, dtype, outer, form.lines(x), inner)
 
@@ -62,7 +63,7 @@ MAX = structured(
     work=_work,
     kernel=_kernel("max", 0),
 )
-MAX_GRADIENT = structured(
+MAX_GRADIENT: Op = structured(
     "pool_max_gradient",
     lambda g, x, y, **_attrs: Spec(x.shape, g.dtype),
     pool_numpy.pool_max_gradient,
@@ -70,7 +71,7 @@ MAX_GRADIENT = structured(
     work=_work,
     kernel=_kernel("max_gradient", 1),
 )
-WINNERS = structured(
+WINNERS: Op = structured(
     "pool_winners",
     lambda h, x, y, **_attrs: Spec(y.shape, h.dtype),
     pool_numpy.pool_winners,
@@ -85,7 +86,7 @@ AVERAGE = structured(
     work=_work,
     kernel=_kernel("average", 0),
 )
-SPREAD = structured(
+SPREAD: Op = structured(
     "pool_spread",
     lambda g, x, **_attrs: Spec(x.shape, g.dtype),
     pool_numpy.pool_spread,
@@ -99,7 +100,13 @@ SPREAD = structured(
 
 
 def _pool(
-    x: Operand, rank: int, size: Any, strides: Any, padding: Any, data_format: Any, mode: Any
+    x: Operand,
+    rank: int,
+    size: Sizes,
+    strides: Sizes,
+    padding: str,
+    data_format: str | None,
+    mode: str,
 ) -> Tensor:
     layout = layout_of(data_format)
     tensor = as_tensor(x)
@@ -120,8 +127,8 @@ def _pool(
 
 def pool2d(
     x: Operand,
-    pool_size: Any,
-    strides: Any = (1, 1),
+    pool_size: Sizes,
+    strides: Sizes = (1, 1),
     padding: str = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",
@@ -155,8 +162,8 @@ def pool2d(
 
 def pool3d(
     x: Operand,
-    pool_size: Any,
-    strides: Any = (1, 1, 1),
+    pool_size: Sizes,
+    strides: Sizes = (1, 1, 1),
     padding: str = "valid",
     data_format: str | None = None,
     pool_mode: str = "max",

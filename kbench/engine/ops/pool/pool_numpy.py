@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -66,6 +66,15 @@ class Line(NamedTuple):
         return slice(low, high), line
 
 
+class PoolAttrs(TypedDict):
+    """The attributes of every op that pools."""
+
+    first: int
+    window: Ints
+    strides: Ints
+    padding: str
+
+
 class WindowGeometry(NamedTuple):
     """How windows lie on an array: the spatial axes begin at `first`."""
 
@@ -96,7 +105,7 @@ def _lines(form: WindowGeometry, shape: Ints) -> tuple[Line, ...]:
     rank = len(form.window)
     sizes = shape[form.first : form.first + rank]
     # A larger window covers the same cells, and a single one has no next: so ends what is huge.
-    windows = tuple(min(one, 2 * n + 1) for one, n in zip(form.window, sizes, strict=True))
+    windows = tuple(min(window, 2 * n + 1) for window, n in zip(form.window, sizes, strict=True))
     pads = pads_of(sizes, windows, form.strides, form.padding)
     found = []
     for i, size in enumerate(sizes):
@@ -133,13 +142,13 @@ def _blocks(form: WindowGeometry, shape: Ints) -> Iterator[PoolBlock]:
 # ------------------------------------------------------------------ along one axis
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def _lowest(dtype: np.dtype[np.generic]) -> float:
     if dtype.kind == "b":
         return False
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype.name).min
 
 
-def _pass(x: np.ndarray, line: Line, join: np.ufunc, start: Any) -> np.ndarray:
+def _pass(x: np.ndarray, line: Line, join: np.ufunc, start: float) -> np.ndarray:
     """Every window along one axis folded to one cell."""
     shape = (*x.shape[: line.axis], line.steps, *x.shape[line.axis + 1 :])
     out = np.full(shape, start, x.dtype)
@@ -198,16 +207,16 @@ def _maxima(x: np.ndarray, lines: Sequence[Line]) -> list[np.ndarray]:
     return stages
 
 
-def _cells(lines: Sequence[Line], dtype: Any) -> np.ndarray:
-    if all((one.steps - 1) * one.stride + one.window <= one.size for one in lines):
-        return np.array(math.prod(one.window for one in lines), dtype)  # no border anywhere
+def _cells(lines: Sequence[Line], dtype: np.dtype[np.generic]) -> np.ndarray:
+    if all((line.steps - 1) * line.stride + line.window <= line.size for line in lines):
+        return np.array(math.prod(line.window for line in lines), dtype)  # no border anywhere
     total = lines[0].cells()
     for line in lines[1:]:
         total = total * line.cells()
     return total.astype(dtype)
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """float16 adds up in float32."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
@@ -215,7 +224,7 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # ------------------------------------------------------------------ whole arrays
 
 
-def pool_max(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
+def pool_max(out: np.ndarray | None, x: np.ndarray, **attrs: Unpack[PoolAttrs]) -> np.ndarray:
     """The largest value in each window."""
     form = WindowGeometry(**attrs)
     out = np.empty(form.pooled(x.shape), x.dtype) if out is None else out
@@ -225,7 +234,7 @@ def pool_max(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
     return out
 
 
-def pool_average(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
+def pool_average(out: np.ndarray | None, x: np.ndarray, **attrs: Unpack[PoolAttrs]) -> np.ndarray:
     """The mean of the real cells in each window."""
     form = WindowGeometry(**attrs)
     out = np.empty(form.pooled(x.shape), x.dtype) if out is None else out
@@ -241,7 +250,7 @@ def pool_average(out: Any, x: np.ndarray, **attrs: Any) -> np.ndarray:
 
 
 def pool_max_gradient(
-    out: Any, g: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Any
+    out: np.ndarray | None, g: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Unpack[PoolAttrs]
 ) -> np.ndarray:
     """`g` handed to the first largest cell of each window, zero elsewhere."""
     form = WindowGeometry(**attrs)
@@ -259,7 +268,9 @@ def pool_max_gradient(
     return _stored(out, total, g.dtype)
 
 
-def pool_winners(out: Any, h: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Any) -> np.ndarray:
+def pool_winners(
+    out: np.ndarray | None, h: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Unpack[PoolAttrs]
+) -> np.ndarray:
     """What stands in `h` at the first largest cell of `x` in each window."""
     form = WindowGeometry(**attrs)
     out = np.empty(y.shape, h.dtype) if out is None else out
@@ -273,7 +284,9 @@ def pool_winners(out: Any, h: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs:
     return out
 
 
-def pool_spread(out: Any, g: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
+def pool_spread(
+    out: np.ndarray | None, g: np.ndarray, x: np.ndarray, **attrs: Unpack[PoolAttrs]
+) -> np.ndarray:
     """`g` shared equally by the real cells of each window: the transpose of the mean."""
     form = WindowGeometry(**attrs)
     wide = _wide(g.dtype)
@@ -297,11 +310,11 @@ def _spread(g: np.ndarray, line: Line) -> np.ndarray:
     return total
 
 
-def _stored(out: Any, total: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+def _stored(out: np.ndarray | None, total: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
     """`total` in the dtype of the result, in `out` where that is given."""
     if out is None:
         return total.astype(dtype, copy=False)
     if out is not total:
         with np.errstate(all="ignore"):
             out[...] = total
-    return out  # type: ignore[no-any-return]
+    return out

@@ -6,17 +6,15 @@ evaluation it has one value. The numbers come from `sampling.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, dtype_name, is_float
-from kbench.engine.core.types import KernelCall
+from kbench.engine.core.types import Ints, KernelCall, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, dtype_or_floatx, plain_array
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import KernelFactory, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.variables import Variable
 from kbench.engine.ops.elementwise.arithmetic import cast, where
@@ -35,7 +33,7 @@ from kbench.engine.ops.random.sampling import (
 # ------------------------------------------------------------------ the ops
 
 
-def _drawn_infer(*target: Spec, dtype: str, shape: Any = None, **_attrs: Any) -> Spec:
+def _drawn_infer(*target: Spec, dtype: str, shape: Shape = (), **_attrs: object) -> Spec:
     if target:
         sizes = target[0].value
         return Spec(sizes if sizes is not None else (None,) * (target[0].shape[0] or 0), dtype)
@@ -46,7 +44,12 @@ def _distribution(name: str, fill: KernelCall, kernel: str | None = None) -> Op:
     """The op of a distribution; `kernel` is the kind of numbers that it has a compiled form of."""
 
     def run(
-        out: Any, *target: Any, stream: Stream, dtype: str, shape: Any = None, **numbers: Any
+        out: np.ndarray | None,
+        *target: np.ndarray,
+        stream: Stream,
+        dtype: str,
+        shape: Ints = (),
+        **numbers: float,
     ) -> np.ndarray:
         if out is None:
             sizes = tuple(target[0].tolist()) if target else shape
@@ -58,12 +61,14 @@ def _distribution(name: str, fill: KernelCall, kernel: str | None = None) -> Op:
             out = np.empty(sizes, dtype)
         with np.errstate(over="ignore"):
             fill(out, stream, **numbers)
-        return out  # type: ignore[no-any-return]
+        return out
 
-    def gradient(g: Tensor, y: Tensor, *target: Tensor, **_attrs: Any) -> tuple[None, ...]:
+    def gradient(g: Tensor, y: Tensor, *target: Tensor, **_attrs: object) -> tuple[None, ...]:
         return (None,) * len(target)
 
-    def select(*target: Spec, stream: Stream, dtype: str, shape: Any = None, **numbers: Any) -> Any:
+    def select(
+        *target: Spec, stream: Stream, dtype: str, shape: Shape = (), **numbers: float
+    ) -> KernelFactory | None:
         drawn = _drawn_infer(*target, dtype=dtype, shape=shape)
         return None if kernel is None else fill_kernel(kernel, drawn, stream, **numbers)
 
@@ -77,17 +82,19 @@ TRUNCATED = _distribution("truncated_normal", fill_truncated, "truncated")
 BINOMIAL = _distribution("random_binomial", fill_below, "below")
 
 
-def _draw(op: Op, kind: str, shape: Any, dtype: str, seed: Any, **numbers: Any) -> Tensor:
+def _draw(
+    op: Op, kind: str, shape: Operand, dtype: str, seed: int | None, **numbers: float
+) -> Tensor:
     sizes, stream = shape_operand(shape), Stream(seed, kind)
     if isinstance(sizes, Tensor):
-        return apply(op, sizes, stream=stream, dtype=dtype, **numbers)
-    return apply(op, stream=stream, dtype=dtype, shape=sizes, **numbers)
+        return apply(op, sizes, name=None, stream=stream, dtype=dtype, **numbers)
+    return apply(op, name=None, stream=stream, dtype=dtype, shape=sizes, **numbers)
 
 
 # ------------------------------------------------------------------ arguments
 
 
-def finite_number(value: Any, name: str) -> float | Tensor:
+def finite_number(value: Operand, name: str) -> float | Tensor:
     """A finite number, or a tensor for everything that is none."""
     if isinstance(value, Tensor):
         return value
@@ -102,10 +109,11 @@ def finite_number(value: Any, name: str) -> float | Tensor:
         return as_tensor(value)
     if not np.isfinite(array).all():
         raise ArgumentError(f"{name} must be finite, got {shown(value)}")
-    return array.item()  # type: ignore[no-any-return]
+    number: float = array.item()
+    return number
 
 
-def _float_dtype(dtype: Any) -> str:
+def _float_dtype(dtype: str | None) -> str:
     wanted = dtype_or_floatx(dtype)
     if not is_float(wanted):
         raise DtypeError(f"dtype must be float16, float32 or float64, got {wanted}")
@@ -126,7 +134,7 @@ def _fitting(result: Tensor, drawn: Tensor) -> Tensor:
 
 
 def random_uniform(
-    shape: Any,
+    shape: Operand,
     minval: Operand = 0.0,
     maxval: Operand = 1.0,
     dtype: str | None = None,
@@ -177,7 +185,7 @@ def _whole_bounds(low: float, high: float, dtype: str) -> tuple[int, int]:
 
 
 def random_uniform_variable(
-    shape: Any,
+    shape: Operand,
     low: float,
     high: float,
     dtype: str | None = None,
@@ -208,7 +216,15 @@ def random_uniform_variable(
 # ------------------------------------------------------------------ normal
 
 
-def _normal(op: Op, kind: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: Any) -> Tensor:
+def _normal(
+    op: Op,
+    kind: str,
+    shape: Operand,
+    mean: Operand,
+    stddev: Operand,
+    dtype: str | None,
+    seed: int | None,
+) -> Tensor:
     wanted = _float_dtype(dtype)
     centre, spread = finite_number(mean, "mean"), finite_number(stddev, "stddev")
     if isinstance(centre, Tensor) or isinstance(spread, Tensor):
@@ -220,7 +236,7 @@ def _normal(op: Op, kind: str, shape: Any, mean: Any, stddev: Any, dtype: Any, s
 
 
 def random_normal(
-    shape: Any,
+    shape: Operand,
     mean: Operand = 0.0,
     stddev: Operand = 1.0,
     dtype: str | None = None,
@@ -249,7 +265,7 @@ def random_normal(
 
 
 def truncated_normal(
-    shape: Any,
+    shape: Operand,
     mean: Operand = 0.0,
     stddev: Operand = 1.0,
     dtype: str | None = None,
@@ -276,7 +292,7 @@ def truncated_normal(
 
 
 def random_normal_variable(
-    shape: Any,
+    shape: Operand,
     mean: float,
     scale: float,
     dtype: str | None = None,
@@ -309,7 +325,7 @@ def random_normal_variable(
 
 
 def random_binomial(
-    shape: Any, p: Operand = 0.0, dtype: str | None = None, seed: int | None = None
+    shape: Operand, p: Operand = 0.0, dtype: str | None = None, seed: int | None = None
 ) -> Tensor:
     """Ones with probability `p`, zeros otherwise.
 
@@ -338,7 +354,7 @@ def random_binomial(
 
 
 def random_bernoulli(
-    shape: Any, p: Operand = 0.0, dtype: str | None = None, seed: int | None = None
+    shape: Operand, p: Operand = 0.0, dtype: str | None = None, seed: int | None = None
 ) -> Tensor:
     """Ones with probability `p`, else zeros: another name of `random_binomial`.
 

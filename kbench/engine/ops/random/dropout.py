@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
@@ -20,18 +18,18 @@ from kbench.engine.ops.random.sampling import Stream, fill_below, fill_kernel
 from kbench.engine.runtime.config import floatx
 
 
-def _mask_infer(x: Spec, *target: Spec, noise: Any, **_attrs: Any) -> Spec:
+def _mask_infer(x: Spec, *target: Spec, noise: Shape | None, **_attrs: object) -> Spec:
     sizes = _noise_sizes(x, target, noise)
     fits = len(sizes) <= x.ndim and all(
-        one in (None, 1) or other is None or one == other
-        for one, other in zip(sizes[::-1], x.shape[::-1], strict=False)
+        size in (None, 1) or whole is None or size == whole
+        for size, whole in zip(sizes[::-1], x.shape[::-1], strict=False)
     )
     if not fits:
         raise ShapeError(f"x is {x}, over which a mask of shape {list(sizes)} does not broadcast")
     return Spec(sizes, "bool")
 
 
-def _noise_sizes(x: Spec, target: tuple[Spec, ...], noise: Any) -> Shape:
+def _noise_sizes(x: Spec, target: tuple[Spec, ...], noise: Shape | None) -> Shape:
     """The shape of the mask: that of `x`, or the one given, whose None entries `x` fills."""
     if target:
         sizes = target[0].value
@@ -40,7 +38,7 @@ def _noise_sizes(x: Spec, target: tuple[Spec, ...], noise: Any) -> Shape:
         return x.shape
     if len(noise) != x.ndim and None in noise:
         raise ShapeError(f"x is {x}, but noise_shape has {len(noise)} entries")
-    return tuple(_either(one, i, x) for i, one in enumerate(noise))
+    return tuple(_either(size, axis, x) for axis, size in enumerate(noise))
 
 
 def _either(size: int | None, axis: int, x: Spec) -> Dim:
@@ -48,22 +46,27 @@ def _either(size: int | None, axis: int, x: Spec) -> Dim:
 
 
 def _mask_numpy(
-    out: Any, x: np.ndarray, *target: np.ndarray, stream: Stream, keep: float, noise: Any
+    out: np.ndarray | None,
+    x: np.ndarray,
+    *target: np.ndarray,
+    stream: Stream,
+    keep: float,
+    noise: Shape | None,
 ) -> np.ndarray:
     if out is None:
-        given = tuple(Spec((one.size,), "int32", tuple(one.tolist())) for one in target)
+        given = tuple(Spec((shape.size,), "int32", tuple(shape.tolist())) for shape in target)
         sizes = _noise_sizes(Spec(x.shape, x.dtype.name), given, noise)
         out = np.empty(sizes, np.bool_)  # type: ignore[arg-type]
     fill_below(out, stream, p=keep)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _mask_gradient(g: Tensor, y: Tensor, *inputs: Tensor, **_attrs: Any) -> tuple[None, ...]:
+def _mask_gradient(g: Tensor, y: Tensor, *inputs: Tensor, **_attrs: object) -> tuple[None, ...]:
     return (None,) * len(inputs)
 
 
 def _mask_kernel(
-    x: Spec, *target: Spec, stream: Stream, keep: float, noise: Any
+    x: Spec, *target: Spec, stream: Stream, keep: float, noise: Shape | None
 ) -> KernelFactory | None:
     return fill_kernel("below", _mask_infer(x, *target, noise=noise), stream, p=keep)
 
@@ -81,7 +84,9 @@ MASK = register(
 )
 
 
-def dropout(x: Operand, level: float, noise_shape: Any = None, seed: int | None = None) -> Tensor:
+def dropout(
+    x: Operand, level: float, noise_shape: Operand | None = None, seed: int | None = None
+) -> Tensor:
     """`x` with a random share of its elements set to 0, and the rest scaled up to make up for it.
 
     Arguments:
@@ -114,15 +119,15 @@ def dropout(x: Operand, level: float, noise_shape: Any = None, seed: int | None 
     return where(mask, tensor * (1.0 / (1.0 - share)), 0)
 
 
-def _noise_argument(noise_shape: Any) -> tuple[tuple[Tensor, ...], Any]:
+def _noise_argument(noise_shape: Operand | None) -> tuple[tuple[Tensor, ...], Shape | None]:
     if noise_shape is None:
         return (), None
-    if isinstance(noise_shape, (list, tuple)) and any(one is None for one in noise_shape):
-        filled = [1 if one is None else one for one in noise_shape]
+    if isinstance(noise_shape, (list, tuple)) and any(size is None for size in noise_shape):
+        filled = [1 if size is None else size for size in noise_shape]
         sizes = shape_operand(filled, name="noise_shape")
         if isinstance(sizes, Tensor):
             raise ArgumentError("noise_shape must not mix None with tensors")
         pairs = zip(noise_shape, sizes, strict=True)
-        return (), tuple(None if one is None else size for one, size in pairs)
+        return (), tuple(None if given is None else size for given, size in pairs)
     sizes = shape_operand(noise_shape, name="noise_shape")
     return ((sizes,), None) if isinstance(sizes, Tensor) else ((), sizes)

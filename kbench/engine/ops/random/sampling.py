@@ -7,14 +7,14 @@ of words at a time. `compiled` gives the kernels that draw the very same numbers
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, integer, known_size
+from kbench.engine.core.types import KernelArguments, KernelCall
 from kbench.engine.graph.op import KernelFactory
 from kbench.engine.intrinsics import philox
 from kbench.engine.kernels.random import fill, normal
@@ -31,7 +31,7 @@ MIN_KERNEL_NUMBERS = 8192
 class Stream:
     """Where a node stands in the sequence of its seed; safe from any thread."""
 
-    def __init__(self, seed: Any, kind: str) -> None:
+    def __init__(self, seed: object, kind: str) -> None:
         self.seed = _checked_seed(seed)
         self.number = STREAMS.index(kind)
         self._next = 0
@@ -62,7 +62,7 @@ class Stream:
             cancel.check()
 
 
-def _checked_seed(seed: Any) -> int:
+def _checked_seed(seed: object) -> int:
     if seed is None:
         # Keras draws missing seeds here, so that `np.random.seed` makes a program repeatable.
         if not read_only.is_active():
@@ -79,7 +79,7 @@ def _checked_seed(seed: Any) -> int:
 # ------------------------------------------------------------------ words to numbers
 
 
-def _uniforms(stream: Stream, count: int, dtype: Any) -> Iterator[np.ndarray]:
+def _uniforms(stream: Stream, count: int, dtype: np.dtype[np.generic]) -> Iterator[np.ndarray]:
     """Numbers in [0, 1), whole runs: 24 bits, or 53 for float64, of one or two words each."""
     if dtype == np.float64:
         for words in stream.runs(-(-count // HALF_RUN)):
@@ -113,9 +113,11 @@ def fill_uniform(out: np.ndarray, stream: Stream, *, low: float, high: float) ->
     _write(out, pieces())
 
 
-def _interval(dtype: Any, low: float, high: float) -> tuple[float, Any]:
+def _interval(
+    dtype: str | np.dtype[np.floating], low: float, high: float
+) -> tuple[float, np.floating]:
     """Its length, and its last number: rounding may reach `high`, which does not belong to it."""
-    kind = np.dtype(dtype).type
+    kind: type[np.floating] = np.dtype(dtype).type
     return high - low, np.nextafter(kind(high), kind(low)) if high > low else kind(low)
 
 
@@ -156,8 +158,10 @@ def fill_normal(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) 
 def _box_muller(uniform: np.ndarray) -> np.ndarray:
     """Two independent normal numbers of every two uniform ones."""
     half = uniform.shape[1] // 2
-    first, second = (np.ascontiguousarray(one) for one in np.split(uniform, [half], axis=1))
-    return np.concatenate(normal.function("pair", uniform.dtype.name)(first, second), axis=1)
+    first, second = (np.ascontiguousarray(x) for x in np.split(uniform, [half], axis=1))
+    pair = normal.function("pair", uniform.dtype.name)
+    numbers: np.ndarray = np.concatenate(pair(first, second), axis=1)
+    return numbers
 
 
 def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
@@ -205,7 +209,7 @@ def fill_kernel(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> Ker
     return functools.partial(compiled, kind, drawn.dtype, stream, **numbers)
 
 
-def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callable[..., None] | None:
+def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> KernelCall | None:
     """The kernel that fills as `fill_<kind>` does, as `(out, *operands, cancel_check)`; None till
     ready.
 
@@ -219,14 +223,14 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> Callabl
     each = fill.per_run(kind, dtype)
     settings = _settings(kind, dtype, **numbers)
 
-    def call(out: np.ndarray, *rest: Any) -> None:
+    def call(out: np.ndarray, *rest: *KernelArguments) -> None:
         first = stream.take(-(-out.size // each))
         kernel(out, stream.key, stream.number, first, **settings, cancel_check=rest[-1])
 
     return call
 
 
-def _settings(kind: str, dtype: str, **numbers: Any) -> dict[str, Any]:
+def _settings(kind: str, dtype: str, **numbers: float) -> dict[str, object]:
     """The parameters of a distribution as its kernel takes them."""
     if kind == "below":
         return {"limit": _limit(**numbers)}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import check_axes, check_axis, is_float
-from kbench.engine.core.types import Axis
+from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.arithmetic import add, multiply
@@ -33,7 +31,11 @@ def _checked(name: str, value: Tensor, x: Tensor) -> Tensor:
 
 
 def _scaled(
-    x: Tensor, centre: Tensor, spread: Tensor, factors: tuple[Tensor | None, Tensor | None], e: Any
+    x: Tensor,
+    centre: Tensor,
+    spread: Tensor,
+    factors: tuple[Tensor | None, Tensor | None],
+    e: float,
 ) -> Tensor:
     """(x - centre) / sqrt(spread + e) * gamma + beta."""
     gamma, beta = factors
@@ -47,7 +49,7 @@ def _scaled(
 # ------------------------------------------------------------------ statistics of the batch
 
 
-def _kept_shape(name: str, value: Operand | None, x: Tensor, axes: tuple[int, ...]) -> Any:
+def _kept_shape(name: str, value: Operand | None, x: Tensor, axes: Axes) -> Tensor | None:
     """A scale or offset of the shape of the axes that are kept, spread over the others."""
     if value is None:
         return None
@@ -81,7 +83,7 @@ def normalize_batch_in_training(
     Source: Keras 2.3 `backend.normalize_batch_in_training`.
 
     >>> x = K.constant([[0.0], [2.0]])
-    >>> [K.eval(one).tolist() for one in K.normalize_batch_in_training(x, None, None, [0], 0.0)]
+    >>> [K.eval(x).tolist() for x in K.normalize_batch_in_training(x, None, None, [0], 0.0)]
     [[[-1.0], [1.0]], [1.0], [1.0]]
     """
     tensor = _floating(x)

@@ -7,7 +7,7 @@ run backwards collects what every later product passes on.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,20 +24,20 @@ MAX_SCALAR_RECURRENCES = 4
 """Recurrences side by side up to which Python's floats are faster than NumPy's rows."""
 
 
-def _same(x: Spec, *_others: Spec, **_attrs: Any) -> Spec:
+def _same(x: Spec, *_others: Spec, **_attrs: object) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-def _stored(out: Any, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+def _stored(out: np.ndarray | None, value: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
     with np.errstate(all="ignore"):
         if out is None:
             return value.astype(dtype, copy=False)
         out[...] = value
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _accumulated(ufunc: np.ufunc) -> Any:
-    def run(out: Any, x: np.ndarray, *, axis: int) -> np.ndarray:
+def _accumulated(ufunc: np.ufunc) -> Callable[..., np.ndarray]:
+    def run(out: np.ndarray | None, x: np.ndarray, *, axis: int) -> np.ndarray:
         with np.errstate(all="ignore"):
             return running(ufunc, x, axis, out)
 
@@ -47,7 +47,7 @@ def _accumulated(ufunc: np.ufunc) -> Any:
 # ------------------------------------------------------------------ the recurrence
 
 
-def _recur_numpy(out: Any, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.ndarray:
+def _recur_numpy(out: np.ndarray | None, x: np.ndarray, a: np.ndarray, *, axis: int) -> np.ndarray:
     """y[i] = x[i] + a[i] y[i - 1] along `axis`, starting from 0; it runs in float64."""
     terms, factors = np.moveaxis(x, axis, 0), np.moveaxis(a, axis, 0)
     result = np.empty(terms.shape, x.dtype)
@@ -83,7 +83,9 @@ def _advance(before: float, pair: tuple[float, float]) -> float:
     return pair[0] + pair[1] * before
 
 
-def _recur_gradient(g: Tensor, y: Tensor, x: Tensor, a: Tensor, *, axis: int) -> Any:
+def _recur_gradient(
+    g: Tensor, y: Tensor, x: Tensor, a: Tensor, *, axis: int
+) -> tuple[Tensor | None, ...]:
     later = _recur_back(g, a, axis)
     return later, later * _shifted(y, axis, 0.0)
 
@@ -100,16 +102,18 @@ def _recur_back(g: Tensor, a: Tensor, axis: int) -> Tensor:
 # ------------------------------------------------------------------ moving by one
 
 
-def _shift_numpy(out: Any, x: np.ndarray, *, axis: int, first: float) -> np.ndarray:
+def _shift_numpy(out: np.ndarray | None, x: np.ndarray, *, axis: int, first: float) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, x.dtype)
     window, source = np.moveaxis(out, axis, 0), np.moveaxis(x, axis, 0)
     window[:1] = first
     window[1:] = source[:-1]
-    return out  # type: ignore[no-any-return]
+    return out
 
 
-def _shift_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int, first: float) -> Any:
+def _shift_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: int, first: float
+) -> tuple[Tensor | None, ...]:
     return (reverse(_shifted(reverse(g, axis), axis, 0.0), axis),)
 
 

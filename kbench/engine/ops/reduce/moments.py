@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -26,12 +25,14 @@ SLAB_ELEMENTS = 1 << 18
 """Elements of which the terms of a sum are made at a time, at most."""
 
 
-def _averaged(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+def _averaged(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
     total = added(x, axis, keepdims) / math.prod([x.shape[at] for at in axis])
     return stored(total, out, x.dtype)
 
 
-def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+def _mean_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool
+) -> tuple[Tensor | None, ...]:
     if x.spec.dtype != "float16":
         return (spread(g / count(x, axis, x.spec.dtype), x, axis),)
     share = cast(g, "float32") / count(x, axis, "float32")  # the number may be beyond float16
@@ -90,7 +91,7 @@ def _spread_of(x: Tensor, axis: Axis, keepdims: bool, dtype: str) -> Tensor:
 
 
 def _variance_numpy(
-    out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: str
+    out: np.ndarray | None, x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: str
 ) -> np.ndarray:
     """The mean first, then the squares of distances from it, in float64."""
     with np.errstate(all="ignore"):
@@ -139,7 +140,7 @@ def _slabs(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 def _variance_gradient(
     g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool, dtype: str
-) -> Any:
+) -> tuple[Tensor | None, ...]:
     wide = x if dtype == x.spec.dtype else cast(x, dtype)
     slope = 2.0 * g / count(x, axis, dtype)
     apart = wide - mean(wide, axis, keepdims=True)
@@ -206,7 +207,9 @@ def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return apply(LOGSUMEXP, tensor, axis=axes, keepdims=checked_flag(keepdims, "keepdims"))
 
 
-def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> np.ndarray:
+def _logsumexp_numpy(
+    out: np.ndarray | None, x: np.ndarray, *, axis: Axes, keepdims: bool
+) -> np.ndarray:
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     with np.errstate(all="ignore"):
         return stored(_logsumexp_wide(wide, axis, keepdims), out, x.dtype)
@@ -215,11 +218,15 @@ def _logsumexp_numpy(out: Any, x: np.ndarray, *, axis: Axes, keepdims: bool) -> 
 def _logsumexp_wide(wide: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:
     lowest = np.maximum.reduce(wide, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(lowest), lowest, 0)
-    total = np.log(_summed(lambda part, top: np.exp(part - top), wide, shift, axis)) + shift
+    total: np.ndarray = (
+        np.log(_summed(lambda part, top: np.exp(part - top), wide, shift, axis)) + shift
+    )
     return total if keepdims else total.squeeze(axis)
 
 
-def _logsumexp_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+def _logsumexp_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool
+) -> tuple[Tensor | None, ...]:
     top = spread(y, x, axis)
     share = exp(x - where(equal(top, -math.inf), x * 0, top))
     return (spread(g, x, axis) * share,)

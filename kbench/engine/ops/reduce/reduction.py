@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, check_axis, is_float, known_size, reduced_shape
-from kbench.engine.core.types import Axes, Axis
+from kbench.engine.core.types import Attrs, Axes, Axis, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
-from kbench.engine.graph.declare import reduction, structured
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.declare import Reducer, reduction, structured
+from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise import arithmetic, compare
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout import indexing  # noqa: F401 (indexing gives x[i])
 from kbench.engine.ops.layout.reshape import reshape_like
 from kbench.engine.ops.layout.shape import IDENTITY, shape
-from kbench.engine.ops.reduce.summation import added
+from kbench.engine.ops.reduce.summation import added, folded
 from kbench.engine.runtime import config
 
 # ------------------------------------------------------------------ the way back
@@ -31,7 +30,9 @@ def _spread_infer(g: Spec, x: Spec, *, axis: Axes) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-def _spread_numpy(out: Any, g: np.ndarray, x: np.ndarray, *, axis: Axes) -> np.ndarray:
+def _spread_numpy(
+    out: np.ndarray | None, g: np.ndarray, x: np.ndarray, *, axis: Axes
+) -> np.ndarray:
     return _spread(g, x.shape, axis)
 
 
@@ -40,11 +41,13 @@ def _spread(g: np.ndarray, target: tuple[int, ...], axis: Axes) -> np.ndarray:
     return np.broadcast_to(g.reshape(kept), target)
 
 
-def _spread_lower(specs: Sequence[Spec], attrs: dict[str, Any]) -> Any:
+def _spread_lower(specs: Sequence[Spec], attrs: Attrs) -> Lowered:
     return BROADCAST, {"target": specs[1].shape, "axis": attrs["axis"]}, (0,)
 
 
-def _spread_gradient(g: Tensor, y: Tensor, z: Tensor, x: Tensor, *, axis: Axes) -> Any:
+def _spread_gradient(
+    g: Tensor, y: Tensor, z: Tensor, x: Tensor, *, axis: Axes
+) -> tuple[Tensor | None, ...]:
     return reshape_like(sum(g, axis), z), None
 
 
@@ -77,18 +80,18 @@ def spread(g: Tensor, x: Tensor, axis: Axes) -> Tensor:
     return apply(SPREAD, g, x, axis=axis)
 
 
-def _reduced_axes(g: tuple[int, ...], x: tuple[int, ...]) -> Axes:
+def _reduced_axes(g: Shape, x: Shape) -> Axes:
     """The axes of `g` over which broadcasting had repeated `x`."""
     lead = len(g) - len(x)
     return tuple(i for i, size in enumerate(g) if i < lead or (x[i - lead] == 1 and size != 1))
 
 
-def _reduce_like_numpy(out: Any, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _reduce_like_numpy(out: np.ndarray | None, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     axes = _reduced_axes(g.shape, x.shape)
     return accumulated(g, axes, False, None).reshape(x.shape)
 
 
-def _reduce_like_lower(specs: Sequence[Spec], _attrs: dict[str, Any]) -> Any:
+def _reduce_like_lower(specs: Sequence[Spec], _attrs: Attrs) -> Lowered | None:
     g, x = specs[0].shape, specs[1].shape
     axes = _reduced_axes(g, x)
     if not axes:
@@ -124,13 +127,15 @@ def reduce_like(g: Tensor, x: Tensor) -> Tensor:
 # ------------------------------------------------------------------ sums and products
 
 
-def accumulated(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+def accumulated(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
     """The sum over axes in the dtype of `x`, to which it is rounded once."""
     with np.errstate(all="ignore"):
         return stored(added(x, axis, keepdims), out, x.dtype)
 
 
-def stored(value: Any, out: Any, dtype: Any) -> np.ndarray:
+def stored(
+    value: np.ndarray | float, out: np.ndarray | None, dtype: np.dtype[np.generic]
+) -> np.ndarray:
     if out is None:
         return np.asarray(value, dtype=dtype)
     out[...] = value
@@ -163,12 +168,14 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """
 
 
-def _multiplied(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+def _multiplied(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
     wide = np.float64 if x.dtype.kind == "f" else x.dtype
-    return stored(np.multiply.reduce(x, axis=axis, keepdims=keepdims, dtype=wide), out, x.dtype)
+    return stored(folded(np.multiply, x, axis, keepdims, wide), out, x.dtype)
 
 
-def _product_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+def _product_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool
+) -> tuple[Tensor | None, ...]:
     zero = compare.equal(x, 0)
     filled = where(zero, x * 0 + 1, x)
     others = spread(apply(prod.op, filled, axis=axis, keepdims=keepdims), x, axis)
@@ -205,8 +212,8 @@ def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # ------------------------------------------------------------------ extremes
 
 
-def _extreme(ufunc: np.ufunc) -> Any:
-    def run(x: np.ndarray, axis: Axes, keepdims: bool, out: Any) -> np.ndarray:
+def _extreme(ufunc: np.ufunc) -> Reducer:
+    def run(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
         if 0 in [x.shape[i] for i in axis]:
             lowest = _lowest(x.dtype, ufunc is np.maximum)
             return np.asarray(ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=lowest))
@@ -215,16 +222,18 @@ def _extreme(ufunc: np.ufunc) -> Any:
     return run
 
 
-def _lowest(dtype: np.dtype[Any], lowest: bool) -> Any:
+def _lowest(dtype: np.dtype[np.generic], lowest: bool) -> float:
     if dtype.kind == "f":
         return -math.inf if lowest else math.inf
     if dtype.kind == "b":
         return not lowest
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(dtype.name)
     return limits.min if lowest else limits.max
 
 
-def _extreme_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool) -> Any:
+def _extreme_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axes, keepdims: bool
+) -> tuple[Tensor | None, ...]:
     hit = cast(compare.equal(x, spread(y, x, axis)), x.spec.dtype)
     return (spread(g / sum(hit, axis, keepdims), x, axis) * hit,)
 
@@ -269,13 +278,13 @@ def min(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """
 
 
-def _logical(ufunc: np.ufunc) -> Any:
+def _logical(ufunc: np.ufunc) -> Reducer:
     return lambda x, axis, keepdims, out: np.asarray(
         ufunc.reduce(x, axis=axis, keepdims=keepdims, out=out)
     )
 
 
-def _no_gradient(g: Tensor, y: Tensor, x: Tensor, **_attrs: Any) -> tuple[None]:
+def _no_gradient(g: Tensor, y: Tensor, x: Tensor, **_attrs: object) -> tuple[None]:
     return (None,)
 
 

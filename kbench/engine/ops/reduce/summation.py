@@ -8,7 +8,6 @@ times as many are added up. What is added here errs less than sums by halves do,
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -27,16 +26,27 @@ ROWS_PER_RUN = 16
 """Rows that it adds one after the other, as it does within its halves."""
 
 
+def folded(
+    ufunc: np.ufunc,
+    x: np.ndarray,
+    axis: Axes,
+    keepdims: bool,
+    dtype: type[np.generic] | np.dtype[np.generic],
+) -> np.ndarray:
+    """All entries along axes joined by `ufunc`, in this dtype; an array also where one is left."""
+    return np.asarray(ufunc.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims))
+
+
 def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
     """The sum over axes: floats as float64, integers as they are."""
     if x.dtype.kind != "f":
-        return np.asarray(np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims))
+        return folded(np.add, x, axis, keepdims, x.dtype)
     if (
         x.dtype != np.float64
         or not x.size
         or math.prod([x.shape[at] for at in axis]) <= MAX_UNORDERED_TERMS
     ):
-        return np.asarray(np.add.reduce(x, axis=axis, dtype=np.float64, keepdims=keepdims))
+        return folded(np.add, x, axis, keepdims, np.float64)
     lead = x.shape[: x.ndim - len(axis)]
     if x.flags.c_contiguous and axis == tuple(range(len(lead), x.ndim)):
         total = np.add.reduce(x.reshape(*lead, -1), axis=-1)  # by halves already
@@ -98,7 +108,7 @@ def _by_halves(rows: np.ndarray) -> np.ndarray:
     return np.asarray(whole[0])
 
 
-def running(ufunc: np.ufunc, x: np.ndarray, axis: int, out: Any) -> np.ndarray:
+def running(ufunc: np.ufunc, x: np.ndarray, axis: int, out: np.ndarray | None) -> np.ndarray:
     """Running totals of floats, added or multiplied in float64; those of integers as they are."""
     wide = np.float64 if x.dtype.kind == "f" else x.dtype
     if out is None:

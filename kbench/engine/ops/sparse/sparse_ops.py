@@ -7,7 +7,6 @@ a sparse tensor have none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,11 +23,11 @@ from kbench.engine.ops.layout.reshape import expand_dims, squeeze, transpose
 # ------------------------------------------------------------------ to_dense
 
 
-def _dense_numpy(out: Any, x: Csr) -> np.ndarray:
+def _dense_numpy(out: np.ndarray | None, x: Csr) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, x.dtype)
     fill_dense(out, x)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 TO_DENSE = structured(
@@ -69,7 +68,7 @@ def _cast_infer(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype, sparse=True)
 
 
-def _cast_numpy(out: Any, x: Csr, *, dtype: str) -> Csr:
+def _cast_numpy(out: np.ndarray | None, x: Csr, *, dtype: str) -> Csr:
     return with_data(x, cast_array(x.data, dtype))
 
 
@@ -101,11 +100,13 @@ def _dot_infer(x: Spec, y: Spec, *, transposed: bool) -> Spec:
     return Spec((outer, y.shape[1]), y.dtype)
 
 
-def _dot_numpy(out: Any, x: Csr, y: np.ndarray, *, transposed: bool) -> np.ndarray:
+def _dot_numpy(out: np.ndarray | None, x: Csr, y: np.ndarray, *, transposed: bool) -> np.ndarray:
     return multiply(x, y, transposed)
 
 
-def _dot_gradient(g: Tensor, z: Tensor, x: Tensor, y: Tensor, *, transposed: bool) -> Any:
+def _dot_gradient(
+    g: Tensor, z: Tensor, x: Tensor, y: Tensor, *, transposed: bool
+) -> tuple[Tensor | None, ...]:
     return None, apply(DOT, x, g, transposed=not transposed)
 
 
@@ -171,7 +172,7 @@ def _concatenate_infer(*tensors: Spec, axis: int) -> Spec:
     return Spec(tuple(shape), tensors[0].dtype, sparse=True)
 
 
-def _concatenate_numpy(out: Any, *xs: Csr, axis: int) -> Csr:
+def _concatenate_numpy(out: np.ndarray | None, *xs: Csr, axis: int) -> Csr:
     from scipy import sparse
 
     join = sparse.vstack if axis == 0 else sparse.hstack
@@ -207,7 +208,7 @@ def _labels_infer(labels: Spec, label_lengths: Spec) -> Spec:
     return Spec((rows, labels.shape[1]), labels.dtype, sparse=True)
 
 
-def _labels_numpy(out: Any, labels: np.ndarray, lengths: np.ndarray) -> Csr:
+def _labels_numpy(out: np.ndarray | None, labels: np.ndarray, lengths: np.ndarray) -> Csr:
     from scipy import sparse
 
     most = labels.shape[1]
