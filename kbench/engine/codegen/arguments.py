@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class Reader:
         for name, value in values.items():
             self._template[self._slots[name]] = value
 
-    def _input(self, number: int, one: Input) -> tuple[np.dtype[Any], int, list[int]]:
+    def _input(self, number: int, operand: Input) -> tuple[np.dtype[np.generic], int, list[int]]:
         """dtype, size and shape of an input; its strides, if contiguous, go to the template."""
         pattern = self._patterns[number]
         shape = [size if varies else 1 for size, varies in zip(self.sizes, pattern, strict=True)]
@@ -63,7 +62,7 @@ class Reader:
             strides.append(step)
             step *= size
         self._set_strides(self._template, number, strides[::-1])
-        return np.dtype(one.dtype), math.prod(shape), shape
+        return np.dtype(operand.dtype), math.prod(shape), shape
 
     def _set_strides(self, params: Array, number: int, strides: list[int]) -> None:
         for d, stride in enumerate(strides[:-1]):

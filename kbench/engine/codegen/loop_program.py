@@ -58,7 +58,8 @@ class Program:
         ranks = {len(operand.pattern) for operand in self.inputs}
         if len(ranks) > 1:
             raise ValueError(f"inputs have patterns of several lengths: {sorted(ranks)}")
-        for dtype in (part.dtype for part in (*self.inputs, *self.statements)):
+        dtypes = [operand.dtype for operand in self.inputs]
+        for dtype in [*dtypes, *(statement.dtype for statement in self.statements)]:
             if dtype not in DTYPES:
                 raise ValueError(f"no kernel for dtype {dtype!r}")
         if not self.statements or not (self.outputs or self.fold):

@@ -299,7 +299,8 @@ def _variance(columns: int, parts: list[_Part], number: int) -> Array:
     middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
     apart = means - middle
     within = np.add.reduce(squares, axis=0)
-    return (within + np.add.reduce(apart * apart * counts, axis=0)) / many
+    variance: Array = (within + np.add.reduce(apart * apart * counts, axis=0)) / many
+    return variance
 
 
 _kernels: dict[RowProgram, RowKernel] = {}

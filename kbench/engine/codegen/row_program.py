@@ -55,7 +55,8 @@ class RowProgram:
     keep: bool = True
 
     def __post_init__(self) -> None:
-        for dtype in (part.dtype for part in (*self.inputs, *self.nodes)):
+        dtypes = [operand.dtype for operand in self.inputs]
+        for dtype in [*dtypes, *(node.dtype for node in self.nodes)]:
             if dtype not in DTYPES:
                 raise ValueError(f"no kernel for dtype {dtype!r}")
         if not (self.outputs or self.downs):

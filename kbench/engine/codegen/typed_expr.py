@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -119,9 +119,11 @@ class _Writer:
 
     def _common(self, *values: Typed) -> str:
         """The dtype NumPy gives to an operation on these values."""
-        one = {"bool": True, "int64": 1, "float64": 1.0}
-        parts: list[Any] = [one[v.dtype] if v.weak else np.dtype(v.dtype) for v in values]
-        return computed(np.result_type(*parts).name)  # type: ignore[arg-type]
+        weak = {"bool": True, "int64": 1, "float64": 1.0}
+        parts: list[float | np.dtype[np.generic]] = [
+            weak[value.dtype] if value.weak else np.dtype(value.dtype) for value in values
+        ]
+        return computed(np.result_type(*parts).name)
 
     def _binary(self, symbol: str, left: Typed, right: Typed) -> Typed:
         dtype = self._common(left, right)
@@ -140,7 +142,7 @@ class _Writer:
 
     def _power(self, left: Typed, right: Typed, dtype: str) -> Typed:
         if right.weak and right.value in EXACT_POWERS:
-            form = EXACT_POWERS[right.value]  # type: ignore[index]
+            form = EXACT_POWERS[right.value]
             self.used.update({"square", "cube"})
             return self._wrapped(form.format(self.convert(left, dtype)), dtype)
         if right.weak and right.value == 0.5 and dtype[0] == "f":

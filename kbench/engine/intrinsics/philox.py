@@ -6,12 +6,11 @@ on its own, so a sequence does not depend on how it is cut or by how many thread
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-Words = np.ndarray[Any, np.dtype[np.uint32]]
+Words = np.ndarray[tuple[int, ...], np.dtype[np.uint32]]
 
 RUN_BLOCKS = 256
 """Blocks whose words are laid out as four rows, so that kernels write whole vectors."""
@@ -26,7 +25,9 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
 
-def _round(c: list[Any], spare: list[Any], first: np.uint64, second: np.uint64) -> None:
+def _round(
+    c: list[np.ndarray], spare: list[np.ndarray], first: np.uint64, second: np.uint64
+) -> None:
     """One round on four arrays of 32-bit numbers held in 64 bits, in place."""
     left, right = spare
     np.multiply(c[0], _FACTORS[0], out=left)
@@ -42,7 +43,7 @@ def _round(c: list[Any], spare: list[Any], first: np.uint64, second: np.uint64) 
     np.bitwise_and(left, _LOW, out=c[3])
 
 
-def blocks(counters: Any, key: int) -> np.ndarray:
+def blocks(counters: Sequence[np.ndarray | int], key: int) -> np.ndarray:
     """Four words for each counter: uint64[4, n] that hold 32-bit numbers.
 
     Arguments:

@@ -42,7 +42,7 @@ def can_write_to(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
 def unowned_view(array: Array) -> Array:
     """The same memory as another array that keeps nothing alive, as an address does."""
     memory = (ctypes.c_char * array.nbytes).from_address(address_of(array))
-    return np.frombuffer(memory, array.dtype).reshape(array.shape)
+    return np.frombuffer(memoryview(memory), array.dtype).reshape(array.shape)
 
 
 def are_same(arrays: Sequence[Array], others: Sequence[Array]) -> bool:

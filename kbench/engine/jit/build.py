@@ -34,7 +34,7 @@ def build(name: str, text: str) -> str:
     return key
 
 
-def _image(entries: dict[str, Entry]) -> tuple[dict[str, object] | None, bytes]:
+def _image(entries: dict[str, Entry]) -> tuple[loader.Header | None, bytes]:
     try:
         linked = linker.link(
             [entry.object for entry in entries.values()],
@@ -43,7 +43,7 @@ def _image(entries: dict[str, Entry]) -> tuple[dict[str, object] | None, bytes]:
     except linker.UnlinkableError:
         return None, b""
     places = {name: linked.entries[entry.symbol] for name, entry in entries.items()}
-    header: dict[str, object] = {
+    header: loader.Header = {
         "form": "image",
         "entries": places,
         "bases": linked.bases,
@@ -52,7 +52,7 @@ def _image(entries: dict[str, Entry]) -> tuple[dict[str, object] | None, bytes]:
     return header, bytes(linked.code)
 
 
-def _objects(entries: dict[str, Entry]) -> tuple[dict[str, object], bytes]:
+def _objects(entries: dict[str, Entry]) -> tuple[loader.Header, bytes]:
     listed = [(name, entry.symbol, len(entry.object)) for name, entry in entries.items()]
     return {"form": "objects", "objects": listed}, b"".join(
         entry.object for entry in entries.values()

@@ -109,14 +109,14 @@ class CompilerProcess:
             raise EOFError("the compiling process has ended") from error
         return str(self._answer()["key"])
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> dict[str, object]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
             raise EOFError("the compiling process has ended")
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, object] = json.loads(line)
         if "error" in answer:
-            raise CompileError(answer["error"])
+            raise CompileError(str(answer["error"]))
         return answer
 
     def interrupt(self) -> None:

@@ -23,9 +23,9 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 from kbench.engine.core import fork_safety
+from kbench.engine.jit.loader import Header
 from kbench.engine.runtime import paths
 
 KEEP_SECONDS = 30 * 24 * 3600
@@ -237,14 +237,14 @@ def write_source(name: str, key: str, text: str) -> Path:
     return path
 
 
-def write(name: str, key: str, header: dict[str, Any], code: bytes) -> None:
+def write(name: str, key: str, header: Header, code: bytes) -> None:
     """Store what was compiled of a source."""
     about = json.dumps({**header, "key": key}).encode()
     body = len(about).to_bytes(4, "little") + about + code
     _replace(code_path(name, key), _FORMAT + hashlib.sha256(body).digest() + body)
 
 
-def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
+def read(name: str, key: str) -> tuple[Header, bytes] | None:
     """What was compiled of a source; None if it never was, or its file is not to be believed."""
     path = _locate(code_path(name, key).name)
     try:
@@ -261,7 +261,7 @@ def read(name: str, key: str) -> tuple[dict[str, Any], bytes] | None:
     return found
 
 
-def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
+def _checked(data: bytes, key: str) -> tuple[Header, bytes] | None:
     body = data[_HEADER_BYTES:]
     if (
         not data.startswith(_FORMAT)
@@ -269,7 +269,7 @@ def _checked(data: bytes, key: str) -> tuple[dict[str, Any], bytes] | None:
     ):
         return None
     end = 4 + int.from_bytes(body[:4], "little")
-    header = json.loads(body[4:end])
+    header: Header = json.loads(body[4:end])
     return (header, body[end:]) if header["key"] == key else None
 
 

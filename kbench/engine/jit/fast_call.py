@@ -69,7 +69,7 @@ RangeCall = Callable[[int, np.ndarray, int, int], None]
 def slow_address(array: np.ndarray) -> int:
     """As `address_of`, by the array's buffer where it has one that may be written to."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     except (TypeError, ValueError, BufferError):  # read-only, empty or not contiguous
         return int(array.ctypes.data)
 
@@ -105,7 +105,7 @@ def _method(name: bytes, address: int, flags: int, table: np.ndarray) -> Any:
     return make(definition, table, None)
 
 
-_kept: list[Any] = []
+_kept: list[object] = []
 
 
 def _begin_as_expected() -> bool:
@@ -114,7 +114,7 @@ def _begin_as_expected() -> bool:
     return words[1] == id(np.ndarray) and words[2] == block.ctypes.data
 
 
-def install(module: Any) -> RangeCall | None:
+def install(module: loader.Loaded) -> RangeCall | None:
     """Take over `address_of`, and give the call of a kernel with a parameter block; None where
     compiled functions cannot be had, and all stays as it is.
     """

@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -130,7 +129,7 @@ class Launch:
     threads: int = 1
     counters: int = 0
     """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
-    kept: tuple[Any, ...] = ()
+    kept: tuple[object, ...] = ()
     """Memory of the launch's own."""
     is_valid: Callable[[], bool] | None = None
     """Whether its step's results are right, asked when it has run; the step itself knows better."""
@@ -170,7 +169,7 @@ def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
 
 
 def _launch_of(
-    kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Any
+    kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Array | int
 ) -> Launch:
     """The launch of one of `KINDS`, of checked arrays."""
     arrays = [first, *(argument for argument in rest if isinstance(argument, np.ndarray))]
@@ -184,7 +183,7 @@ def _launch_of(
         fits = fits and len(first) > 0 and first[0].size == out.size
         sizes, kept = [len(first), out.size], arrays
     if kind == "variance":
-        squares, counts = rest
+        _, squares, counts = arrays
         fits = fits and squares.shape == first.shape and counts.shape == first.shape[:1]
     if not fits:
         given = " and ".join(map(describe_array, arrays))

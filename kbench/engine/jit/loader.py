@@ -12,10 +12,23 @@ import functools
 import struct
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _PRIVATE, _ANONYMOUS = 0x02, 0x20
+
+
+class Header(TypedDict, total=False):
+    """What is stored beside compiled code: how it is loaded, and the integers of its source."""
+
+    form: str
+    key: str
+    seconds: float
+    numbers: dict[str, int]
+    entries: dict[str, int]
+    bases: list[int]
+    externals: dict[str, list[int]]
+    objects: list[tuple[str, str, int]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ def lasting_memory(size: int) -> int:
     return int(address)
 
 
-def load_image(header: dict[str, Any], code: bytes) -> Loaded:
+def load_image(header: Header, code: bytes) -> Loaded:
     """The functions of an image.
 
     Raises:
@@ -101,11 +114,11 @@ def load_image(header: dict[str, Any], code: bytes) -> Loaded:
     return Loaded(functions, header["numbers"])
 
 
-_engines: list[Any] = []
+_engines: list[object] = []
 """LLVM's loaders, kept for good: code may be running."""
 
 
-def load_objects(header: dict[str, Any], code: bytes) -> Loaded:
+def load_objects(header: Header, code: bytes) -> Loaded:
     """The functions of object code, loaded by LLVM; takes long when it is the first."""
     import llvmlite.binding as llvm
 

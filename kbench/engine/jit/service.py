@@ -55,6 +55,12 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
+    def loaded(self) -> loader.Loaded:
+        """What its source defined, once it is ready."""
+        assert self.module is not None
+        return self.module
+
+    @property
     def source(self) -> str:
         """The generated source, as compiled."""
         return self.text()

@@ -9,13 +9,17 @@ from __future__ import annotations
 import _thread
 import ctypes
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.jit import fast_call, loader, thread_pool_source
 from kbench.engine.jit.thread_pool_source import FIELDS
 from kbench.engine.runtime import threads
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 SHARES_PER_THREAD = 2
 """A thread claims this part of its even share of what is left."""
@@ -38,7 +42,7 @@ class ThreadPool:
     runs_graphs = True
     """Whether all launches of a graph can be made as one call of compiled code."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: loader.Loaded) -> None:
         self._worker_loop = _function(module.worker_loop, 1)
         self._lead = _function(module.lead, 8)
         self._repeat = _function(module.repeat, 5)
@@ -90,13 +94,16 @@ class ThreadPool:
         return int(CALIBRATION_SPINS * seconds / max(min(times), 1e-6))
 
 
-def _function(compiled: Any, count: int, keep_lock: bool = False) -> Any:
+def _function(
+    compiled: loader.Function, count: int, keep_lock: bool = False
+) -> Callable[..., None]:
     """A compiled function as one that Python calls, with the interpreter's lock kept or released.
 
     Releasing it costs as much as a small kernel.
     """
     make = ctypes.PYFUNCTYPE if keep_lock else ctypes.CFUNCTYPE
-    return make(None, *[ctypes.c_ssize_t] * count)(compiled.address)
+    function: Callable[..., None] = make(None, *[ctypes.c_ssize_t] * count)(compiled.address)
+    return function
 
 
 class ExecutorPool:
@@ -105,13 +112,13 @@ class ExecutorPool:
 
     runs_graphs = False
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: loader.Loaded) -> None:
         self._serial = _function(module.serial, 4)
         self.begin()
 
     def begin(self) -> None:
         """Begin with no threads."""
-        self._threads: Any = None
+        self._threads: concurrent.futures.ThreadPoolExecutor | None = None
         self._most = 0
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
@@ -128,6 +135,7 @@ class ExecutorPool:
             for first in firsts:
                 self._serial(address, params, first, min(stop, first + size))
 
+        assert self._threads is not None
         helpers = [self._threads.submit(work) for _ in range(count - 1)]
         work()
         for helper in helpers:
@@ -143,7 +151,7 @@ def source() -> str:
 class Driver:
     """What runs kernels, once its own code is there."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: loader.Loaded) -> None:
         self._serial = _function(module.serial, 4)
         self._locked = _function(module.serial, 4, keep_lock=True)
         self._short = fast_call.install(module) or self._by_ctypes

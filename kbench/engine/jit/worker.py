@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 PARENT_POLL_SECONDS = 0.5
 """Time between two looks at whether the parent is there, where the system does not tell."""
@@ -24,7 +23,7 @@ PARENT_POLL_SECONDS = 0.5
 _PARENT_DEATH_SIGNAL = 1
 
 
-def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _read(requests: queue.SimpleQueue[dict[str, str]]) -> None:
     """Hand on what is asked; the end of the input is the end of whoever asked."""
     for line in sys.stdin.buffer:
         requests.put(json.loads(line))
@@ -53,10 +52,10 @@ def serve(descriptor: int, parent: int) -> None:
     """Answer requests until the input or the parent ends."""
     _end_with(parent)
     answers = os.fdopen(descriptor, "w", encoding="utf-8")
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
 
-    def answer(**fields: Any) -> None:
+    def answer(**fields: object) -> None:
         answers.write(json.dumps(fields) + "\n")
         answers.flush()
 

@@ -12,7 +12,6 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,7 @@ def find_tiles(dtype: str) -> Tiles | None:
     done = compiled("conv", dtype, texts)
     if done is None:
         return None
-    module: Any = done["tiles"].module
+    module = done["tiles"].loaded
     _ready[dtype] = Tiles(
         dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
         done["pack"], done["gather"], done["reduce"],
@@ -120,7 +119,7 @@ class Convolution:
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
     def __init__(
-        self, dtype: str, computed: str, rank: int, axes: int, ways: MakeWays, compiled: Any
+        self, dtype: str, computed: str, rank: int, axes: int, ways: MakeWays, compiled: object
     ) -> None:
         """`rank` spatial axes, of which the compiled form has so many `axes`."""
         self._dtype, self._computed, self._rank, self._axes = dtype, computed, rank, axes
@@ -153,7 +152,7 @@ class Convolution:
             if array.dtype != self._dtype or array.ndim != self._rank + 2:
                 shape, rank = list(array.shape), self._rank + 2
                 raise ValueError(f"expected {self._dtype} of rank {rank}, got {array.dtype}{shape}")
-        ready = [np.require(array, self._computed, "CA") for array in (first, second)]
+        ready = [np.require(array, self._computed, ["C", "A"]) for array in (first, second)]
         return ready, _geometry(self._rank, self._axes, *map(tuple, steps))
 
 

@@ -10,7 +10,6 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -141,8 +140,7 @@ def find_loops(dtype: str) -> Loops | None:
     done = compiled("conv", dtype, texts)
     if done is None:
         return None
-    module: Any = done["add"].module
-    _ready[dtype] = Loops(int(module.add.address), done["spread"])
+    _ready[dtype] = Loops(int(done["add"].loaded.add.address), done["spread"])
     return _ready[dtype]
 
 

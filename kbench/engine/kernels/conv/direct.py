@@ -70,7 +70,9 @@ def to_input(
             yield col2im.way(tiles, loops, out, g, kernel, geometry, memory)
     axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
     found = [_gather(tiles, out, g, kernel, True, phase, memory) for phase in phases(list(axes))]
-    stages = [stage for phase in found for stage in phase if isinstance(stage, Stage)]
+    stages: list[Stage | Filled] = [
+        stage for phase in found for stage in phase if isinstance(stage, Stage)
+    ]
     if sum(map(len, found)) > len(stages):  # all of it is cleared faster than some phases are
         stages.insert(0, cleared(out, ()))
     yield Way("", tiles.dtype, stages, memory)

@@ -89,7 +89,7 @@ def _call(
     if patch == 0:
         out.fill(0)
         return
-    x, weights = (np.require(array, tiles.dtype, "CA") for array in (x, weights))
+    x, weights = (np.require(array, tiles.dtype, ["C", "A"]) for array in (x, weights))
     with conv.result_array(out, tiles.dtype, [x, weights]) as into:
         sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
         run = _planned(tiles, *sizes)

@@ -10,7 +10,6 @@ over all positions. Both add in the same order and give the same bits.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -193,11 +192,12 @@ def find_add(dtype: str) -> KernelCall | None:
     float16 adds up in float32. It raises IndexError, with nothing written, when an index is
     negative or no row of `out`.
     """
-    jobs = {
-        form: ready_job(f"add_{form}_{dtype if form != 'sort' else 'rows'}", source(form, dtype))
-        for form in ("columns", "rows", "sort")
-    }
-    if None in jobs.values():
+    jobs: dict[str, Job] = {}
+    for form in ("columns", "rows", "sort"):
+        job = ready_job(f"add_{form}_{dtype if form != 'sort' else 'rows'}", source(form, dtype))
+        if job is not None:
+            jobs[form] = job
+    if len(jobs) < 3:
         return None
 
     def call(out: Array, g: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
@@ -217,7 +217,7 @@ def find_add(dtype: str) -> KernelCall | None:
 
 
 def _by_rows(
-    jobs: dict[str, Any],
+    jobs: dict[str, Job],
     out: Array,
     g: Array,
     rows: Array,

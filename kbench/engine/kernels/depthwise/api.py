@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -105,7 +104,7 @@ def _loops(dtype: str) -> Loops | None:
     done = conv_drive.compiled("depthwise", dtype, texts)
     if done is None:
         return None
-    module: Any = done["tiles"].module
+    module = done["tiles"].loaded
     pixels, products = int(module.pixels.address), int(module.products.address)
     _ready[dtype] = Loops(dtype, pixels, products, done["gather"], done["reduce"])
     return _ready[dtype]

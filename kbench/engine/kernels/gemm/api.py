@@ -16,7 +16,6 @@ import functools
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -78,8 +77,7 @@ def find_compiled(dtype: str) -> Compiled | None:
     done = [job for job in jobs if job is not None and job.state == "ready"]
     if len(done) < len(jobs):
         return None
-    tiles: Any = done[0].module
-    panel: Any = done[1].module
+    tiles, panel = done[0].loaded, done[1].loaded
     _ready[dtype] = Compiled(
         dtype, Tile(tiles.LANES, tiles.ROWS, np.dtype(dtype).itemsize), int(tiles.wide.address),
         int(tiles.narrow.address), int(panel.panel.address), done[2],
@@ -254,7 +252,7 @@ class _Run:
     def _fresh(self) -> tuple[Array, memoryview]:
         params = self._template.copy()
         params[5] = address_of(params) + 8 * COUNTERS_FIELD
-        return params, memoryview(params)
+        return params, params.data
 
     def _drive(
         self,

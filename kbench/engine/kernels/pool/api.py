@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.core.types import Array, CancelCheck, KernelArguments, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -129,7 +129,7 @@ class Work:
         if channel_lanes.is_profitable(name, self.taken, sizes, inner):
             self.windows_alone = channel_lanes.Windows(name, self.taken, sizes[1:], inner)
 
-    def _choose_way(self, sizes: list[tuple[int, ...]]) -> None:
+    def _choose_way(self, sizes: Sequence[tuple[int, ...]]) -> None:
         """How an item walks over its windows, and how many items an image has."""
         visits = [steps * window / size for size, steps, window, _, _ in sizes]
         self.visits = math.prod(visits)
@@ -185,14 +185,17 @@ class Work:
 
     def find(self) -> KernelCall | None:
         """The call, or None while the kernel is not ready."""
+        run: KernelCall = self._run
         if self.windows_alone is not None:
             loops = channel_lanes.find_loops(self.taken)
-            return None if loops is None else partial(self._run, loops)
+            return None if loops is None else partial(run, loops)
         kind = {"sum": "average", "copy": "spread"}.get(self.name, self.name)
         job = compiled(kind, self.taken, bool(self.fields["wide"]))
-        return None if job is None else partial(self._run, job)
+        return None if job is None else partial(run, job)
 
-    def _run(self, compiled: Job | channel_lanes.Loops, out: Array, *arguments: Any) -> None:
+    def _run(
+        self, compiled: Job | channel_lanes.Loops, out: Array, *arguments: *KernelArguments
+    ) -> None:
         *arrays, cancel_check = arguments
         given = dict(zip(OPERANDS[self.name], arrays, strict=False))
         sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}

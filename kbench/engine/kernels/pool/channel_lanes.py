@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.fast_call import address_of
@@ -59,7 +58,7 @@ def find_loops(dtype: str) -> Loops | None:
     done = compiled("pool", dtype, texts)
     if done is None:
         return None
-    module: Any = done["tiles"].module
+    module = done["tiles"].loaded
     tiles = {name: int(getattr(module, name).address) for name in channel_source.NAMES}
     _ready[dtype] = Loops(tiles, done["gather"], done["route"])
     return _ready[dtype]

@@ -18,7 +18,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ def find_loops() -> Loops | None:
     done = compiled("winograd", "float32", texts)
     if done is None:
         return None
-    tiles: Any = done.pop("tiles").module
+    tiles = done.pop("tiles").loaded
     _ready.append(
         Loops({name: int(getattr(tiles, name).address) for name in sources.NAMES}, **done)
     )
@@ -90,7 +89,8 @@ def find_loops() -> Loops | None:
 
 
 def is_profitable(
-    tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool = False,
+    tiles: Tiles, out: Ints, kernel: Ints, strides: Sequence[int], dilation: Sequence[int],
+    sums: bool = False,
 ) -> bool:  # fmt: skip
     """Whether this form can be taken, and is faster than the direct one.
 
@@ -101,7 +101,12 @@ def is_profitable(
 
 @functools.lru_cache(MAX_PLANS)
 def _suits(
-    tiles: Tiles, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, sums: bool
+    tiles: Tiles,
+    out: Ints,
+    kernel: Ints,
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    sums: bool,
 ) -> bool:
     if tiles.dtype != "float32" or kernel[1:3] != (3, 3) or any(step != 1 for step in strides):
         return False

@@ -142,7 +142,8 @@ def _high_product(high: np.ndarray, low: np.ndarray, span: int) -> np.ndarray:
     c, d = np.uint64(span >> 32), np.uint64(span & 0xFFFFFFFF)
     middle = a * d + ((b * d) >> half)
     other = b * c + (middle & mask)
-    return a * c + (middle >> half) + (other >> half)
+    product: np.ndarray = a * c + (middle >> half) + (other >> half)
+    return product
 
 
 def fill_normal(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) -> None:
