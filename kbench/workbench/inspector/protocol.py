@@ -206,7 +206,7 @@ def capped(message: JsonObject) -> JsonObject:
     try:
         length = len(json.dumps(message, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:  # a lone surrogate in a name: no wire carries it
-        message = _encodable(message)
+        message = encodable(message)
         length = size(message)
     while length > MAX_MESSAGE_BYTES:
         data = message["data"]
@@ -222,13 +222,13 @@ def capped(message: JsonObject) -> JsonObject:
     return message
 
 
-def _encodable(value: Any) -> Any:
-    """The same JSON value with lone surrogates written as escapes."""
+def encodable(value: Any) -> Any:
+    """The same JSON value with lone surrogates written as escapes, since no wire carries them."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return [_encodable(item) for item in value] if isinstance(value, list) else value
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def plain(value: Any) -> Any:

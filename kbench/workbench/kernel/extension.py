@@ -98,9 +98,28 @@ def load_ipython_extension(shell: Any) -> None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
         shell.ask_exit = lambda: _tell_exit(shell)
         kernel_prints.install(shell)
+        _escape_surrogates(kernel.session)
     if kernel is not None and not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # has the driver of kernels ready
+
+
+def _escape_surrogates(session: Any) -> None:
+    """Have every message sent, whatever a cell prints, raises or shows.
+
+    Without it a lone surrogate raises in the thread that sends. That thread may then sleep while
+    other messages wait, such as the one that says that the cell has ended.
+    """
+    pack = session.pack
+
+    def pack_escaped(part: object) -> bytes:
+        try:
+            packed: bytes = pack(part)
+        except UnicodeEncodeError:
+            packed = pack(protocol.encodable(part))
+        return packed
+
+    session.pack = pack_escaped
 
 
 def _tell_exit(shell: Any) -> None:

@@ -127,9 +127,29 @@ def test_lone_surrogates_stop_nothing(kernel: Watched) -> None:
     cell, done = kernel.run("x = '\ud800'")
     assert done.status == "error" and kernel.of(events.Error, cell)
     kernel.run(r"globals()['\ud800'] = 1")
-    cell, done = kernel.run(r"print('\ud800'); 'after'")
     assert kernel.run("'next'")[1].ok
     assert kernel.session.ask("summary")["ok"]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (r"print('a \ud800 b'); 'after'", ("a \\ud800 b", "after")),
+        (r"import sys; print('to \udfff', file=sys.stderr)", ("to \\udfff",)),
+        (r"raise ValueError('bad \ud800')", ("bad \\ud800",)),
+        (r"from IPython.display import Latex, display; display(Latex('x \ud83d'))", ("x \\ud83d",)),
+        (r"from IPython.display import Pretty; Pretty('of \ud83d', metadata={'\ud83d': 1})", ("of",)),
+        (r"x = {'\ud800': 1}; x", (r"{'\ud800': 1}",)),
+    ],
+)
+def test_lone_surrogates_are_shown_as_escapes(
+    kernel: Watched, code: str, told: tuple[str, ...]
+) -> None:
+    """The wire takes none, and a message that cannot be sent would take others with it."""
+    for _ in range(3):
+        cell, _done = kernel.run(code)
+        heard = repr(kernel.heard_of(cell)).replace("\\\\", "\\")
+        assert all(text in heard for text in told), heard
 
 
 def test_many_threads_may_ask_at_once(kernel: Watched) -> None:

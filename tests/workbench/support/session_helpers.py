@@ -36,6 +36,10 @@ class Watched:
         found = [one for one in list(self.heard) if isinstance(one, kind)]
         return [one for one in found if cell is None or one.cell == cell]
 
+    def heard_of(self, cell: int) -> list[Any]:
+        """All that was said of a cell."""
+        return [event for event in list(self.heard) if getattr(event, "cell", None) == cell]
+
     def done(self, cell: int) -> events.CellDone:
         return self.until(lambda: self.of(events.CellDone, cell))[0]
 
