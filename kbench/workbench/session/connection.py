@@ -19,6 +19,9 @@ from kbench.workbench.session.wire import Wire
 
 _GREETING_SECONDS = 0.25
 """Between two greetings of a kernel that comes up."""
+_UNANSWERED_SECONDS = 5.0
+"""After which a request of the opening is sent again: a kernel that is restarted at this moment
+may have taken the first one with it."""
 _LINGER_MILLISECONDS = 300
 """For what `leave` says."""
 _NO_INSPECTOR = "this kernel has no inspector"
@@ -61,7 +64,7 @@ class KernelClient:
         self._opening = False
         self._heard_broadcast = False
         self._loading = ""  # id of the message that loads the inspector into a kernel without
-        self._next_greeting = 0.0
+        self._send_at = 0.0  # when to greet, or to send what was not answered
         self._subshell: str | None = None
         self._comm: str | None = None
         self._numbers = itertools.count(1)
@@ -72,32 +75,48 @@ class KernelClient:
 
     def patience(self) -> float | None:
         """Seconds until `keep_time` should be called; None for never."""
-        if self.ready or self._opening:
-            return None
-        return max(0.0, self._next_greeting - time.monotonic())
+        return None if self.ready else max(0.0, self._send_at - time.monotonic())
 
     def keep_time(self) -> None:
-        """Greet until both the answer and the kernel's broadcast have been heard.
+        """Greet until both the answer and the kernel's broadcast have been heard, then open.
 
         Whoever subscribes late misses what a kernel broadcasts, and so would lose output.
         """
-        if self.patience() == 0.0:
-            # A kernel that runs another client's cell answers on the control channel only.
-            channel = "shell" if self._others is None else "control"
-            self.wire.send(channel, "kernel_info_request", {})
-            self._next_greeting = time.monotonic() + _GREETING_SECONDS
+        if self.patience() != 0.0:
+            return
+        if self._opening:
+            self._open()
+            return
+        # A kernel that runs another client's cell answers on the control channel only.
+        self.wire.send("shell" if self._others is None else "control", "kernel_info_request", {})
+        self._send_at = time.monotonic() + _GREETING_SECONDS
 
     def _on_info(self, content: JsonObject) -> None:
-        if self._opening or self.ready or not self._heard_broadcast:
-            return
-        self._opening, self.info = True, content
-        if "kernel subshells" in content.get("supported_features", []):
+        if not (self._opening or self.ready) and self._heard_broadcast:
+            self._opening, self.info = True, content
+            self._open()
+
+    def _open(self) -> None:
+        """The next request of the opening, or the same once more if nothing answered it."""
+        self._send_at = time.monotonic() + _UNANSWERED_SECONDS
+        has_subshells = "kernel subshells" in self.info.get("supported_features", [])
+        if has_subshells and self._subshell is None:
             self.wire.send("control", "create_subshell_request", {})
+        elif self._comm is not None or not self._loading:
+            self._open_inspector()
+
+    def _on_subshell(self, subshell: str | None) -> None:
+        if self._subshell is not None and subshell is not None:  # asked for twice, answered late
+            self.wire.send("control", "delete_subshell_request", {"subshell_id": subshell})
+        elif subshell is not None:
+            self._subshell = subshell
+            self._open()
         else:
             self._open_inspector()
 
     def _open_inspector(self) -> None:
-        self._comm = f"kbench-{time.monotonic_ns()}"
+        """Open the comm; the kernel takes it twice as once, as it has the same id."""
+        self._comm = self._comm or f"kbench-{time.monotonic_ns()}"
         hello = {"id": 0, "verb": "hello", "push": True, "record": self._record}
         self._asked[0] = ("hello", self._on_hello)
         content = {"comm_id": self._comm, "target_name": protocol.TARGET, "data": hello}
@@ -226,8 +245,7 @@ class KernelClient:
         elif kind == "kernel_info_reply":
             self._on_info(content)
         elif kind == "create_subshell_reply":
-            self._subshell = content.get("subshell_id")
-            self._open_inspector()
+            self._on_subshell(content.get("subshell_id"))
         elif kind == "input_request":
             self._host.on_input(parent, content)
         elif parent in self._waiting:

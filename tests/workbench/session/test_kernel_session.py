@@ -18,7 +18,7 @@ from session_helpers import WAIT, Watched, make
 
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.session import events
+from kbench.workbench.session import connection, events
 from kbench.workbench.session.connection import KernelClient
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.wire import Wire
@@ -173,6 +173,32 @@ def test_a_kernel_without_subshells_answers_when_it_is_idle(
     late = watched.session.request("stats", name="v")
     assert watched.session.ask("stats", timeout=0.2, name="v")["error"]["kind"] == "timeout"
     assert late.result(WAIT)["ok"]
+    watched.session.shutdown()
+
+
+@pytest.mark.parametrize("lost", ["create_subshell_request", "comm_open", "nothing"])
+def test_what_a_starting_kernel_loses_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Or, for "nothing", is sent twice: its answer was only late."""
+    send, sent = Wire.send, [lost]
+
+    def lose(self: Wire, channel: str, kind: str, *rest: Any) -> str:
+        if kind in sent:
+            sent.remove(kind)
+            return ""
+        if lost == "nothing" and kind in ("create_subshell_request", "comm_open"):
+            send(self, channel, kind, *rest)
+        return send(self, channel, kind, *rest)
+
+    monkeypatch.setattr(Wire, "send", lose)
+    monkeypatch.setattr(connection, "_UNANSWERED_SECONDS", 0.5)
+    watched = make(KernelSession, tmp_path)
+    assert len(watched.of(events.Started)) == 1 and watched.of(events.Started)[0].problem == ""
+    watched.run("v = K.variable([1.0, 2.0], name='v')")
+    cell = watched.session.execute("import time\ntime.sleep(1.0)")
+    assert watched.session.ask("stats", name="v", timeout=0.9)["data"]["max"] == 2.0
+    assert watched.done(cell).ok and len(watched.of(events.Started)) == 1
     watched.session.shutdown()
 
 
