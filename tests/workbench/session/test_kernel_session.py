@@ -138,7 +138,7 @@ def test_lone_surrogates_stop_nothing(kernel: Watched) -> None:
         (r"import sys; print('to \udfff', file=sys.stderr)", ("to \\udfff",)),
         (r"raise ValueError('bad \ud800')", ("bad \\ud800",)),
         (r"from IPython.display import Latex, display; display(Latex('x \ud83d'))", ("x \\ud83d",)),
-        (r"from IPython.display import Pretty; Pretty('of \ud83d', metadata={'\ud83d': 1})", ("of",)),
+        (r"import IPython; IPython.display.Pretty('of', metadata={'\ud83d': 1})", ("of",)),
         (r"x = {'\ud800': 1}; x", (r"{'\ud800': 1}",)),
     ],
 )
