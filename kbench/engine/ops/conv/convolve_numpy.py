@@ -340,8 +340,8 @@ def taps_of(
     """Every tap, with the cells of a strip that it sees from the windows of a box."""
     for tap in itertools.product(*map(range, window)):
         cells = [
-            slice(one.start * s + t * d, (one.stop - 1) * s + t * d + 1, s)
-            for one, s, t, d in zip(box[1:], strides, tap, dilation, strict=True)
+            slice(places.start * s + t * d, (places.stop - 1) * s + t * d + 1, s)
+            for places, s, t, d in zip(box[1:], strides, tap, dilation, strict=True)
         ]
         yield tap, (box[0], *cells)
 
@@ -358,8 +358,8 @@ def phases(
         [_phase(i, *facts) for i in range(min(facts[1], size))]
         for size, *facts in zip(sizes, window, strides, starts, dilation, strict=True)
     ]
-    for one in itertools.product(*axes):
-        cells, taps, begins, spacings = zip(*one, strict=True)
+    for phase in itertools.product(*axes):
+        cells, taps, begins, spacings = zip(*phase, strict=True)
         yield (slice(None), *cells), taps, begins, spacings
 
 

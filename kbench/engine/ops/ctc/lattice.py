@@ -108,7 +108,7 @@ def _joined(ways: tuple[Array, Array, Array]) -> Array:
 def _weights(ways: tuple[Array, ...], joined: Array) -> list[Array]:
     """The share of each way in their sum; 0 where none can be gone."""
     shift = np.where(joined == LOG_ZERO, 0.0, joined)
-    return [np.exp(one - shift) for one in ways]
+    return [np.exp(way - shift) for way in ways]
 
 
 def _into(state: Array, skips: Array) -> tuple[Array, Array, Array]:

@@ -288,10 +288,10 @@ def _computed_range(
 
 
 def _scalar(value: Operand, name: str) -> Tensor:
-    one = as_tensor(value)
-    if one.ndim or one.spec.dtype == "bool":
-        raise ArgumentError(f"{name} must be a number, got {one.spec}")
-    return one
+    scalar = as_tensor(value)
+    if scalar.ndim or scalar.spec.dtype == "bool":
+        raise ArgumentError(f"{name} must be a number, got {scalar.spec}")
+    return scalar
 
 
 def _need_room(ends: Sequence[int | float], dtype: str) -> None:

@@ -77,9 +77,9 @@ def _upsample_by_copies(
 ) -> None:
     stop = first + len(factors)
     pairs = [
-        one
+        part
         for size, factor in zip(x.shape[first:], factors, strict=False)
-        for one in (size, factor)
+        for part in (size, factor)
     ]
     apart = out.reshape(*x.shape[:first], *pairs, *x.shape[stop:])
     copy(apart, np.expand_dims(x, tuple(range(first + 1, first + 2 * len(factors), 2))))

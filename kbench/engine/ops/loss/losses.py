@@ -34,8 +34,8 @@ from kbench.engine.runtime.config import epsilon, floatx
 
 def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    for one, other in zip(rest, indices.shape, strict=True):
-        if None not in (one, other) and one != other:
+    for ours, theirs in zip(rest, indices.shape, strict=True):
+        if None not in (ours, theirs) and ours != theirs:
             raise ShapeError(f"output is {x}, which does not fit the classes {indices}")
     return Spec(rest, x.dtype)
 

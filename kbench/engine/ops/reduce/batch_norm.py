@@ -22,8 +22,8 @@ def _floating(x: Operand) -> Tensor:
 def _checked(name: str, value: Tensor, x: Tensor) -> Tensor:
     """`value`, when broadcasting it over `x` leaves the shape of `x`."""
     fits = value.ndim <= x.ndim and all(
-        one in (None, 1) or other is None or one == other
-        for one, other in zip(value.spec.shape[::-1], x.spec.shape[::-1], strict=False)
+        ours in (None, 1) or theirs is None or ours == theirs
+        for ours, theirs in zip(value.spec.shape[::-1], x.spec.shape[::-1], strict=False)
     )
     if not fits:
         raise ShapeError(f"{name} is {value.spec}, which does not fit x, {x.spec}")
@@ -89,7 +89,7 @@ def normalize_batch_in_training(
     tensor = _floating(x)
     axes = check_axes(reduction_axes, tensor.ndim)
     factors = tuple(
-        _kept_shape(name, one, tensor, axes) for name, one in (("gamma", gamma), ("beta", beta))
+        _kept_shape(name, given, tensor, axes) for name, given in (("gamma", gamma), ("beta", beta))
     )
     centre, spread = mean(tensor, axes, keepdims=True), var(tensor, axes, keepdims=True)
     normed = _scaled(tensor, centre, spread, factors, epsilon)  # type: ignore[arg-type]
@@ -130,8 +130,8 @@ def batch_normalization(
     tensor = _floating(x)
     along = check_axis(axis, tensor.ndim) if tensor.ndim else 0
     centre, spread, offset, scale = (
-        None if one is None else _along(name, one, tensor, along)
-        for name, one in (("mean", mean), ("var", var), ("beta", beta), ("gamma", gamma))
+        None if given is None else _along(name, given, tensor, along)
+        for name, given in (("mean", mean), ("var", var), ("beta", beta), ("gamma", gamma))
     )
     if centre is None or spread is None:
         raise ShapeError(f"x is {tensor.spec}, but mean and var must be given")
