@@ -12,7 +12,7 @@ from kbench.engine.core.errors import ArgumentError, GradientError, shown
 from kbench.engine.core.spec import is_float
 from kbench.engine.graph.apply import Partial, apply, result
 from kbench.engine.graph.convert import converted
-from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.ops.layout.create import ones_like, zeros_like
@@ -38,7 +38,7 @@ def _pass_back(node: Tensor, incoming: Tensor, reaching: set[int]) -> list[Any]:
             f"{node.op.name} {node.name!r} {node.spec} is not differentiable",
             function="gradients",
         )
-    entries = list(node.op.gradient(incoming, node, *node.inputs, **node.attrs))
+    entries: list[Any] = list(node.op.gradient(incoming, node, *node.inputs, **node.attrs))
     for position, source in enumerate(node.inputs):
         entry = entries[position]
         if entry is None or id(source) not in reaching or not is_float(source.spec.dtype):
@@ -48,7 +48,7 @@ def _pass_back(node: Tensor, incoming: Tensor, reaching: set[int]) -> list[Any]:
     return entries
 
 
-def gradients(loss: Tensor, variables: Any) -> list[Tensor | None]:
+def gradients(loss: Tensor, variables: object) -> list[Tensor | None]:
     """Derivatives of `loss` with respect to each of `variables`.
 
     Arguments:
@@ -170,13 +170,13 @@ def _partial_total(node: Tensor, entries: list[GuardedGradient]) -> Partial:
     )
 
 
-def _checked(loss: Any, variables: Any) -> list[Tensor]:
+def _checked(loss: object, variables: object) -> list[Tensor]:
     if not isinstance(loss, Tensor):
         raise ArgumentError(f"loss must be a tensor, got {shown(loss)}", function="gradients")
     single = isinstance(variables, Tensor) or not isinstance(variables, Iterable)
     single = single or getattr(variables, "ndim", 1) == 0
     try:
-        targets = [variables] if single else list(variables)
+        targets: list[Any] = [variables] if single else list(variables)  # type: ignore[call-overload]
     except TypeError:  # a matrix of SciPy has entries, but no order of them
         targets = [variables]
     for target in targets:
@@ -186,7 +186,7 @@ def _checked(loss: Any, variables: Any) -> list[Tensor]:
     return targets
 
 
-def stop_gradient(variables: Any) -> Any:
+def stop_gradient(variables: Operand) -> Any:
     """The same values, with no gradient passing through.
 
     Arguments:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kbench.engine.core.spec import known_size
 from kbench.engine.graph.convert import Constant, as_tensor
-from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.activation import SOFTMAX
 from kbench.engine.ops.elementwise.arithmetic import add, divide, maximum, minimum, subtract
 from kbench.engine.ops.elementwise.elementary import exp, log
@@ -55,11 +55,11 @@ class _NodeBuilder:
     def __init__(self, node: Tensor) -> None:
         self.node = node
 
-    def __call__(self, function: Any, *inputs: Tensor, **attrs: Any) -> Tensor:
+    def __call__(self, function: Any, *inputs: Tensor, **attrs: object) -> Tensor:
         spec = function.op.infer(*(operand.spec for operand in inputs), **attrs)
         return Tensor.derived(function.op, inputs, attrs, spec, self.node)
 
-    def number(self, value: Any) -> Constant:
+    def number(self, value: Operand) -> Constant:
         constant = as_tensor(value, like=self.node.spec.dtype)
         assert isinstance(constant, Constant)
         return constant

@@ -10,10 +10,10 @@ on its way. Only permutations of such results move: a user's own `K.transpose` s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.compiler.simplify import fold_before_permuting, is_fold
+from kbench.engine.core.types import Attrs
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.ops.conv.convolve import CONVOLVE
@@ -27,7 +27,6 @@ from kbench.engine.ops.pool import api as pool
 from kbench.engine.ops.reduce.reduction import REDUCE_LIKE, SPREAD
 
 Pattern = tuple[int, ...]
-Attrs = dict[str, Any]
 
 CHANNELS_LAST_OPS = frozenset(
     op for kind in (CONVOLVE, DEPTHWISE) for op in (kind.forward, kind.to_input)

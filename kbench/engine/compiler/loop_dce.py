@@ -6,9 +6,8 @@ that is two nodes, which must run as one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.body import Body, Emit
@@ -29,7 +28,7 @@ class _Use:
     node: Tensor | None = None
 
 
-def _key(node: Tensor) -> Any:
+def _key(node: Tensor) -> Hashable:
     return (node.attrs["body"], node.attrs["reads"], tuple(id(operand) for operand in node.inputs))
 
 
@@ -43,7 +42,7 @@ def _result_read(reader: Tensor) -> int | Emit:
 
 def eliminate_dead_loops(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """Loops over one body are one loop that computes what is read."""
-    uses: dict[Any, _Use] = {}
+    uses: dict[Hashable, _Use] = {}
     for reader in walk(roots, stop):
         if id(reader) in stop or reader.op is not RESULT or reader.inputs[0].op is not LOOP:
             continue

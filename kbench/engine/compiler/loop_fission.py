@@ -7,7 +7,6 @@ emitted, and sums over all steps, one after it. A step that needs no state leave
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.batching import (
@@ -23,6 +22,7 @@ from kbench.engine.control_flow.body import Body, Emit, Track, common_length, in
 from kbench.engine.control_flow.body import symbol as stand_in
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec
+from kbench.engine.core.types import Attrs
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
@@ -309,7 +309,7 @@ class _Fission:
             *self.inputs[count + len(body.states) :],
         )
         reads = (*self.reads, *[Track(0, self.back)] * len(hoisted))
-        attrs: dict[str, Any] = {"body": smaller, "reads": reads, "emits": tuple(emits)}
+        attrs: Attrs = {"body": smaller, "reads": reads, "emits": tuple(emits)}
         spec = infer_loop(*[operand.spec for operand in given], **attrs)
         return Tensor.derived(LOOP, given, attrs, spec, self.node)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.graph.apply import RESULT
@@ -16,19 +15,19 @@ FUSED_OPS: dict[Op, tuple[Op, int]] = {cost.COST: (cost.BOTH, 0), cost.SLOPE: (c
 """What runs as which result of which operation, when all of its results are asked for."""
 
 
-def _key(node: Tensor) -> Any:
+def _key(node: Tensor) -> Hashable:
     return (FUSED_OPS[node.op][0], tuple(id(operand) for operand in node.inputs))
 
 
 def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """A value and its gradient on the same inputs are found in one sweep."""
-    asked: dict[Any, set[Op]] = {}
+    asked: dict[Hashable, set[Op]] = {}
     for node in walk(roots, stop):
         if node.op in FUSED_OPS and id(node) not in stop:
             asked.setdefault(_key(node), set()).add(node.op)
     if all(len(ops) < 2 for ops in asked.values()):
         return list(roots)
-    made: dict[Any, Tensor] = {}
+    made: dict[Hashable, Tensor] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         if node.op not in FUSED_OPS or len(asked[_key(node)]) < 2:

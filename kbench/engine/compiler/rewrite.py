@@ -5,8 +5,7 @@ Every pass takes the roots and returns new ones; nodes are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def _foldable(node: Tensor) -> bool:
     return size is not None and size <= MAX_FOLDED_ELEMENTS and not node.spec.sparse
 
 
-def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Hashable:
     entries = tuple(sorted(node.attrs.items(), key=lambda entry: entry[0]))
     key = (node.op, tuple(id(operand) for operand in inputs), entries)
     try:
@@ -92,7 +91,7 @@ def _key(node: Tensor, inputs: tuple[Tensor, ...]) -> Any:
 
 def share_equal(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """Equal operations on the same inputs are computed once."""
-    seen: dict[Any, Tensor] = {}
+    seen: dict[Hashable, Tensor] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         inputs = tuple(_shared_constant(operand, seen) for operand in inputs)
@@ -107,7 +106,7 @@ def share_equal(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     return rebuild(roots, stop, visit)
 
 
-def _shared_constant(node: Tensor, seen: dict[Any, Tensor]) -> Tensor:
+def _shared_constant(node: Tensor, seen: dict[Hashable, Tensor]) -> Tensor:
     if not isinstance(node, Constant) or node.value.size > 16:
         return node
     key = (node.value.dtype.str, node.value.shape, node.value.tobytes())

@@ -15,6 +15,7 @@ import numpy as np
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import FeedError, KbenchError, make_operand, op_symbol
 from kbench.engine.core.spec import Spec, known_size
+from kbench.engine.core.types import Attrs
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.op import Op, operand_names
 from kbench.engine.graph.tensor import Tensor
@@ -34,7 +35,7 @@ class Value:
 
     slot: int
     op: Op
-    attrs: dict[str, Any]
+    attrs: Attrs
     inputs: tuple[int, ...]
     spec: Spec
     origin: Tensor
@@ -87,7 +88,7 @@ def missing_feed(node: Placeholder) -> FeedError:
     )
 
 
-def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec:
+def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: Attrs) -> Spec:
     """The op's rule on concrete Specs; an error tells of the line where the node was made."""
     try:
         spec = op.infer(*specs, **attrs)

@@ -7,7 +7,6 @@ inputs, some of which are batched (`mapped`), and gives the batched result; None
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.graph.op import Op
@@ -36,7 +35,7 @@ PRODUCTS = (DOT, BATCH_DOT, MATMUL)
 TOTAL: Op = reduce_sum.op
 
 
-def make_node(op: Op, origin: Tensor, *inputs: Tensor, **attrs: Any) -> Tensor:
+def make_node(op: Op, origin: Tensor, *inputs: Tensor, **attrs: object) -> Tensor:
     """A node that a plan makes; it answers for `origin` in every report."""
     spec = op.infer(*[operand.spec for operand in inputs], **attrs)
     return Tensor.derived(op, inputs, attrs, spec, origin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kbench.engine.core.errors import KbenchError, ShapeError, op_symbol
 from kbench.engine.core.spec import Spec, Specs, several
@@ -42,7 +42,8 @@ class Body:
     states: tuple[Tensor, ...]
     captured: tuple[Tensor, ...]
     after: tuple[Tensor, ...]
-    plans: dict[Any, Any] = field(default_factory=dict)  # of the plan layer, by what is emitted
+    # Those of the plan layer, by what is emitted.
+    plans: dict[object, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<step of {len(self.sequences)} sequences, {len(self.states)} states>"

@@ -18,7 +18,7 @@ from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Tensor
 
 
-def _no_form(out: Any, *_arrays: Any, **_attrs: Any) -> Any:
+def _no_form(out: object, *_arrays: object, **_attrs: object) -> Any:
     raise RuntimeError("a loop is run by its plan")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbench.engine.autodiff import sweep
 from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol
@@ -286,7 +285,9 @@ def _terms(total: Tensor) -> list[Tensor]:
     return found
 
 
-def _collected(left: Tensor, right: Tensor, axes: Any) -> Tensor:
+def _collected(
+    left: Tensor, right: Tensor, axes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Tensor:
     """The sum over all steps of the products of two stacked factors, as one product."""
     first, second = axes
     moved = ((0, *(i + 1 for i in first)), (0, *(i + 1 for i in second)))

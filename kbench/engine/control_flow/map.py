@@ -16,7 +16,9 @@ from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.tensor import Tensor
 
 
-def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: Any = None) -> Any:
+def map_fn(
+    fn: Callable[..., object], elems: object, name: str | None = None, dtype: object = None
+) -> Any:
     """`fn` of every entry along the first axis, stacked.
 
     Arguments:
@@ -57,7 +59,7 @@ def map_fn(fn: Callable[..., Any], elems: Any, name: str | None = None, dtype: A
     )
 
 
-def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
+def _cast(outputs: list[Tensor], form: object, dtype: object) -> list[Tensor]:
     if dtype is None:
         return outputs
     wanted = tree.flatten(dtype)
@@ -71,7 +73,7 @@ def _cast(outputs: list[Tensor], form: Any, dtype: Any) -> list[Tensor]:
 
 
 def foldl(
-    fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None
+    fn: Callable[..., object], elems: object, initializer: object = None, name: str | None = None
 ) -> Any:
     """Fold the entries along the first axis from the left: `acc = fn(acc, entry)`.
 
@@ -96,7 +98,7 @@ def foldl(
 
 
 def foldr(
-    fn: Callable[..., Any], elems: Any, initializer: Any = None, name: str | None = None
+    fn: Callable[..., object], elems: object, initializer: object = None, name: str | None = None
 ) -> Any:
     """Fold the entries along the first axis from the right: `acc = fn(acc, entry)`.
 
@@ -121,7 +123,7 @@ def foldr(
 
 
 def _fold(
-    fn: Callable[..., Any], elems: Any, initializer: Any, name: str | None, backwards: bool
+    fn: Callable[..., object], elems: object, initializer: object, name: str | None, backwards: bool
 ) -> Any:
     checked_function(fn, "fn")
     elems = _structure(elems)
@@ -166,14 +168,14 @@ def _fold(
     return tree.rebuild(form, results(node, *(name,) * len(first)))
 
 
-def _structure(elems: Any) -> Any:
+def _structure(elems: object) -> object:
     """The structure that `fn` sees: a list of plain numbers is one array, not many scalars."""
     leaves = tree.flatten(elems)
     nests = any(isinstance(leaf, Tensor) or hasattr(leaf, "shape") for leaf in leaves)
-    return elems if nests or isinstance(elems, dict) else as_tensor(elems)
+    return elems if nests or isinstance(elems, dict) else as_tensor(elems)  # type: ignore[arg-type]
 
 
-def _sequences(elems: Any) -> list[Tensor]:
+def _sequences(elems: object) -> list[Tensor]:
     found = [as_tensor(leaf) for leaf in tree.flatten(elems)]
     if not found:
         raise ArgumentError("elems hold no tensor")

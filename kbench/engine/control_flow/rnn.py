@@ -26,7 +26,7 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.graph.apply import results
 from kbench.engine.graph.convert import as_tensor
-from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout.create import zeros_like
 from kbench.engine.ops.layout.reshape import expand_dims, squeeze
@@ -38,13 +38,13 @@ StepFunction = Callable[[Any, list[Tensor]], tuple[Any, list[Tensor]]]
 
 def rnn(
     step_function: StepFunction,
-    inputs: Any,
-    initial_states: Sequence[Any],
+    inputs: object,
+    initial_states: Sequence[object],
     go_backwards: bool = False,
-    mask: Any = None,
-    constants: Sequence[Any] | None = None,
+    mask: Operand | None = None,
+    constants: Sequence[object] | None = None,
     unroll: bool = False,
-    input_length: Any = None,
+    input_length: object = None,
     time_major: bool = False,
     zero_output_for_mask: bool = False,
     return_all_outputs: bool = True,
@@ -97,7 +97,7 @@ def rnn(
     return last, outputs, states
 
 
-def _listed(tensors: Any) -> Sequence[Any]:
+def _listed(tensors: object) -> Sequence[Operand]:
     """States or constants, which may be None; a single tensor is no list of them."""
     if tensors is None:
         return ()
@@ -113,10 +113,10 @@ class _Recurrence:
 
     def __init__(
         self,
-        inputs: Any,
-        initial_states: Sequence[Any],
-        constants: Sequence[Any] | None,
-        mask: Any,
+        inputs: object,
+        initial_states: Sequence[object],
+        constants: Sequence[object] | None,
+        mask: Operand | None,
         go_backwards: bool,
         time_major: bool,
     ) -> None:
@@ -155,7 +155,7 @@ class _Recurrence:
         present: Tensor = cast(mask, "bool")
         return present
 
-    def use_length(self, given: Any) -> None:
+    def use_length(self, given: object) -> None:
         """Take the number of steps from the argument where the inputs do not tell it."""
         if not is_whole(given):
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbench.engine.control_flow.body import symbol, without
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
@@ -81,11 +80,11 @@ def _is_widened(index: int, before: Tensor, after: Tensor) -> bool:
     return any(old == 1 and new != 1 for old, new in pairs)
 
 
-def checked_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
+def checked_tensor(value: object, what: str, like: str | None = None) -> Tensor:
     """A value that a user's function returned, as a tensor."""
     if value is None or callable(value) and not isinstance(value, Tensor):
         raise ArgumentError(f"{what} must be a tensor, got {shown(value)}")
-    result = as_tensor(value, like=like)
+    result = as_tensor(value, like=like)  # type: ignore[arg-type]  # says what is no tensor
     if result.spec.sparse:
         raise DtypeError(
             f"{what} is {result.spec}, but the results of a loop are dense",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 
-def flatten(structure: Any) -> list[Any]:
+def flatten(structure: object) -> list[Any]:
     """The leaves, from left to right."""
     if isinstance(structure, dict):
         return [leaf for item in structure.values() for leaf in flatten(item)]
@@ -15,12 +15,12 @@ def flatten(structure: Any) -> list[Any]:
     return [structure]
 
 
-def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
+def rebuild(structure: object, leaves: Iterable[object]) -> Any:
     """The structure with other leaves."""
     return _rebuilt(structure, iter(leaves))
 
 
-def _rebuilt(structure: Any, leaves: Iterator[Any]) -> Any:
+def _rebuilt(structure: object, leaves: Iterator[object]) -> Any:
     if isinstance(structure, dict):
         return {key: _rebuilt(item, leaves) for key, item in structure.items()}
     if not isinstance(structure, (list, tuple)):

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError
 from kbench.engine.core.masked_arrays import masked_entries
-from kbench.engine.core.scipy_input import compressed_rows
+from kbench.engine.core.scipy_input import Matrix, compressed_rows
 from kbench.engine.core.spec import INTEGERS, show
 from kbench.engine.core.types import Shape
 
-Csr = Any  # scipy.sparse.csr_array
+Csr = Any
+"""A `scipy.sparse.csr_array`; SciPy has no types."""
+Held = np.ndarray | Csr
+"""The value of a tensor: an array, or compressed rows where the tensor is sparse."""
 SPARSE_DTYPES = ("bool", *INTEGERS, "float32", "float64")
 MAX_PIECE_PRODUCTS = 1 << 26
 """Multiply-adds between two looks at the cancel flag: about 70 ms at 1 ns each."""
@@ -32,7 +35,7 @@ def is_matrix(value: object) -> bool:
     return loaded is not None and bool(loaded.issparse(value))
 
 
-def is_csr(value: object) -> bool:
+def is_csr(value: object) -> TypeGuard[Csr]:
     """True for a sparse value of the engine, False for its arrays."""
     return not isinstance(value, (np.ndarray, np.generic)) and is_matrix(value)
 
@@ -54,7 +57,7 @@ def sparse_shape(shape: Shape) -> Shape:
 # ------------------------------------------------------------------ from what a user gives
 
 
-def as_csr(matrix: Any) -> Csr:
+def as_csr(matrix: Matrix) -> Csr:
     """A SciPy matrix of any format as compressed rows, with sorted columns, each at most once.
 
     Its entries may lie in the memory of `matrix`. Raises ArgumentError when the matrix is broken,
@@ -116,7 +119,7 @@ def frozen(csr: Csr) -> Csr:
     return sparse.csr_array(tuple(parts), shape=csr.shape)
 
 
-def copied(value: Any) -> Any:
+def copied(value: Held) -> Held:
     """A copy of an array or of a sparse value."""
     return value.copy() if is_csr(value) else np.array(value, order="C", copy=True)
 

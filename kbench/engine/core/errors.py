@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
@@ -159,7 +159,7 @@ _whose = _Owners()
 _MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value that a user gave, as an error writes it: not without end, and whatever it is."""
     try:
         text = repr(value)
@@ -170,7 +170,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
-def describe_value(value: Any) -> str | None:
+def describe_value(value: object) -> str | None:
     """`dtype[shape]` of a tensor or array, None for anything else."""
     spec = getattr(value, "spec", None)
     if spec is not None:
@@ -182,7 +182,7 @@ def describe_value(value: Any) -> str | None:
     return f"{word}{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
-def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | None:
+def make_operand(role: str, value: object, axis: int | None = None) -> Operand | None:
     """The record of one argument, or None when it is neither tensor nor array."""
     text = describe_value(value)
     if text is None:
@@ -192,7 +192,7 @@ def make_operand(role: str, value: Any, axis: int | None = None) -> Operand | No
     return Operand(role, text, str(kind), name, getattr(value, "place", None), id(value), axis)
 
 
-def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _arguments(frame: FrameType) -> Iterator[tuple[str, object]]:
     """The arguments of a call under their names, the entries of a list each for itself."""
     for name, value in _given(frame):
         if isinstance(value, (list, tuple)):
@@ -203,7 +203,7 @@ def _arguments(frame: FrameType) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def role_of(value: Any) -> str | None:
+def role_of(value: object) -> str | None:
     """What the function that the user called calls this value of its arguments."""
     entry = _entry_frame(sys._getframe(1))
     if entry is None:
@@ -215,7 +215,7 @@ def role_of(value: Any) -> str | None:
     return roles[0] if roles else None
 
 
-def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _given(frame: FrameType) -> Iterator[tuple[str, object]]:
     code, variables = frame.f_code, frame.f_locals
     if code.co_name == "method" and "name" in variables:  # an operator of Tensor
         others = [variables["other"]] if "other" in variables else []
@@ -237,11 +237,10 @@ def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
         yield ("x" if name == "self" else name), variables.get(name)
 
 
-def code_names(function: Any) -> tuple[str, ...]:
+def code_names(function: Callable[..., object]) -> tuple[str, ...]:
     """Names of the parameters of a function, seen through its wrappers."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
+    code = inspect.unwrap(function).__code__
+    return tuple(code.co_varnames[: code.co_argcount])
 
 
 def _entry_frame(frame: FrameType | None) -> FrameType | None:
@@ -310,7 +309,7 @@ def _plain_words(reason: str) -> str:
     return _FUNCTION.sub(r"the function \1", reason)
 
 
-def meant_call(value: Any) -> str | None:
+def meant_call(value: object) -> str | None:
     """`K.epsilon()` for the function `K.epsilon`: a function of K that needs no argument."""
     if not isinstance(value, FunctionType) or not str(value.__module__).startswith("kbench."):
         return None

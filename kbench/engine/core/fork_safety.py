@@ -17,26 +17,27 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Lock: TypeAlias = "threading.Lock | threading.RLock"
 
 FORK_WAIT_SECONDS = 5.0
 """Seconds for which a fork waits for those who store; a listener of theirs may wait for it."""
 
 _turn = threading.RLock()  # one fork at a time
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_awaited: list[Any] = []
-_taken: list[Any] = []  # of these, what the thread that forks has got
-_lost: set[Any] = set()
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_awaited: list[Lock] = []
+_taken: list[Lock] = []  # of these, what the thread that forks has got
+_lost: set[Lock] = set()
 
 
-def lock(*, single: bool = False, awaited: bool = False) -> Any:
+def lock(*, single: bool = False, awaited: bool = False) -> Lock:
     """A lock that is free in a forked child. Its holder may take it again, unless it is `single`.
 
     A fork waits for whoever holds an `awaited` one, for a moment at least.
     """
-    made = threading.Lock() if single else threading.RLock()
+    made: Lock = threading.Lock() if single else threading.RLock()
     _locks.add(made)
     if awaited:
         _awaited.append(made)
@@ -53,7 +54,7 @@ class cached_property(functools.cached_property[T]):
         vars(self)["lock"] = contextlib.nullcontext()
 
 
-def was_lost(held: Any) -> bool:
+def was_lost(held: Lock) -> bool:
     """In a forked child: whether another thread of the parent held a lock, and left behind what it
     protects as it was just then."""
     return held in _lost
@@ -161,7 +162,7 @@ def _in_child() -> None:
             held.release()
         else:
             _lost.add(held)
-            held._at_fork_reinit()
+            held._at_fork_reinit()  # type: ignore[union-attr]  # as `threading` itself does
 
 
 if hasattr(os, "register_at_fork"):

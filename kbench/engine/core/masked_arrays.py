@@ -9,26 +9,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.ma import MaskedArray
 
 _MAX_LEVELS = 64  # levels of lists, as many as an array of NumPy has axes
 _PLAIN = (int, float, complex, str, bytes, np.generic, type(None))
 
 
-def masked_entries(value: Any) -> str | None:
+def masked_entries(value: object) -> str | None:
     """Where a value that becomes an array has masked entries, in words; None where it has none.
 
     The words follow the name of the value: " is a masked array, 1 of whose 3 entries is masked".
     """
     loaded = sys.modules.get("numpy.ma")  # without it no value can be one
-    kind = getattr(loaded, "MaskedArray", None)
+    kind: type[MaskedArray] | None = getattr(loaded, "MaskedArray", None)
     if kind is None or type(value) is np.ndarray:
         return None
     if _is_sequence(type(value)):
         try:
-            value = list(value)
+            value = list(value)  # type: ignore[call-overload]  # by what `_is_sequence` found
         except Exception:  # no sequence after all; the conversion that follows tells of it
             return None
     if not isinstance(value, (list, tuple)):
@@ -47,7 +50,7 @@ def _gives_array(kind: type) -> bool:
     return hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")
 
 
-def _told(value: Any, kind: Any) -> str | None:
+def _told(value: object, kind: type[MaskedArray]) -> str | None:
     """The words for one entry of a list, or for a value that is no list."""
     if not isinstance(value, kind):
         if isinstance(value, (*_PLAIN, np.ndarray)) or not _gives_array(type(value)):
@@ -67,7 +70,7 @@ def _told(value: Any, kind: Any) -> str | None:
     return f" is a masked array, {count} of whose {value.size} entries {verb} masked"
 
 
-def _listed(value: Iterable[Any], kind: Any) -> bool:
+def _listed(value: Iterable[object], kind: type[MaskedArray]) -> bool:
     """Whether anything in nested lists may be masked; looks at types, level by level."""
     level = value
     for _ in range(_MAX_LEVELS):
@@ -82,11 +85,11 @@ def _listed(value: Iterable[Any], kind: Any) -> bool:
             return False
         mixed = len(nested) < len(kinds)
         inner = [entry for entry in level if isinstance(entry, nested)] if mixed else level
-        level = list(chain.from_iterable(inner))
+        level = list(chain.from_iterable(inner))  # type: ignore[arg-type]  # all are lists
     return False
 
 
-def _path_and_words(value: Any, kind: Any, depth: int = 0) -> str | None:
+def _path_and_words(value: Iterable[object], kind: type[MaskedArray], depth: int = 0) -> str | None:
     """The way to the first masked entry of nested lists, and the words for it."""
     for index, entry in enumerate(value):
         if isinstance(entry, (list, tuple)):

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+Matrix = Any
+"""A matrix or array of SciPy in any format, each with attributes of its own; SciPy has no types."""
 Listed = tuple[np.ndarray, np.ndarray, np.ndarray]  # entries, their rows, their columns
 
 
-def compressed_rows(matrix: Any) -> Any:
+def compressed_rows(matrix: Matrix) -> Matrix:
     """The matrix as a `csr_array` with sorted columns, each at most once.
 
     Its entries may lie in the memory of `matrix`, its indices never do.
@@ -72,18 +74,18 @@ def _check_range(indices: np.ndarray, size: int) -> None:
 # ------------------------------------------------------------------ entries and their places
 
 
-def _of_coo(matrix: Any, rows: int, columns: int) -> Listed:
+def _of_coo(matrix: Matrix, rows: int, columns: int) -> Listed:
     at_rows, at_columns = matrix.coords
     return matrix.data, np.array(at_rows), np.array(at_columns)
 
 
-def _of_dok(matrix: Any, rows: int, columns: int) -> Listed:
+def _of_dok(matrix: Matrix, rows: int, columns: int) -> Listed:
     places = np.array(list(matrix.keys()), dtype=np.int64).reshape(-1, 2)
     data = np.array(list(matrix.values()), dtype=matrix.dtype)
     return data, places[:, 0], places[:, 1]
 
 
-def _of_lil(matrix: Any, rows: int, columns: int) -> Listed:
+def _of_lil(matrix: Matrix, rows: int, columns: int) -> Listed:
     lengths = [len(row) for row in matrix.rows]
     if matrix.rows.shape != (rows,) or lengths != [len(row) for row in matrix.data]:
         raise ValueError("rows and data do not fit together")
@@ -93,7 +95,7 @@ def _of_lil(matrix: Any, rows: int, columns: int) -> Listed:
     return data, np.repeat(np.arange(rows), lengths), at_columns
 
 
-def _of_dia(matrix: Any, rows: int, columns: int) -> Listed:
+def _of_dia(matrix: Matrix, rows: int, columns: int) -> Listed:
     data, offsets = matrix.data, matrix.offsets
     if data.ndim != 2 or offsets.shape != data.shape[:1] or offsets.dtype.kind not in "iu":
         raise ValueError("data and offsets do not fit together")
@@ -104,7 +106,7 @@ def _of_dia(matrix: Any, rows: int, columns: int) -> Listed:
     return data[:, :length][kept], at_rows[kept], at_columns[kept]
 
 
-def _of_bsr(matrix: Any, rows: int, columns: int) -> Listed:
+def _of_bsr(matrix: Matrix, rows: int, columns: int) -> Listed:
     data, indices, starts = matrix.data, matrix.indices, matrix.indptr
     if data.ndim != 3 or min(data.shape[1:]) < 1:
         raise ValueError("its data are no blocks")

@@ -10,7 +10,6 @@ import builtins
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -216,7 +215,7 @@ MAX_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 """Axes that an array of NumPy can have."""
 
 
-def check_rank(shape: Sequence[Any]) -> None:
+def check_rank(shape: Sequence[object]) -> None:
     """ShapeError for more axes than an array can have."""
     if len(shape) > MAX_AXES:
         raise ShapeError(f"{len(shape)} axes are more than the {MAX_AXES} that an array can have")
@@ -229,14 +228,14 @@ def is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer))
 
 
-def integer(value: Any) -> int:
+def integer(value: object) -> int:
     """The integer that an argument is, by Python's protocol.
 
     Raises:
         AttributeError, TypeError: it is none. ArgumentError: it is masked, or of hundreds of
         digits, which are beyond every size and index.
     """
-    number = int(value.__index__())
+    number = int(value.__index__())  # type: ignore[attr-defined]
     if isinstance(value, np.ndarray) and masked_arrays.masked_entries(value):
         raise ArgumentError(f"{shown(value)} is masked, where an integer is needed")
     if number.bit_length() > 1000:

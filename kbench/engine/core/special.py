@@ -5,8 +5,6 @@ are the ones the compiled form uses: a polynomial in x^2 below 1, and beyond it
 `1 - exp(-x^2) Q(t) / (1 + 2x)` with `t = (x - 2.5) / (x + 2.5)`, both Chebyshev fits in 50 digits.
 """
 
-from typing import Any
-
 import numpy as np
 
 ERF_NEAR = (
@@ -44,7 +42,7 @@ ERF_FAR = (
 )
 
 
-def _horner(coefficients: tuple[float, ...], z: Any) -> Any:
+def _horner(coefficients: tuple[float, ...], z: np.ndarray) -> np.ndarray:
     value = np.full_like(z, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         value *= z
@@ -52,7 +50,7 @@ def _horner(coefficients: tuple[float, ...], z: Any) -> Any:
     return value
 
 
-def erf(x: Any, out: Any = None) -> Any:
+def erf(x: np.ndarray | float, out: np.ndarray | None = None) -> np.ndarray:
     """The error function of every element, computed in float64 and returned in the dtype of `x`."""
     x = np.asarray(x)
     dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
@@ -60,7 +58,7 @@ def erf(x: Any, out: Any = None) -> Any:
     size = np.minimum(np.abs(wide), 6.0)
     near = wide * _horner(ERF_NEAR, size * size)
     tail = np.exp(-size * size) * _horner(ERF_FAR, (size - 2.5) / (size + 2.5)) / (1.0 + 2.0 * size)
-    result = (
+    result: np.ndarray = (
         np.where(size < 1.0, near, np.copysign(1.0 - tail, wide)).reshape(x.shape).astype(dtype)
     )
     if out is None:

@@ -5,8 +5,6 @@ Knows no operation; `graph/convert.py` and whoever else takes a value asks it fo
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core import masked_arrays
@@ -26,7 +24,7 @@ _MAX_LEVELS = 8  # levels of lists that are looked into
 _MAX_ENTRIES = 10_000  # entries of one list that are looked at
 
 
-def describe_operand(value: Any) -> str:
+def describe_operand(value: object) -> str:
     """What a value is, in words: "None", "the text 'a'", "the function K.mean", "a dict"."""
     if value is None:
         return "None"
@@ -49,12 +47,12 @@ def describe_operand(value: Any) -> str:
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
-def _is_layer(value: Any) -> bool:
+def _is_layer(value: object) -> bool:
     """True for layers and models of Keras, by what their class has."""
     return all(hasattr(type(value), name) for name in ("get_config", "call", "output"))
 
 
-def operand_error(value: Any, role: str | None = None) -> KbenchError:
+def operand_error(value: object, role: str | None = None) -> KbenchError:
     """The error for a value of which no array of numbers can be made."""
     path, found = _first_non_number(value)
     role = role or role_of(value) or ("value" if path else "")
@@ -66,13 +64,13 @@ def operand_error(value: Any, role: str | None = None) -> KbenchError:
     return DtypeError(f"{reason}, where {_NEEDED} are needed", suggestion=suggestion)
 
 
-def describe_non_number(value: Any) -> str:
+def describe_non_number(value: object) -> str:
     """Which entry of a fed value is none, in words: "value[1] is None"."""
     path, found = _first_non_number(value)
     return f"{f'value{path}' if path else 'the value'} is {describe_operand(found)}"
 
 
-def _first_non_number(value: Any) -> tuple[str, Any]:
+def _first_non_number(value: object) -> tuple[str, object]:
     """The first entry of nested lists that is no number, and the way to it."""
     path = ""
     for _ in range(_MAX_LEVELS):
@@ -87,7 +85,7 @@ def _first_non_number(value: Any) -> tuple[str, Any]:
     return path, value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_number(entry) for entry in value[:_MAX_ENTRIES])
     if isinstance(value, int):
@@ -97,7 +95,7 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def numeric_array(value: Any) -> np.ndarray:
+def numeric_array(value: object) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has.
 
     Raises:
@@ -121,7 +119,7 @@ def numeric_array(value: Any) -> np.ndarray:
     return array
 
 
-def refuse_masked(value: Any, name: str = "") -> None:
+def refuse_masked(value: object, name: str = "") -> None:
     """ArgumentError when an entry of what becomes an array is masked."""
     found = masked_arrays.masked_entries(value)
     if found is not None:
@@ -129,7 +127,7 @@ def refuse_masked(value: Any, name: str = "") -> None:
         raise ArgumentError(f"{name}{found}{NO_MASK_WORDS}", suggestion=suggest_filled(value, name))
 
 
-def entries_of(value: Any, name: str) -> Any:
+def entries_of(value: object, name: str) -> object:
     """The entries of an array in nested lists; anything else as it is. ArgumentError for masks."""
     if not isinstance(value, np.ndarray):
         return value
@@ -140,12 +138,13 @@ def entries_of(value: Any, name: str) -> Any:
 NO_MASK_WORDS = ", and a tensor has no mask: fill its entries, or leave them out"
 
 
-def suggest_filled(value: Any, name: str) -> str | None:
+def suggest_filled(value: object, name: str) -> str | None:
     """What to write for a masked array."""
-    return f"{name}.filled(0)" if hasattr(value, "filled") and value.ndim else None
+    masked = hasattr(value, "filled") and getattr(value, "ndim", 0) > 0
+    return f"{name}.filled(0)" if masked else None
 
 
-def describe_ragged(value: Any) -> str:
+def describe_ragged(value: object) -> str:
     """How nested lists fail to be an array, in words."""
     rows = value
     for _ in range(_MAX_LEVELS):
@@ -162,7 +161,7 @@ def describe_ragged(value: Any) -> str:
     return "its entries differ"
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     shape = getattr(value, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 Dim = int | None
 """The size of an axis, None where it is unknown."""
@@ -29,6 +29,13 @@ Axes = tuple[int, ...]
 
 CancelCheck = Callable[[], object]
 """What is called between the tiles of a long run; it raises KeyboardInterrupt to stop it."""
+
+Attrs = dict[str, Any]
+"""What an operation is given besides its operands, under the names of its rule: axes, flags,
+bodies of loops. Each rule knows the types of its own."""
+
+Row = dict[str, Any]
+"""Plain data under names, as interfaces read it: texts, numbers, lists and rows."""
 
 KernelCall = Callable[..., None]
 """A kernel as it is called: the array for the result first, then the operands and what else it

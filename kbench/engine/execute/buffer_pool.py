@@ -7,14 +7,17 @@ the user still has, or a view of it, keeps its block.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from kbench.engine.core import cancel, fork_safety
-from kbench.engine.core.csr import copied, is_csr
+from kbench.engine.core.csr import Held, copied, is_csr
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.kernels.data import strided_copy
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 SLACK_BYTES = 128
 """Bytes behind every block, for kernels that read a whole vector at the end."""
@@ -25,6 +28,13 @@ MIN_POOLED_BYTES = 64 * 1024
 served by the allocator as fast."""
 MAX_FREE_BYTES = 1 << 31
 """Bytes of free blocks that the pool holds at the most."""
+
+
+class HoldsArray(Protocol):
+    """What holds one array, as a variable does."""
+
+    @property
+    def _array(self) -> np.ndarray: ...
 
 
 class _Holder:
@@ -44,7 +54,7 @@ def _held_by_pool_alone() -> int:
 _ALONE = _held_by_pool_alone()
 
 
-def _references(holder: Any) -> tuple[int, int]:
+def _references(holder: HoldsArray) -> tuple[int, int]:
     """How often an array and the memory that it is a view of are referred to."""
     array = holder._array
     block = array.base
@@ -68,7 +78,7 @@ class Pool:
         self._blocks: dict[int, list[np.ndarray]] = {}
         self._bytes = 0
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         """An uninitialised C-contiguous array, on a used block where one is free."""
         kind = np.dtype(dtype)
         nbytes = kind.itemsize
@@ -105,7 +115,7 @@ class Pool:
             self._bytes -= size * (len(blocks) - len(used))
             blocks[:] = used
 
-    def held_alone(self, holder: Any) -> bool:
+    def held_alone(self, holder: HoldsArray) -> bool:
         """Whether nobody else looks at the memory of `holder._array`: a block of the pool, or when
         it is small, an array's own."""
         array = holder._array
@@ -136,7 +146,7 @@ class Pool:
 pool = Pool()
 
 
-def owned(value: Any) -> Any:
+def owned(value: Held) -> Held:
     """A copy of a value, in memory of the pool when it is large."""
     if is_csr(value) or value.nbytes < MIN_POOLED_BYTES:
         return copied(value)

@@ -86,7 +86,7 @@ def _stored_value(node: Tensor) -> np.ndarray:
     """What a variable or a constant holds."""
     if not node.spec.sparse:
         if isinstance(node, Variable):
-            return node._array  # type: ignore[no-any-return]
+            return node._array
         if isinstance(node, Constant):
             return node.value
     raise _NeedsPlan

@@ -7,14 +7,13 @@ import time
 import weakref
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.compiler.liveness import ALIGN_BYTES, MemoryLayout, assign_arena, nbytes
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel, memory_limit
-from kbench.engine.core.csr import csr_bytes, is_csr
+from kbench.engine.core.csr import Held, csr_bytes, is_csr
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.in_place_update import InPlaceUpdates, defer_updates
@@ -172,7 +171,7 @@ class Executable:
 
     record: RunRecord | None = None  # the last recorded run
     _unfinished: RunRecord | None = None  # until its last steps have stored
-    _read: list[Any] | None = None  # what the last steps are to read when they store
+    _read: list[np.ndarray | None] | None = None  # what the last steps are to read when they store
 
     def run(self, arrays: Sequence[np.ndarray], quiet: bool = False) -> list[np.ndarray]:
         """The values of the roots; none of them shares memory with anything that stays.
@@ -222,7 +221,7 @@ class Executable:
         assert self._kept is not None
         return self._kept.copy()
 
-    def store(self, results: Sequence[Any]) -> None:
+    def store(self, results: Sequence[Held]) -> None:
         """Make the last of a run's results the values of the plan's targets, all or none."""
         first = len(self.roots) - len(self.targets)
         in_place, read, self._read = self._in_place, self._read, None
@@ -336,7 +335,7 @@ def _parts(step: Step) -> tuple[PartRecord, ...]:
     )
 
 
-def _size_in_bytes(value: Any) -> int:
+def _size_in_bytes(value: object) -> int:
     """Bytes of an array, or of the several results of one step."""
     if isinstance(value, tuple):
         return sum(_size_in_bytes(part) for part in value)

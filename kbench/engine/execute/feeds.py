@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core import csr as sparse
+from kbench.engine.core.csr import Held
 from kbench.engine.core.errors import FeedError, KbenchError, shown
 from kbench.engine.core.masked_arrays import masked_entries
 from kbench.engine.core.spec import show
@@ -22,7 +22,7 @@ from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Placeholder, Variable
 
 
-def fed_array(node: Tensor, value: Any) -> Any:
+def fed_array(node: Tensor, value: object) -> Held:
     """`value` as an array for a feed; as compressed rows for a sparse one."""
     spec = node.spec
     if type(value) is np.ndarray and value.dtype == spec.dtype and not spec.sparse:
@@ -38,7 +38,7 @@ def fed_array(node: Tensor, value: Any) -> Any:
     return sparse.from_dense(array) if spec.sparse and not sparse.is_csr(array) else array
 
 
-def listed(nodes: Sequence[Tensor], given: Sequence[Any]) -> Sequence[Any]:
+def listed(nodes: Sequence[Tensor], given: Sequence[object]) -> Sequence[object]:
     """The values of a call, one for each input.
 
     A tuple of lists of arrays, as Keras' models make of their inputs, targets and weights, is read
@@ -76,7 +76,7 @@ def _refused(node: Tensor, reason: str, suggestion: str | None = None) -> FeedEr
     return FeedError(head + reason, function="function", suggestion=suggestion)
 
 
-def _cast_feed(node: Tensor, value: Any) -> Any:
+def _cast_feed(node: Tensor, value: object) -> Held:
     if isinstance(value, Variable):
         value = value.peek()
     elif isinstance(value, Tensor):
@@ -98,7 +98,7 @@ def _cast_feed(node: Tensor, value: Any) -> Any:
     return _cast(node, array)
 
 
-def _sparse_feed(node: Tensor, value: Any) -> sparse.Csr:
+def _sparse_feed(node: Tensor, value: object) -> sparse.Csr:
     if not node.spec.sparse:
         raise _refused(node, "but the value is sparse", "value.toarray()")
     try:

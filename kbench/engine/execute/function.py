@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
 from kbench.engine.core import cancel, fork_safety
-from kbench.engine.core.csr import as_dense, is_csr
+from kbench.engine.core.csr import Csr, Held, as_dense, is_csr
 from kbench.engine.core.errors import ArgumentError, DtypeError, FeedError, shown
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.execute.control_deps import seeing_updates
@@ -18,9 +18,10 @@ from kbench.engine.execute.eager import direct_value
 from kbench.engine.execute.executable import Executable
 from kbench.engine.execute.feeds import fed_array, listed, made, unfed
 from kbench.engine.execute.plan import Plan, make_plan
+from kbench.engine.execute.steps.base import Signature
 from kbench.engine.graph import scope, tensor
 from kbench.engine.graph.convert import Constant, as_tensor, shared
-from kbench.engine.graph.tensor import Last, Tensor
+from kbench.engine.graph.tensor import FeedDict, Last, Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.updates import Update, update
 from kbench.engine.graph.variables import Variable, store_all, update_lock
@@ -61,7 +62,7 @@ class Function:
         targets = [store.target for store in self._stores]
         self.plan: Plan = make_plan(name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
-        self._executables: OrderedDict[tuple[Any, ...], Executable] = OrderedDict()
+        self._executables: OrderedDict[Signature, Executable] = OrderedDict()
         self._parts: dict[tuple[int, ...], Function] = {}  # by which inputs are given a value
         # Of two calls with updates each sees the variables as the other left them.
         stores = bool(self._stores) or self._before is not None
@@ -74,7 +75,7 @@ class Function:
             f"{len(self.updates)} updates>"
         )
 
-    def __reduce_ex__(self, _protocol: Any) -> Any:
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
         """What pickle, copy.copy and copy.deepcopy ask."""
         raise TypeError(
             f"function {self.name!r} belongs to the graph of this process, and cannot be pickled "
@@ -83,7 +84,7 @@ class Function:
 
     # -------------------------------------------------------------- calling
 
-    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
+    def __call__(self, inputs: Sequence[object] = ()) -> list[Held]:
         if not isinstance(inputs, (list, tuple)):
             raise FeedError(
                 f"takes one list of values, got {type(inputs).__name__}", function=self.name
@@ -100,7 +101,7 @@ class Function:
         arrays = [fed_array(node, value) for node, value in zip(self.inputs, given, strict=True)]
         return self.run(arrays)
 
-    def _partly(self, values: Sequence[Any]) -> list[Any]:
+    def _partly(self, values: Sequence[object]) -> list[Held]:
         """The call with values for some of the inputs; FeedError when one that has none is needed.
 
         An input that is no placeholder is computed then.
@@ -129,7 +130,7 @@ class Function:
         stored = [store.inputs[1] for store in earlier._stores]
         return [*earlier._waited_for(), *earlier.outputs, *stored]
 
-    def _counted(self, values: Sequence[Any], needed: Tensor | None = None) -> FeedError:
+    def _counted(self, values: Sequence[object], needed: Tensor | None = None) -> FeedError:
         """The error of a call with too many values, or with none for an input that is needed."""
         count = len(self.inputs)
         reason = (
@@ -141,16 +142,16 @@ class Function:
             reason += f"; {needed.kind} {name!r} {needed.spec}{made(needed)}, needs one"
         return FeedError(reason, function=self.name)
 
-    def _known(self, inputs: Sequence[Any]) -> Executable | None:
+    def _known(self, inputs: Sequence[object]) -> Executable | None:
         """The executable for arrays of the inputs' dtypes whose shapes were checked before."""
         if self._dtypes is None:
             return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
-        return self._executables.get(self.plan.signature(inputs))
+        return self._executables.get(self.plan.signature(inputs))  # type: ignore[arg-type]
 
-    def run(self, arrays: list[np.ndarray], executable: Executable | None = None) -> list[Any]:
+    def run(self, arrays: list[np.ndarray], executable: Executable | None = None) -> list[Held]:
         """The call after its values were checked; `executable` is that for them, if known."""
         if self._stores and read_only.is_active():
             read_only.refuse_change(
@@ -158,7 +159,7 @@ class Function:
             )
         with self._lock:
             cancel.clear()
-            undo: list[tuple[Variable, Any]] = []
+            undo: list[tuple[Variable, Held]] = []
             if self._stores and profile.update_started:
                 profile.update_started.emit((self, arrays))
             try:
@@ -186,7 +187,7 @@ class Function:
                 self._executables.popitem(last=False)
         return executable
 
-    def _finish(self, arrays: list[np.ndarray], results: list[Any]) -> list[Any]:
+    def _finish(self, arrays: list[np.ndarray], results: list[Held]) -> list[Held]:
         results = results[: len(self.outputs)]
         if read_only.is_active():
             return results
@@ -276,7 +277,7 @@ def _early_stores(of: Function) -> list[Update]:
 # ------------------------------------------------------------------ the public functions
 
 
-def as_update(item: Any) -> Update:
+def as_update(item: object) -> Update:
     """An entry of `updates=`: an update op, or a pair (variable, new value)."""
     if isinstance(item, Update):
         return item
@@ -288,10 +289,10 @@ def as_update(item: Any) -> Update:
     )
 
 
-def _output(given: Any, place: int) -> Tensor:
+def _output(given: object, place: int) -> Tensor:
     """What is to be computed, as a tensor; the usual slips are told apart."""
     try:
-        return as_tensor(given)
+        return as_tensor(given)  # type: ignore[arg-type]  # says what is no tensor
     except DtypeError:
         reason = f"outputs[{place}] is {type(given).__name__}, not a tensor"
         if given is None:
@@ -303,8 +304,8 @@ def _output(given: Any, place: int) -> Tensor:
 
 def function(
     inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor | None],
-    updates: Sequence[Any] | None = None,
+    outputs: Sequence[Operand],
+    updates: Sequence[object] | None = None,
     **kwargs: Any,
 ) -> Function:
     """A callable that computes `outputs` from values of `inputs`.
@@ -346,7 +347,7 @@ def function(
     return Function(inputs, results, [as_update(store) for store in updates], name)
 
 
-def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
+def _evaluate(node: Tensor, feed_dict: FeedDict | None = None) -> np.ndarray:
     feeds = feeds_of(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
         return as_dense(node.held()) if node.is_sparse else node.get_value()
@@ -356,7 +357,7 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
             return found
     _check_generation([node])
     keys = tuple(feeds)
-    compiled: dict[Any, Function] = node.__dict__.setdefault("_functions", {})
+    compiled: dict[tuple[int, ...], Function] = node.__dict__.setdefault("_functions", {})
     signature = tuple(id(key) for key in keys)
     evaluator = compiled.get(signature)
     if evaluator is None:
@@ -365,7 +366,7 @@ def _evaluate(node: Tensor, feed_dict: dict[Any, Any] | None = None) -> Any:
     return as_dense(value) if is_csr(value) else value
 
 
-def feeds_of(feed_dict: Any, function: str) -> Mapping[Tensor, Any]:
+def feeds_of(feed_dict: object, function: str) -> FeedDict:
     """What a caller feeds by hand, checked."""
     if feed_dict is None:
         return {}
@@ -384,12 +385,12 @@ tensor.set_evaluator(_evaluate)
 
 
 @shared
-def sparse_value(node: Tensor) -> Any:
+def sparse_value(node: Tensor) -> Csr:
     """The value of a sparse tensor as it is, a SciPy matrix in CSR form."""
     return Function((), [node], name="get_value")([])[0]
 
 
-def eval(x: Any) -> Any:
+def eval(x: Operand) -> np.ndarray:
     """The value of a tensor.
 
     Arguments:

@@ -12,7 +12,6 @@ new memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.batched_kernel import Table
 from kbench.engine.compiler.liveness import memory_owners
 from kbench.engine.compiler.values import Value
+from kbench.engine.core.csr import Held
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step
@@ -57,7 +57,7 @@ def defer_updates(
     return [step for step in steps if id(step) not in moved] + late, len(late)
 
 
-Store = tuple[int, Variable, Any]  # the root that gives a variable's value, and that value
+Store = tuple[int, Variable, Held]  # the root that gives a variable's value, and that value
 
 
 class InPlaceUpdates:
@@ -111,14 +111,14 @@ class InPlaceUpdates:
                 self._table = Table(list(zip(found, self._bindings, strict=True)))
         return self._table is not None and config.jit_mode() != "off" and self._table.ready()
 
-    def read(self, registers: Registers) -> list[Any]:
+    def read(self, registers: Registers) -> list[np.ndarray | None]:
         """What the steps read, from the values of a run, but None for what a variable holds."""
         held = registers.copy()
         for slot in self._read:
             held[slot] = None
         return [source for group in self.groups for source in group.sources(held)]
 
-    def store(self, read: Sequence[Any], others: Sequence[Store]) -> None:
+    def store(self, read: Sequence[np.ndarray | None], others: Sequence[Store]) -> None:
         """Compute the new values and store them, and with them `others`: all or none."""
         assert self._table is not None
         with store_lock:
@@ -136,8 +136,8 @@ class InPlaceUpdates:
                 raise
 
     def _parameters(
-        self, fresh: Mapping[int, np.ndarray], read: Sequence[Any]
-    ) -> tuple[np.ndarray, list[Any]]:
+        self, fresh: Mapping[int, np.ndarray], read: Sequence[np.ndarray | None]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         """The table for these new values, and what must stay alive; it is made anew only when
         something lies elsewhere than in the call before."""
         assert self._table is not None
@@ -155,8 +155,8 @@ class InPlaceUpdates:
         return self._params.copy(), given
 
     def _bound(
-        self, fresh: Mapping[int, np.ndarray], given: Sequence[Any]
-    ) -> tuple[list[np.ndarray], list[Any]]:
+        self, fresh: Mapping[int, np.ndarray], given: Sequence[np.ndarray]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The parameter block of each kernel, and what must stay alive."""
         blocks, alive = [], []
         left = iter(given)

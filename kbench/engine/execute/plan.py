@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from kbench.engine.compiler.simplify import simplify
 from kbench.engine.compiler.values import lower_graph, mark_guards, mark_needed
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.executable import Executable
+from kbench.engine.execute.steps.base import Signature
 from kbench.engine.fusion.row_schedule import UNNEEDED, fuse_rows
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
@@ -50,7 +50,7 @@ class Plan:
     targets: tuple[Variable, ...] = ()  # what the last of the roots are the new values of
     flags: tuple[int, ...] = ()  # the feeds that are flags by which branches are taken
 
-    def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    def signature(self, arrays: Sequence[np.ndarray]) -> Signature:
         """What an executable is for: the shapes of what is fed, and the values of the flags."""
         shapes = tuple([array.shape for array in arrays])
         if not self.flags:

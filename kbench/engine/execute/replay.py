@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Replayable(Protocol):
     steps: list[Step]
     runners: list[StepRunner]
     layout: MemoryLayout
-    escaping: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    escaping: list[tuple[int, tuple[int, ...], np.dtype[np.generic]]]
 
     def lasting_buffers(self) -> Buffers: ...
 
@@ -130,7 +130,7 @@ class Replay:
         self.captured = 0
         self.own: set[int] = set()  # results in memory that stays
         self._copies: list[tuple[int, np.ndarray]] = []
-        self._fresh: dict[int, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        self._fresh: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}
         self._memory = memory_owners(plan.values)
         self._kept = self._assign_buffers(plan, registers, steady)
         self._read: set[int] = set()  # by launches

@@ -25,14 +25,14 @@ class Session:
 
     def __init__(self) -> None:
         self.closed = False
-        self._functions: OrderedDict[Any, Function] = OrderedDict()
+        self._functions: OrderedDict[object, Function] = OrderedDict()
 
     @property
     def graph(self) -> scope.Graph:
         """The graph that is being built, of which every new tensor is a part."""
         return scope.Graph(scope.generation())
 
-    def run(self, fetches: Any, feed_dict: Any = None, **_options: Any) -> Any:
+    def run(self, fetches: object, feed_dict: object = None, **_options: object) -> Any:
         """Values of `fetches` (a tensor, or nested lists, tuples and dicts of them) in its form.
 
         Everything is computed in one call, and updates among the fetches are stored together.
@@ -64,7 +64,7 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_error: Any) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
 

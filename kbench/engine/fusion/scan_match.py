@@ -156,7 +156,7 @@ class _BodyMatcher:
             raise NotCompilable(f"{value.source} within the step")
         return None
 
-    def _number(self, number: Any, value: Value) -> ScanValue:
+    def _number(self, number: object, value: Value) -> ScanValue:
         if value.spec.dtype == "float16":
             raise NotCompilable("float16 is rounded after each operation")
         width = self.layout.columns(value.shape)
@@ -333,7 +333,7 @@ def _read_values(values: Sequence[Value], roots: Sequence[int]) -> list[Value]:
 
 
 def match_body(
-    values: Sequence[Value], roots: Sequence[int], feeds: Sequence[Any], counts: tuple[int, int]
+    values: Sequence[Value], roots: Sequence[int], feeds: Sequence[object], counts: tuple[int, int]
 ) -> ScanBody:
     """A body as columns; NotCompilable when it cannot be. The first roots are the states."""
     read = _read_values(values, roots)

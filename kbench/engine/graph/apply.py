@@ -7,7 +7,7 @@ tuple, and `results(node)` gives a reader for each. Its gradient rule gets, in p
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from kbench.engine.core.errors import DtypeError
 from kbench.engine.core.spec import MAX_AXES, Spec, Specs, check_rank
@@ -16,7 +16,7 @@ from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Tensor
 
 
-def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
+def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: object) -> Tensor:
     """A node of `op`; its rule sees only Specs and raises at the user's line."""
     specs = [tensor.spec for tensor in inputs]
     if not op.sparse:
@@ -64,11 +64,11 @@ def _result_infer(whole: Spec, *, index: int) -> Spec:
     return whole.parts[index]
 
 
-def _result_numpy(out: Any, whole: tuple[Any, ...], *, index: int) -> Any:
+def _result_numpy(out: object, whole: tuple[np.ndarray, ...], *, index: int) -> np.ndarray:
     return whole[index]
 
 
-def _result_gradient(g: Tensor, y: Tensor, whole: Tensor, *, index: int) -> tuple[Any, ...]:
+def _result_gradient(g: Tensor, y: Tensor, whole: Tensor, *, index: int) -> tuple[Partial]:
     return (Partial({index: g}),)
 
 

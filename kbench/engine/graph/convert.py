@@ -12,6 +12,7 @@ from kbench.engine.core.csr import is_matrix
 from kbench.engine.core.errors import (
     ArgumentError,
     DtypeError,
+    Place,
     ShapeError,
     role_of,
     shown,
@@ -62,21 +63,21 @@ def known_value(array: np.ndarray) -> tuple[int, ...] | None:
     return None
 
 
-def constant_node(value: np.ndarray, name: str | None = None, place: Any = None) -> Tensor:
+def constant_node(value: np.ndarray, name: str | None = None, place: Place | None = None) -> Tensor:
     """A constant that owns `value`; the caller hands over an array nobody else changes."""
     value.flags.writeable = False
     spec = Spec(value.shape, value.dtype.name, known_value(value))
     return Constant(CONSTANT, (), {"value": value}, spec, name, place)
 
 
-def to_array(value: Any) -> np.ndarray:
+def to_array(value: object) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
     if is_matrix(value):
         raise DtypeError("a sparse matrix is no array; K.variable makes a sparse tensor of it")
     return numeric_array(value)
 
 
-def plain_array(value: Any) -> np.ndarray | None:
+def plain_array(value: object) -> np.ndarray | None:
     """Anything as an array of whatever dtype; None for rows of different lengths.
 
     ArgumentError when entries are masked.
@@ -88,11 +89,11 @@ def plain_array(value: Any) -> np.ndarray | None:
         return None
 
 
-def _is_weak(value: Any) -> bool:
+def _is_weak(value: object) -> bool:
     return isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)
 
 
-def adopt_dtype(value: Any, array: np.ndarray, dtype: str) -> str:
+def adopt_dtype(value: object, array: np.ndarray, dtype: str) -> str:
     """The dtype that a non-tensor takes beside a tensor of `dtype`."""
     kind = array.dtype.kind
     if kind == "f":
@@ -126,7 +127,7 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     return constant_node(_exact_cast(array, dtype))
 
 
-def _stacked(values: list[Any] | tuple[Any, ...]) -> Tensor:
+def _stacked(values: Sequence[object]) -> Tensor:
     try:
         return REGISTRY_FUNCTIONS["stack"](list(values))  # type: ignore[no-any-return]
     except ShapeError as error:
@@ -175,7 +176,7 @@ def _exact_cast(array: np.ndarray, dtype: str) -> np.ndarray:
         return np.array(array, dtype=dtype)
 
 
-def _own_dtype(value: Any, array: np.ndarray) -> str:
+def _own_dtype(value: object, array: np.ndarray) -> str:
     if not _is_weak(value):
         return array.dtype.name
     if array.dtype.kind == "f":
@@ -184,6 +185,7 @@ def _own_dtype(value: Any, array: np.ndarray) -> str:
 
 
 REGISTRY_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+F = TypeVar("F", bound=Callable[..., object])
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

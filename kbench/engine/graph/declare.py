@@ -155,7 +155,7 @@ def _need_bool(op: Op, operands: list[Tensor]) -> None:
 
 # Functions of `allocating` without a check -> the form that they run, without what it adds. Kept
 # here, not as attributes, which a function wrapped around one of them would seem to have too.
-BARE: dict[Callable[..., np.ndarray], scalars.ArrayFunction] = {}
+BARE: dict[Callable[..., object], scalars.ArrayFunction] = {}
 
 
 def allocating(
@@ -213,7 +213,9 @@ def reduction(
                 value = (int(total.astype(x.dtype)),) if axis else None
             return Spec(reduced_shape(x.shape, axis, keepdims), result, value)
 
-        def run(out: Any, x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+        def run(
+            out: np.ndarray | None, x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool
+        ) -> np.ndarray:
             with np.errstate(all="ignore"):
                 return numpy(x, axis, keepdims, out)
 
@@ -242,7 +244,7 @@ def view(
 ) -> Op:
     """Declare a strided window on the first input: `numpy(x, *rest, **attrs)` returns the view."""
 
-    def run(out: Any, *arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+    def run(out: object, *arrays: np.ndarray, **attrs: object) -> np.ndarray:
         return numpy(*arrays, **attrs)
 
     return register(Op(name, "view", infer, run, gradient, allocates=True))
@@ -251,7 +253,7 @@ def view(
 def structured(
     name: str,
     infer: Callable[..., Spec],
-    numpy: Callable[..., Any],
+    numpy: Callable[..., object],
     gradient: Gradient | None,
     **options: Any,
 ) -> Op:

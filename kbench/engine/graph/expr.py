@@ -9,7 +9,7 @@ not know Numba or the graph.
 import ast
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,15 +30,15 @@ class Scalar(NamedTuple):
 
     arity: int
     result: str  # 'same', 'float' (integers become float64) or 'bool'
-    numpy: Callable[..., Any]  # takes `out=`
+    numpy: Callable[..., object]  # takes `out=`
     source: str  # name of the compiled form; '' when the loop writer spells it out itself
 
 
-def _rsqrt(x: Any, out: Array | None = None) -> Any:
+def _rsqrt(x: Array, out: Array | None = None) -> object:
     return np.divide(1, np.sqrt(x), out=out)
 
 
-def _sigmoid(x: Any, out: Array | None = None) -> Any:
+def _sigmoid(x: Array, out: Array | None = None) -> object:
     # exp(-|x|) never overflows, so the far negative tail keeps its denormal values.
     # The larger of it and `x >= 0` is 1 for those and the tail for others, NaN for NaN; a mask of
     # random elements costs `np.where` ten times as much.
@@ -46,11 +46,11 @@ def _sigmoid(x: Any, out: Array | None = None) -> Any:
     return np.divide(np.maximum(tail, np.greater_equal(x, 0)), tail + 1, out=out)
 
 
-def _softplus(x: Any, out: Array | None = None) -> Any:
+def _softplus(x: Array, out: Array | None = None) -> object:
     return np.add(np.log1p(np.exp(-np.abs(x))), np.maximum(x, 0), out=out)
 
 
-def _pow(x: Any, y: Any, out: Array | None = None) -> Any:
+def _pow(x: Array, y: Array, out: Array | None = None) -> object:
     """C's power: NumPy takes the square root for one exponent of 0.5, and so gives NaN for -inf."""
     if np.size(y) != 1 or np.asarray(y).reshape(-1)[0] != 0.5:
         return np.power(x, y, out=out)
@@ -59,12 +59,12 @@ def _pow(x: Any, y: Any, out: Array | None = None) -> Any:
     return np.where(endless, np.inf, root) if out is None else _filled(root, endless)
 
 
-def _filled(root: Array, endless: Any) -> Array:
+def _filled(root: Array, endless: Array) -> Array:
     np.copyto(root, np.inf, where=endless)
     return root
 
 
-def _where(condition: Any, x: Any, y: Any, out: Array | None = None) -> Any:
+def _where(condition: Array, x: Array, y: Array, out: Array | None = None) -> Array:
     chosen = np.where(condition, x, y)
     if out is None:
         return chosen
@@ -72,7 +72,7 @@ def _where(condition: Any, x: Any, y: Any, out: Array | None = None) -> Any:
     return out
 
 
-def _cast(x: Any, dtype: str, out: Array | None = None) -> Any:
+def _cast(x: Array, dtype: str, out: Array | None = None) -> Array:
     """Convert; floats to integers by truncation, clamped to the range, NaN to 0, everywhere."""
     source = np.asarray(x)
     target = np.dtype(dtype)
@@ -84,7 +84,7 @@ def _cast(x: Any, dtype: str, out: Array | None = None) -> Any:
     return out
 
 
-def _to_integer(x: Array, target: np.dtype[Any]) -> Array:
+def _to_integer(x: Array, target: np.dtype[np.integer]) -> Array:
     limits = np.iinfo(target)
     whole = np.trunc(x)
     low, high = float(limits.min), float(limits.max)
@@ -194,9 +194,9 @@ def _check_call(node: ast.Call, expr: str) -> None:
 
 
 @functools.cache
-def _scope() -> dict[str, Any]:
+def _scope() -> dict[str, object]:
     """The names that generated NumPy forms see."""
-    scope: dict[str, Any] = {f"_{name}": row.numpy for name, row in SCALARS.items()}
+    scope: dict[str, object] = {f"_{name}": row.numpy for name, row in SCALARS.items()}
     scope |= {f"_{ufunc.__name__}": ufunc for _, ufunc in (*BINARY.values(), *COMPARE.values())}
     scope |= {"_copyto": np.copyto, "_negative": np.negative, "__builtins__": {"float": float}}
     return scope | CONSTANTS

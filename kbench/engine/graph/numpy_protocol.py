@@ -14,9 +14,12 @@ import linecache
 import re
 import sys
 from types import FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 OPERATORS = {  # by the ufunc that carries each of them out
     "add": "+",
@@ -126,7 +129,7 @@ def _written(frame: FrameType) -> str:
     if path is None:
         return ""
     first, *rest = path.group().split(".")
-    found: Any = frame.f_locals.get(first, frame.f_globals.get(first))
+    found: object = frame.f_locals.get(first, frame.f_globals.get(first))
     while rest and isinstance(found, ModuleType):
         found = getattr(found, rest.pop(0), None)
     if isinstance(found, np.ufunc):
@@ -147,7 +150,7 @@ class HoldsValue:
         """The value without a copy, dense and read-only."""
         raise NotImplementedError
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         window = self.window()
         if copy is not False:
             return np.array(window, dtype=dtype)
@@ -159,7 +162,7 @@ class HoldsValue:
         """A copy of the value, under the name by which plotting libraries look for it."""
         return np.array(self.window())
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> object:
         if options.get("copy") is False:
             raise BufferError("a tensor gives a copy of its value; it cannot be shared")
         given = {
@@ -181,8 +184,9 @@ class HoldsValue:
     def __complex__(self) -> complex:
         return complex(self._number("complex"))
 
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self._number("float").item(), digits)
+    def __round__(self, digits: int | None = None) -> float:
+        number: float = self._number("float").item()
+        return round(number, digits)
 
     def __format__(self, form: str) -> str:
         return format(self._number("float"), form) if form else str(self)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
 
-Gradient = Callable[..., tuple[Any, ...]]
+Gradient = Callable[..., tuple[object, ...]]
+"""A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
 KernelFactory = Callable[[], Callable[..., object] | None]
 """Gives the call of a compiled kernel, or None while it is not ready. The call of an operation
 with several results returns them."""
@@ -45,7 +46,7 @@ class Op:
     name: str
     kind: str
     infer: Callable[..., Spec]
-    numpy: Callable[..., Any]
+    numpy: Callable[..., object]
     gradient: Gradient | None
     expr: str | None = None
     fold: str | None = None
@@ -100,9 +101,9 @@ def register(op: Op) -> Op:
 # --------------------------------------------------------------- what sources have for rules
 
 
-def no_numpy(out: Any, *_arrays: Any, **_attrs: Any) -> Any:
+def no_numpy(out: object, *_arrays: object, **_attrs: object) -> NoReturn:
     raise RuntimeError("a source has no NumPy form")
 
 
-def no_infer(*_specs: Spec, **_attrs: Any) -> Spec:
+def no_infer(*_specs: Spec, **_attrs: object) -> NoReturn:
     raise RuntimeError("the Spec of a source is given")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, shown
@@ -14,7 +12,7 @@ from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.variables import Placeholder, Variable
 
 
-def is_variable(x: Any) -> bool:
+def is_variable(x: object) -> bool:
     """Whether it is a variable: what `variable`, `zeros`, `ones` and the like made.
 
     Arguments:
@@ -29,7 +27,7 @@ def is_variable(x: Any) -> bool:
     return isinstance(x, Variable)
 
 
-def is_placeholder(x: Any) -> bool:
+def is_placeholder(x: object) -> bool:
     """Whether `placeholder` made it.
 
     Arguments:
@@ -44,7 +42,7 @@ def is_placeholder(x: Any) -> bool:
     return isinstance(x, Placeholder)
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> bool:
     """Whether it is a tensor; variables, placeholders and constants are.
 
     Arguments:
@@ -59,7 +57,7 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
-def is_symbolic(x: Any) -> bool:
+def is_symbolic(x: object) -> bool:
     """Whether it is a tensor of a graph: every tensor is.
 
     Arguments:
@@ -74,7 +72,7 @@ def is_symbolic(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
-def is_keras_tensor(x: Any) -> bool:
+def is_keras_tensor(x: object) -> bool:
     """Whether a tensor is the output of a Keras layer: whether it carries `_keras_history`.
 
     Arguments:
@@ -93,7 +91,7 @@ def is_keras_tensor(x: Any) -> bool:
     return hasattr(x, "_keras_history")
 
 
-def is_sparse(tensor: Any) -> bool:
+def is_sparse(tensor: object) -> bool:
     """Whether it is a sparse tensor: of a SciPy matrix, of a sparse placeholder, or joined of them.
 
     Arguments:
@@ -108,13 +106,13 @@ def is_sparse(tensor: Any) -> bool:
     return isinstance(tensor, Tensor) and tensor.is_sparse
 
 
-def _shape_of(x: Any) -> tuple[int, ...]:
+def _shape_of(x: object) -> tuple[int, ...]:
     """The shape of what is no tensor: an array, number, list or matrix of SciPy."""
     shape = getattr(x, "shape", None)  # a class has one, too, which is no tuple
     return tuple(shape) if isinstance(shape, tuple) else to_array(x).shape
 
 
-def int_shape(x: Any) -> Shape | None:
+def int_shape(x: object) -> Shape | None:
     """The static shape.
 
     Where a size is unknown, an attribute `_keras_shape` that a layer has set may supply it.
@@ -135,7 +133,7 @@ def int_shape(x: Any) -> Shape | None:
     return tuple(x._keras_shape)
 
 
-def get_variable_shape(x: Any) -> Shape | None:
+def get_variable_shape(x: object) -> Shape | None:
     """The static shape, as `int_shape`.
 
     Arguments:
@@ -152,7 +150,7 @@ def get_variable_shape(x: Any) -> Shape | None:
     return int_shape(x)
 
 
-def ndim(x: Any) -> int:
+def ndim(x: object) -> int:
     """The number of axes.
 
     Arguments:
@@ -169,7 +167,7 @@ def ndim(x: Any) -> int:
     return x.ndim if isinstance(x, Tensor) else len(_shape_of(x))
 
 
-def dtype(x: Any) -> str:
+def dtype(x: object) -> str:
     """The name of the dtype.
 
     Arguments:
@@ -188,7 +186,7 @@ def dtype(x: Any) -> str:
     return dtype_name(x.dtype if hasattr(x, "dtype") else to_array(x).dtype)
 
 
-def count_params(x: Any) -> int:
+def count_params(x: object) -> int:
     """The number of elements, from the static shape.
 
     Arguments:

@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import ArgumentError, shown
@@ -24,6 +24,8 @@ _lock = fork_safety.lock()
 _uids: dict[str, int] = defaultdict(int)
 _numbers: dict[str, int] = {}  # the last one given to a name of that base
 _given: set[Numbered] = set()  # names that were asked for with their number
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class _Local(threading.local):
@@ -224,7 +226,7 @@ def v1_variable_initialization() -> None:
     """
 
 
-def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
+def symbolic(func: F) -> F:
     """`func` unchanged: everything is symbolic here.
 
     Arguments:
@@ -242,7 +244,7 @@ def symbolic(func: Callable[..., Any]) -> Callable[..., Any]:
     return func
 
 
-def eager(func: Callable[..., Any]) -> Callable[..., Any]:
+def eager(func: F) -> F:
     """`func` unchanged: what it builds is a graph, which `eval` evaluates.
 
     Arguments:

@@ -7,25 +7,32 @@ files of `ops/` fill through `@operator`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, Place, user_call
 from kbench.engine.core.spec import DType, Spec, TensorShape
+from kbench.engine.core.types import Attrs, Shape
 from kbench.engine.graph import numpy_protocol, scope
 from kbench.engine.graph.op import Op
 
-Operand: TypeAlias = (
-    "Tensor | np.ndarray[Any, Any] | np.generic | float | int | bool | Sequence[Any]"
-)
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+Operand: TypeAlias = "Tensor | np.ndarray | np.generic | float | int | bool | Sequence[Any]"
 """What an operation takes: a tensor, an array, a list of numbers or a number."""
 
-OPERATORS: dict[str, Callable[..., Any]] = {}
+FeedDict: TypeAlias = "Mapping[Tensor, object]"
+"""What is fed by hand: values by the tensors whose place they take."""
+
+P = ParamSpec("P")
+
+OPERATORS: dict[str, Callable[..., Tensor]] = {}
 serials = itertools.count()  # tensors are numbered as they are made
-_rich_repr: Callable[[Any], dict[str, Any]] | None = None
-_evaluate: Callable[[Any, dict[Any, Any] | None], Any] | None = None
+_rich_repr: Callable[[Tensor], Mapping[str, object]] | None = None
+_evaluate: Callable[[Tensor, FeedDict | None], np.ndarray] | None = None
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -42,13 +49,13 @@ def operator(*names: str) -> Callable[[Function], Function]:
     return register
 
 
-def set_rich_repr(function: Callable[[Any], dict[str, Any]] | None) -> None:
+def set_rich_repr(function: Callable[[Tensor], Mapping[str, object]] | None) -> None:
     """Choose what a notebook shows of a tensor: a function from tensor to MIME bundle."""
     global _rich_repr
     _rich_repr = function
 
 
-def set_evaluator(function: Callable[[Any, dict[Any, Any] | None], Any]) -> None:
+def set_evaluator(function: Callable[[Tensor, FeedDict | None], np.ndarray]) -> None:
     """Give `.eval()` its implementation; called once by `execute/function.py`."""
     global _evaluate
     _evaluate = function
@@ -72,15 +79,16 @@ class Tensor:
     __array_priority__ = 1000.0  # above that of arrays, which leave operators to tensors by it
     kind = "tensor"
     last: Last | None = None
-    _functions: dict[Any, Any] | None = None  # those that evaluate it, by what they are fed
+    # Functions that evaluate it, by what they are fed.
+    _functions: dict[tuple[int, ...], object] | None = None
     _phase_flag: bool | None = None
-    _told_shape: tuple[Any, ...] | None = None
+    _told_shape: Shape | None = None
 
     def __init__(
         self,
         op: Op,
         inputs: tuple[Tensor, ...],
-        attrs: dict[str, Any],
+        attrs: Attrs,
         spec: Spec,
         name: str | None = None,
         place: Place | None = None,
@@ -101,7 +109,7 @@ class Tensor:
 
     @staticmethod
     def derived(
-        op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any], spec: Spec, origin: Tensor
+        op: Op, inputs: tuple[Tensor, ...], attrs: Attrs, spec: Spec, origin: Tensor
     ) -> Tensor:
         """A node that a plan makes while rewriting; it answers for `origin` in every report."""
         node = Tensor.__new__(Tensor)
@@ -130,7 +138,7 @@ class Tensor:
     def get_shape(self) -> TensorShape:
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: object) -> None:
         """Accept a static shape from outside, as code for TensorFlow does; it must agree."""
         if shape is None:
             return  # nothing is told
@@ -168,12 +176,12 @@ class Tensor:
         self._phase_flag = bool(value)
 
     @property
-    def _keras_shape(self) -> tuple[Any, ...]:
+    def _keras_shape(self) -> Shape:
         """The static shape; a layer that has told one may know more sizes but no others."""
         return self.spec.shape if self._told_shape is None else self._told_shape
 
     @_keras_shape.setter
-    def _keras_shape(self, shape: Any) -> None:
+    def _keras_shape(self, shape: object) -> None:
         known = self.spec.shape
         told = tuple(shape) if isinstance(shape, (tuple, list)) else ()
         if len(told) == len(known):
@@ -185,7 +193,7 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r} {self.op.name} {self.spec}>"
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> Mapping[str, object]:
         return _rich_repr(self) if _rich_repr is not None else {"text/plain": repr(self)}
 
     __hash__ = object.__hash__
@@ -214,18 +222,21 @@ class Tensor:
             )
         return self.spec.shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         raise numpy_protocol.refusal(self._told())
 
-    def __dlpack__(self, **_options: Any) -> Any:
-        raise TypeError(
+    def __dlpack__(self, **_options: Any) -> object:
+        raise self._unshared()
+
+    def _unshared(self) -> TypeError:
+        return TypeError(
             f"{self._told()} is symbolic and has no memory to share; K.eval(x) computes its value"
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.__dlpack__()  # type: ignore[no-any-return]
+        raise self._unshared()
 
-    def __reduce_ex__(self, _protocol: Any) -> Any:
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
         """What pickle, copy.copy and copy.deepcopy ask: nodes of a graph are told by identity."""
         raise TypeError(
             f"{self._told()} belongs to the graph of this process, and cannot be pickled or "
@@ -239,7 +250,7 @@ class Tensor:
 
     if not TYPE_CHECKING:  # which shall go on to find misspelt attributes
 
-        def __getattr__(self, key: str) -> Any:
+        def __getattr__(self, key: str) -> NoReturn:
             instead = numpy_protocol.METHODS.get(key)
             hint = f"; write {instead}" if instead is not None else ""
             kind = type(self).__name__
@@ -288,24 +299,24 @@ class Tensor:
         def __le__(self, other: Operand) -> Tensor: ...
         def __gt__(self, other: Operand) -> Tensor: ...
         def __ge__(self, other: Operand) -> Tensor: ...
-        def __getitem__(self, key: Any) -> Tensor: ...
+        def __getitem__(self, key: object) -> Tensor: ...
 
-    def eval(self, session: Any = None, feed_dict: dict[Any, Any] | None = None) -> Any:
+    def eval(self, session: object = None, feed_dict: FeedDict | None = None) -> np.ndarray:
         """The value as a NumPy array; `feed_dict` maps placeholders (or any tensor) to values."""
         assert _evaluate is not None
         return _evaluate(self, feed_dict)
 
 
-def _forward(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, *arguments: Any) -> Any:
+def _forward(name: str) -> Callable[..., Tensor]:
+    def method(self: Tensor, *arguments: object) -> Tensor:
         return OPERATORS[name](self, *arguments)
 
     method.__name__ = name
     return method
 
 
-def _reflected(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, other: Any) -> Any:
+def _reflected(name: str) -> Callable[..., Tensor]:
+    def method(self: Tensor, other: object) -> Tensor:
         return OPERATORS[name](other, self)
 
     method.__name__ = f"__r{name.strip('_')}__"

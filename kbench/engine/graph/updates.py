@@ -5,15 +5,13 @@ Storing is the function's business, after every output of a call has been comput
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core.errors import DtypeError, ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register
-from kbench.engine.graph.tensor import OPERATORS, Operand, Tensor
+from kbench.engine.graph.tensor import OPERATORS, FeedDict, Operand, Tensor
 from kbench.engine.graph.variables import Variable, needs_variable
 
 
@@ -30,7 +28,7 @@ def _update_infer(x: Spec, new_x: Spec) -> Spec:
     return Spec(x.shape, x.dtype, sparse=x.sparse)
 
 
-def _update_numpy(out: Any, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _update_numpy(out: np.ndarray | None, _target: np.ndarray, value: np.ndarray) -> np.ndarray:
     return value
 
 
@@ -57,7 +55,7 @@ class Update(Tensor):
     def target(self) -> Variable:
         return self.inputs[0]  # type: ignore[return-value]
 
-    def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
+    def run(self, feed_dict: FeedDict | None = None, session: object = None) -> None:
         """Store the new value, as an operation of TensorFlow does."""
         self.eval(session, feed_dict)
 
@@ -130,7 +128,7 @@ def update_sub(x: Variable, decrement: Operand) -> Update:
     return update(x, needs_variable(x) - decrement)
 
 
-def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
+def moving_average_update(x: Variable, value: Operand, momentum: Operand) -> Update:
     """An update of `x` to `x * momentum + value * (1 - momentum)`.
 
     Arguments:
@@ -152,9 +150,8 @@ def moving_average_update(x: Variable, value: Operand, momentum: Any) -> Update:
     target = needs_variable(x)
     if not isinstance(momentum, (int, float, np.generic, np.ndarray, Tensor)):
         momentum = as_tensor(momentum, like=target.spec.dtype)
-    return update(
-        target, target * momentum + as_tensor(value, like=target.spec.dtype) * (1.0 - momentum)
-    )
+    rest = 1.0 - momentum  # type: ignore[operator]  # a number or tensor by now
+    return update(target, target * momentum + as_tensor(value, like=target.spec.dtype) * rest)
 
 
 OPERATORS["assign"] = update

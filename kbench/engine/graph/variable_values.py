@@ -20,7 +20,7 @@ from kbench.engine.graph.variables import (
 )
 
 
-def get_value(x: Any) -> Any:
+def get_value(x: object) -> Any:
     """A copy of a variable's value; other tensors are evaluated, other things returned.
 
     Arguments:
@@ -39,7 +39,7 @@ def get_value(x: Any) -> Any:
     return evaluated(x) if isinstance(x, Tensor) else x
 
 
-def set_value(x: Variable, value: Any) -> None:
+def set_value(x: Variable, value: object) -> None:
     """Store a value in a variable, cast to its dtype, at once.
 
     Arguments:
@@ -59,7 +59,7 @@ def set_value(x: Variable, value: Any) -> None:
     needs_variable(x).set_value(value)
 
 
-def batch_get_value(ops: Iterable[Any]) -> list[Any]:
+def batch_get_value(ops: Iterable[object]) -> list[Any]:
     """The values of several variables at one moment, as a list; other tensors are evaluated.
 
     Arguments:
@@ -84,7 +84,7 @@ def batch_get_value(ops: Iterable[Any]) -> list[Any]:
     ]
 
 
-def batch_set_value(tuples: Iterable[tuple[Variable, Any]]) -> None:
+def batch_set_value(tuples: Iterable[tuple[Variable, object]]) -> None:
     """Store several values at one moment: all of them or, on an error, none.
 
     Arguments:

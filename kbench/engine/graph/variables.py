@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from kbench.engine.core import csr as sparse
 from kbench.engine.core import fork_safety, memory_limit
-from kbench.engine.core.csr import sparse_dtype, sparse_shape
+from kbench.engine.core.csr import Csr, Held, sparse_dtype, sparse_shape
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import (
     MAX_AXES,
@@ -70,17 +69,17 @@ class Variable(HoldsValue, Tensor):
     _phase_flag = False
 
     def __init__(
-        self, value: Any, name: str | None, constraint: Any = None, first: Tensor | None = None
+        self, value: Held, name: str | None, constraint: object = None, first: Tensor | None = None
     ) -> None:
         spec = Spec(value.shape, value.dtype.name, sparse=sparse.is_csr(value))
         super().__init__(VARIABLE, (), {}, spec, name)
-        self._array = value  # an array, or compressed rows when the variable is sparse
+        self._array: Held = value  # an array, or compressed rows when the variable is sparse
         self._first = first  # the tensor that it was made of, if that is kept
         self.version = 0
         self.constraint = constraint
         self.trainable = True
 
-    def peek(self) -> Any:
+    def peek(self) -> Held:
         """The value without a copy, read-only; it may change when the variable does."""
         array = self.held()
         if self.spec.sparse:
@@ -89,43 +88,43 @@ class Variable(HoldsValue, Tensor):
         window.flags.writeable = False
         return window
 
-    def store(self, array: np.ndarray) -> None:
+    def store(self, array: Held) -> None:
         """Make `array` the value; the caller hands it over and has checked shape and dtype."""
         store_all([(self, array)])
 
-    def get_value(self, borrow: bool = False) -> Any:
+    def get_value(self, borrow: bool = False) -> Held:
         """A copy of the value: an array, or of a sparse variable a SciPy matrix in CSR form."""
         return self.held().copy()
 
     numpy = get_value
 
-    def held(self) -> Any:
+    def held(self) -> Held:
         """The value as it is now; it does not change while somebody holds it."""
         with store_lock:
             return self._array
 
-    def set_value(self, value: Any, borrow: bool = False) -> None:
+    def set_value(self, value: object, borrow: bool = False) -> None:
         """Store `value`, cast to the variable's dtype; ShapeError when the shape differs."""
         self.store(storable(self, value))
 
     def window(self) -> np.ndarray:
         """The value without a copy, read-only; of a sparse variable with its zeros."""
-        return self.eval() if self.spec.sparse else self.peek()  # type: ignore[no-any-return]
+        return self.eval() if self.spec.sparse else self.peek()
 
     def value(self) -> Tensor:
         """A tensor that reads the variable."""
-        return OPERATORS["identity"](self)  # type: ignore[no-any-return]
+        return OPERATORS["identity"](self)
 
     read_value = value
 
     def assign(self, value: Operand) -> Tensor:
-        return OPERATORS["assign"](self, value)  # type: ignore[no-any-return]
+        return OPERATORS["assign"](self, value)
 
     def assign_add(self, value: Operand) -> Tensor:
-        return OPERATORS["assign_add"](self, value)  # type: ignore[no-any-return]
+        return OPERATORS["assign_add"](self, value)
 
     def assign_sub(self, value: Operand) -> Tensor:
-        return OPERATORS["assign_sub"](self, value)  # type: ignore[no-any-return]
+        return OPERATORS["assign_sub"](self, value)
 
     @property
     def initializer(self) -> Tensor:
@@ -144,7 +143,7 @@ class Variable(HoldsValue, Tensor):
         return self.assign(self if self._first is None else self._first)
 
 
-def storable(target: Variable, value: Any) -> Any:
+def storable(target: Variable, value: object) -> Held:
     """`value` as what `target` can hold, in memory of its own; ShapeError, DtypeError otherwise.
 
     A sparse variable takes matrices of SciPy in any format, and arrays, whose zeros it leaves out.
@@ -177,11 +176,11 @@ def storable(target: Variable, value: Any) -> Any:
     return _cast_copy(found, target.spec.dtype)
 
 
-def _cast_copy(csr: sparse.Csr, dtype: str) -> sparse.Csr:
+def _cast_copy(csr: Csr, dtype: str) -> Csr:
     return sparse.with_data(csr.copy(), cast_array(csr.data, dtype))
 
 
-def store_all(pairs: Iterable[tuple[Variable, np.ndarray]]) -> None:
+def store_all(pairs: Iterable[tuple[Variable, Held]]) -> None:
     """Make every array the value of its variable at one moment, then tell listeners.
 
     All of them or, when an interrupt comes between, none.
@@ -220,7 +219,7 @@ class Placeholder(Tensor):
 
 
 def variable(
-    value: Any, dtype: str | None = None, name: str | None = None, constraint: Any = None
+    value: object, dtype: str | None = None, name: str | None = None, constraint: object = None
 ) -> Variable:
     """A variable that starts with a copy of `value`.
 
@@ -258,7 +257,7 @@ def variable(
 
 
 def constant(
-    value: Any, dtype: str | None = None, shape: Any = None, name: str | None = None
+    value: object, dtype: str | None = None, shape: object = None, name: str | None = None
 ) -> Tensor:
     """An immutable tensor.
 
@@ -300,12 +299,12 @@ def constant(
     return constant_node(array, name)
 
 
-def checked_shape(shape: Any, name: str = "shape") -> Shape:
+def checked_shape(shape: object, name: str = "shape") -> Shape:
     """A static shape given by the user: a tuple of None and non-negative integers."""
     if isinstance(shape, (int, np.integer, np.bool_)):
         shape = (shape,)
-    unfit = isinstance(shape, (Tensor, str)) or not isinstance(shape, Iterable)
-    if unfit or getattr(shape, "ndim", 1) != 1:
+    unfit = isinstance(shape, (Tensor, str)) or getattr(shape, "ndim", 1) != 1
+    if unfit or not isinstance(shape, Iterable):
         raise ArgumentError(f"{name} must hold integers or None, got {shown(shape)}")
     result: list[int | None] = []
     for size in shape:
@@ -326,7 +325,7 @@ def checked_shape(shape: Any, name: str = "shape") -> Shape:
 
 
 def placeholder(
-    shape: Any = None,
+    shape: object = None,
     ndim: int | None = None,
     dtype: str | None = None,
     sparse: bool = False,
@@ -368,7 +367,7 @@ def placeholder(
     return Placeholder(Spec(sizes, wanted, sparse=bool(sparse)), name)
 
 
-def needs_variable(x: Any) -> Variable:
+def needs_variable(x: object) -> Variable:
     if not isinstance(x, Variable):
         raise ArgumentError(
             f"needs a variable, got {shown(x)}"
@@ -378,6 +377,6 @@ def needs_variable(x: Any) -> Variable:
     return x
 
 
-def evaluated(x: Tensor) -> Any:
+def evaluated(x: Tensor) -> Held:
     """The value of a tensor; of a sparse one as it is."""
     return REGISTRY_FUNCTIONS["sparse_value"](x) if x.is_sparse else x.eval()

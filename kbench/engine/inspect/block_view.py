@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine.core import cancel
+from kbench.engine.core.types import Array
 
 Numbers = NDArray[np.float64]
 _ELEMENTS_PER_CANCEL_CHECK = 1 << 22
@@ -24,7 +25,7 @@ def _edges(length: int, count: int) -> NDArray[np.intp]:
     return (np.arange(count + 1, dtype=np.intp) * length) // count
 
 
-def _lines(part: NDArray[Any], first: int, end: int) -> Any:
+def _lines(part: Array, first: int, end: int) -> Any:
     """Rows in pieces that are looked at at once."""
     each = max(_ELEMENTS_PER_CANCEL_CHECK // max(part[0].size, 1), 1)
     for start in range(first, end, each):
@@ -32,7 +33,7 @@ def _lines(part: NDArray[Any], first: int, end: int) -> Any:
         yield part[start : min(start + each, end)]
 
 
-def _repeated(part: NDArray[Any], counts: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
+def _repeated(part: Array, counts: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
     """The part with one row or column for an axis that repeats itself, as `np.broadcast_to` makes
     it, and how many blocks are then to be made."""
     rows, cols = (part.strides[axis] == 0 and part.shape[axis] > 1 for axis in range(2))
@@ -40,9 +41,7 @@ def _repeated(part: NDArray[Any], counts: tuple[int, int]) -> tuple[Any, tuple[i
     return once, (1 if rows else counts[0], 1 if cols else counts[1])
 
 
-def extremes(
-    part: NDArray[Any], rows: int, cols: int
-) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+def extremes(part: Array, rows: int, cols: int) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """The least and the greatest finite number of each block, and which have others, too.
 
     Arguments:
@@ -68,9 +67,7 @@ def extremes(
     return low, high, bad
 
 
-def _line(
-    part: NDArray[Any], first: int, end: int
-) -> tuple[Numbers, Numbers, NDArray[np.bool_] | None]:
+def _line(part: Array, first: int, end: int) -> tuple[Numbers, Numbers, NDArray[np.bool_] | None]:
     """The same of each column between two rows; None where everything is finite."""
     least: Any = None
     most: Any = None
@@ -88,7 +85,7 @@ def _line(
     return np.asarray(least, np.float64), np.asarray(most, np.float64), wrong
 
 
-def means(part: NDArray[Any], rows: int, cols: int) -> Numbers:
+def means(part: Array, rows: int, cols: int) -> Numbers:
     """The mean of each block, NaN where any of it is not finite.
 
     Arguments:
@@ -118,7 +115,7 @@ def means(part: NDArray[Any], rows: int, cols: int) -> Numbers:
 
 
 def paired(
-    part: NDArray[Any], room: tuple[int, int]
+    part: Array, room: tuple[int, int]
 ) -> tuple[Numbers, NDArray[np.bool_], tuple[int, int]]:
     """A slice as numbers for at most so many rows and columns of pixels, and which are bad.
 

@@ -12,12 +12,16 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kbench.engine.core.types import Array, Row
 from kbench.engine.inspect import statistics as _statistics
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.runtime.profile import RunRecord, StepRecord
 
 MAX_NAME_CHARACTERS = 80
 MAX_GRAPH_NODES = 200
@@ -125,7 +129,7 @@ def is_function(value: object) -> bool:
     return _is(value, "execute.function", "Function")
 
 
-def held_array(value: object) -> NDArray[Any] | None:
+def held_array(value: object) -> Array | None:
     """The array that a value holds right now, without copying; None if symbolic or sparse."""
     if is_variable(value):
         return None if value.is_sparse else np.asarray(value.peek())  # type: ignore[attr-defined]
@@ -155,7 +159,7 @@ def reading_once() -> Iterator[None]:
         _read.rows = None
 
 
-def array(values: object, exact: bool = False) -> dict[str, Any]:
+def array(values: object, exact: bool = False) -> Row:
     """Statistics of an array: see `statistics.statistics`; `refused` says why there are none."""
     whole = np.asarray(values)
     rows = getattr(_read, "rows", None)
@@ -182,18 +186,18 @@ def cell(value: Any) -> str:
 # ------------------------------------------------------------------ tensors and graphs
 
 
-def place(value: Any) -> str | None:
+def place(value: object) -> str | None:
     """The user's line that made something, as text."""
     where = getattr(value, "place", None)
     return None if where is None else printable(where)
 
 
-def last(value: Any) -> dict[str, Any] | None:
+def last(value: object) -> Row | None:
     """What the last evaluation knew of a tensor: its shape, and its entries when few."""
     seen = getattr(value, "last", None)
     if seen is None:
         return None
-    row: dict[str, Any] = {"shape": [int(length) for length in seen.shape]}
+    row: Row = {"shape": [int(length) for length in seen.shape]}
     entries = getattr(seen, "value", None)
     if entries is not None:
         flat = np.asarray(entries).reshape(-1)[:64]
@@ -203,14 +207,14 @@ def last(value: Any) -> dict[str, Any] | None:
     return row
 
 
-def tensor(value: Any) -> dict[str, Any]:
+def tensor(value: Tensor) -> Row:
     """One symbolic object: kind, name, op, static shape, dtype, inputs, place, last run."""
     shape = [None if length is None else int(length) for length in value.spec.shape]
     dtype = str(value.spec.dtype)
     several = bool(getattr(value.spec, "parts", ()))
     known = None not in shape and not value.spec.sparse and not several
     elements = math.prod(length for length in shape if length is not None) if known else None
-    row: dict[str, Any] = {
+    row: Row = {
         "name": printable(value.name),
         "kind": str(value.kind),
         "op": printable(value.op.name),
@@ -224,11 +228,11 @@ def tensor(value: Any) -> dict[str, Any]:
         "last": last(value),
     }
     if is_variable(value):
-        row["version"] = int(value.version)
+        row["version"] = int(value.version)  # type: ignore[attr-defined]
     return row
 
 
-def _input(value: Any) -> dict[str, Any]:
+def _input(value: Tensor) -> Row:
     return {
         "name": printable(value.name),
         "op": printable(value.op.name),
@@ -236,14 +240,14 @@ def _input(value: Any) -> dict[str, Any]:
     }
 
 
-def graph(value: Any, limit: int = MAX_GRAPH_NODES) -> dict[str, Any]:
+def graph(value: Tensor | Sequence[Tensor], limit: int = MAX_GRAPH_NODES) -> Row:
     """The graph above one tensor (or several), inputs before users; the nearest `limit` nodes.
 
     Returns:
         `rows` with `id`, `inputs` (ids; None where the input is not shown) and the fields of a
         tensor; `total` nodes there are, `cut` how many are not shown.
     """
-    roots = list(value) if isinstance(value, (list, tuple)) else [value]
+    roots: list[Tensor] = list(value) if isinstance(value, (list, tuple)) else [value]  # type: ignore[list-item]
     nearest = nodes(roots)
     shown = {id(node): node for node in nearest[:limit]}
     order = _inputs_first(roots, shown)
@@ -257,9 +261,9 @@ def graph(value: Any, limit: int = MAX_GRAPH_NODES) -> dict[str, Any]:
     return {"rows": rows, "total": len(nearest), "cut": len(nearest) - len(order)}
 
 
-def nodes(roots: Sequence[Any]) -> list[Any]:
+def nodes(roots: Sequence[Tensor]) -> list[Tensor]:
     """Every node above the roots, breadth first."""
-    found: dict[int, Any] = {}
+    found: dict[int, Tensor] = {}
     layer = {id(root): root for root in roots}
     while layer:
         found.update(layer)
@@ -272,9 +276,9 @@ def nodes(roots: Sequence[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _inputs_first(roots: Sequence[Any], shown: dict[int, Any]) -> list[Any]:
+def _inputs_first(roots: Sequence[Tensor], shown: dict[int, Tensor]) -> list[Tensor]:
     """The shown nodes in an order where inputs precede their users; explicit stack."""
-    done: dict[int, Any] = {}
+    done: dict[int, Tensor] = {}
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, expanded = stack.pop()
@@ -288,13 +292,13 @@ def _inputs_first(roots: Sequence[Any], shown: dict[int, Any]) -> list[Any]:
     return list(done.values())
 
 
-def plan(function: Any) -> dict[str, Any] | None:
+def plan(function: object) -> Row | None:
     """The last recorded run of a function as rows, None when none was recorded."""
     record = getattr(function, "records", None)
     return None if not record else run(record)
 
 
-def run(record: Any) -> dict[str, Any]:
+def run(record: RunRecord) -> Row:
     """A RunRecord as rows: what each step was, in which form it ran, how long, how fast."""
     rows = [_step(position, step) for position, step in enumerate(record.steps)]
     forms: dict[str, int] = {}
@@ -310,7 +314,7 @@ def run(record: Any) -> dict[str, Any]:
     }
 
 
-def _step(position: int, step: Any) -> dict[str, Any]:
+def _step(position: int, step: StepRecord) -> Row:
     seconds, moved, flops = float(step.seconds), int(step.bytes or 0), int(step.flops or 0)
     return {
         "step": position,

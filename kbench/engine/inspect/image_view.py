@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.types import Array, Row
 from kbench.engine.inspect import block_view, slice_view, statistics
 
 COLOUR_CHANNELS = (3, 4)
@@ -83,7 +83,7 @@ def picture(
     col_axis: int | None = None,
     colours: bool = True,
     limits: tuple[float, float] | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """One picture of an array, in pixels.
 
     Arguments:
@@ -131,7 +131,7 @@ def picture(
     }
 
 
-def _reduced(part: NDArray[Any], size: tuple[int, int]) -> tuple[NDArray[np.float64], str]:
+def _reduced(part: Array, size: tuple[int, int]) -> tuple[NDArray[np.float64], str]:
     """The slice as numbers[rows, cols, channels] of pixels, NaN where any of a pixel is bad; words.
 
     Where an element is no pixel of its own: of an image the means, of other numbers the least and
@@ -165,7 +165,7 @@ def _fit(height: int, width: int, size: tuple[int, int], most: int) -> tuple[int
 
 
 def _limits(
-    whole: NDArray[Any], numbers: NDArray[np.float64], limits: tuple[float, float] | None
+    whole: Array, numbers: NDArray[np.float64], limits: tuple[float, float] | None
 ) -> tuple[float, float]:
     """The numbers that are drawn black and white."""
     if whole.dtype == np.uint8 and (limits is None or limits[1] > 1):  # else it is a mask

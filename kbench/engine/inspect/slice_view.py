@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.types import Array, Row
 from kbench.engine.inspect import describe
 from kbench.engine.inspect import statistics as _statistics
 
@@ -31,7 +32,7 @@ def window(
     col_axis: int | None = -1,
     limits: tuple[float, float] | None = None,
     exact: bool = False,
-) -> dict[str, Any]:
+) -> Row:
     """Formatted cells of a two-dimensional slice of an array of any rank, at constant cost.
 
     Arguments:
@@ -117,7 +118,7 @@ def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
     return start, min(start + max(int(asked[1]), 0), total), total
 
 
-def _texts(part: NDArray[Any], exact: bool) -> list[list[str]]:
+def _texts(part: Array, exact: bool) -> list[list[str]]:
     if exact:
         return [[_exact(number) for number in line] for line in part]
     plain = part.dtype.kind in "biu" or part.dtype.name in ("float16", "float32", "float64")
@@ -126,7 +127,7 @@ def _texts(part: NDArray[Any], exact: bool) -> list[list[str]]:
     return [[write(entry) for entry in line] for line in lines]
 
 
-def _exact(value: Any) -> str:
+def _exact(value: object) -> str:
     """The shortest text that names this number among those of its dtype."""
     if issubclass(type(value), (np.number, np.bool_)):
         return str(value)
@@ -135,7 +136,7 @@ def _exact(value: Any) -> str:
     return describe.cell(value)
 
 
-def _heat(part: NDArray[Any], limits: tuple[float, float] | None) -> list[list[int | None]]:
+def _heat(part: Array, limits: tuple[float, float] | None) -> list[list[int | None]]:
     if _statistics.refusal(part) is not None:
         return [[None] * part.shape[1] for _ in range(part.shape[0])]
     values = part.astype(np.float64)

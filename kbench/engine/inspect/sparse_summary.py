@@ -6,11 +6,11 @@ Beside `describe`, which tells of arrays; costs nothing that grows with the matr
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbench.engine.core import csr
+from kbench.engine.core.scipy_input import Matrix
+from kbench.engine.core.types import Row
 from kbench.engine.inspect import describe
 from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
 
@@ -18,7 +18,7 @@ _ENTRY_FORMATS = ("csr", "csc", "coo")
 """Formats whose `data` are the entries, and nothing else."""
 
 
-def held_matrix(value: object) -> Any:
+def held_matrix(value: object) -> Matrix | None:
     """The sparse matrix that a value holds right now; None when it holds none."""
     if describe.is_variable(value):
         return value.peek() if value.is_sparse else None  # type: ignore[attr-defined]
@@ -26,7 +26,7 @@ def held_matrix(value: object) -> Any:
     return None if foreign or not csr.is_matrix(value) else value
 
 
-def facts(matrix: Any) -> dict[str, Any]:
+def facts(matrix: Matrix) -> Row:
     """Shape, dtype, `entries`, `density` (None without places) and bytes, where they are known."""
     places = int(np.prod(matrix.shape, dtype=object))
     count = int(matrix.nnz)
@@ -42,7 +42,7 @@ def facts(matrix: Any) -> dict[str, Any]:
     }
 
 
-def statistics(matrix: Any) -> dict[str, Any] | None:
+def statistics(matrix: Matrix) -> Row | None:
     """Statistics of the entries alone; None for formats that do not list them."""
     return describe.array(matrix.data) if matrix.format in _ENTRY_FORMATS else None
 
@@ -56,7 +56,7 @@ class Cells:
     lazy = True
     ndim = 2
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
         self.shape = tuple(matrix.shape)
         self.dtype = matrix.dtype
@@ -66,7 +66,7 @@ class Cells:
         return np.asarray(self._matrix[tuple(spans)].toarray())
 
 
-def cells(matrix: Any, trusted: bool) -> Cells | None:
+def cells(matrix: Matrix, trusted: bool) -> Cells | None:
     """The cells of a matrix; None when they are too many to look through, or not in order.
 
     What is not `trusted` is not the engine's own, and could point outside of itself.
@@ -78,7 +78,7 @@ def cells(matrix: Any, trusted: bool) -> Cells | None:
     return Cells(csr.as_csr(matrix))
 
 
-def count_text(row: dict[str, Any]) -> str:
+def count_text(row: Row) -> str:
     """`1 entry (25 %)`, `2000 entries (0.2 %)`."""
     count = row["entries"]
     words = f"{count} {'entry' if count == 1 else 'entries'}"

@@ -8,12 +8,14 @@ and marked so, unless the caller asks for exact numbers. The cost is bounded eit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kbench.engine.core.types import Array, Row
 
 MAX_EXACT_ELEMENTS = 4_000_000
 BINS = 16
@@ -22,21 +24,21 @@ _SAMPLE_BLOCKS, _SAMPLE_RUN = 4_096, 64
 _MAX_HISTOGRAM_ELEMENTS = 65_536
 
 
-def refusal(array: NDArray[Any]) -> str | None:
+def refusal(array: Array) -> str | None:
     """Why an array has no statistics, or None when it has."""
     if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
         return None
     return f"no statistics for dtype {array.dtype.name}"
 
 
-def statistics(array: NDArray[Any], exact: bool = False) -> dict[str, Any]:
+def statistics(array: Array, exact: bool = False) -> Row:
     """Statistics of an array as a JSON-able row.
 
     Moments, range and histogram are over the finite values; they are None (or empty) when there
     are none. `sampled` tells that only `count` of `size` elements were read.
     """
     array = np.asarray(array)
-    row: dict[str, Any] = {
+    row: Row = {
         "shape": list(array.shape),
         "dtype": array.dtype.name,
         "bytes": int(array.nbytes),
@@ -83,7 +85,7 @@ class _Found:
     first_inf: int | None = None
 
 
-def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _blocks(array: Array) -> Iterator[Array]:
     """One-dimensional pieces of an array of any layout, in C order, without copying it whole."""
     if array.size == 0:
         return
@@ -99,7 +101,7 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield np.asarray(block)
 
 
-def _scan(array: NDArray[Any], scale: float = 1.0, shift: int = 0) -> _Found:
+def _scan(array: Array, scale: float = 1.0, shift: int = 0) -> _Found:
     found = _Found(scale, shift)
     start = 0
     for block in _blocks(array):
@@ -170,14 +172,14 @@ def _inexact(found: _Found) -> bool:
     return isinstance(found.low, int) and max(abs(found.low), abs(found.high)) > 2**53
 
 
-def _scan_again(sample: NDArray[Any], found: _Found) -> _Found:
+def _scan_again(sample: Array, found: _Found) -> _Found:
     """The pass over numbers brought to a range where float64 keeps their differences."""
     if not isinstance(found.low, int):
         return _scan(sample, scale=max(abs(found.low), abs(found.high)))
     return _scan(sample, shift=found.low) if found.high - found.low < 2**63 else found
 
 
-def _found_row(found: _Found, array: NDArray[Any], sampled: bool) -> dict[str, Any]:
+def _found_row(found: _Found, array: Array, sampled: bool) -> Row:
     known = found.finite > 0
     deviation = math.sqrt(found.moment / found.finite) * found.scale if known else None
     mean = found.mean * found.scale + found.shift
@@ -206,7 +208,7 @@ def _spacing(size: int) -> int:
     return size // _SAMPLE_BLOCKS
 
 
-def _sample(array: NDArray[Any]) -> NDArray[Any]:
+def _sample(array: Array) -> Array:
     """Evenly spread runs of neighbouring elements: a view when the layout allows it."""
     spacing = _spacing(array.size)
     if array.flags.c_contiguous:
@@ -217,7 +219,7 @@ def _sample(array: NDArray[Any]) -> NDArray[Any]:
     return array[np.unravel_index(places, array.shape)]
 
 
-def _index(position: int | None, array: NDArray[Any], sampled: bool) -> list[int] | None:
+def _index(position: int | None, array: Array, sampled: bool) -> list[int] | None:
     """The index in the array of a position counted over what was read."""
     if position is None:
         return None
@@ -230,7 +232,7 @@ def _index(position: int | None, array: NDArray[Any], sampled: bool) -> list[int
 # ------------------------------------------------------------------ histogram
 
 
-def _histogram(array: NDArray[Any], found: _Found, exact: bool) -> list[int]:
+def _histogram(array: Array, found: _Found, exact: bool) -> list[int]:
     """Counts of the finite values in equal bins from low to high, of at most 64 K elements."""
     if not found.finite:
         return []
@@ -240,14 +242,14 @@ def _histogram(array: NDArray[Any], found: _Found, exact: bool) -> list[int]:
     return _count_bins(_blocks(array), found)
 
 
-def _thin(array: NDArray[Any]) -> NDArray[Any]:
+def _thin(array: Array) -> Array:
     if array.flags.c_contiguous:
         return array.reshape(-1)[:: -(-array.size // _MAX_HISTOGRAM_ELEMENTS)]
     places = np.linspace(0, array.size - 1, _MAX_HISTOGRAM_ELEMENTS).astype(np.int64)
     return array[np.unravel_index(places, array.shape)]
 
 
-def _count_bins(pieces: Any, found: _Found) -> list[int]:
+def _count_bins(pieces: Iterable[Array], found: _Found) -> list[int]:
     counts = np.zeros(BINS, np.int64)
     shift = found.low if _inexact(found) and found.high - found.low < 2**63 else 0
     low, high = float(found.low - shift), float(found.high - shift)

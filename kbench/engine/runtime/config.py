@@ -43,7 +43,7 @@ _values: dict[str, Any] = {
 }
 
 
-def _store(name: str, value: Any) -> None:
+def _store(name: str, value: object) -> None:
     global _epoch
     with _lock:
         if _values.get(name) == value and type(_values.get(name)) is type(value):
@@ -141,7 +141,7 @@ def set_floatx(floatx: str) -> None:
     _store("floatx", str(floatx))
 
 
-def cast_to_floatx(x: Any) -> Any:
+def cast_to_floatx(x: object) -> Any:
     """An array in the default float dtype; NumPy in, NumPy out.
 
     Arguments:
@@ -378,10 +378,10 @@ def set_exact(value: bool) -> None:
 
 # ------------------------------------------------------------------ for user interfaces
 
-_phase: tuple[Callable[[], Any], Callable[[Any], None]] | None = None
+_phase: tuple[Callable[[], object], Callable[[Any], None]] | None = None
 
 
-def set_phase_access(read: Callable[[], Any], write: Callable[[Any], None]) -> None:
+def set_phase_access(read: Callable[[], object], write: Callable[[Any], None]) -> None:
     """Let the session, which owns the learning phase, show it among the settings."""
     global _phase
     _phase = (read, write)
@@ -398,7 +398,7 @@ def snapshot() -> dict[str, Any]:
     }
 
 
-def assign(name: str, value: Any) -> None:
+def assign(name: str, value: object) -> None:
     """Set one setting by name, validated; the entry for user interfaces.
 
     Raises:

@@ -63,7 +63,7 @@ def _parsed(text: str) -> dict[str, Any]:
     _check_extent(text)
     pairs: list[tuple[str, Any]] = []
 
-    def made(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    def made(found: list[tuple[str, object]]) -> dict[str, Any]:
         pairs[:] = found  # the whole file's come last
         return dict(found)
 
@@ -132,7 +132,7 @@ def load_file(path: Path | None = None) -> dict[str, Any]:
     return fields
 
 
-def _apply(name: str, value: Any) -> None:
+def _apply(name: str, value: object) -> None:
     if name == "epsilon" and isinstance(value, str):
         raise ArgumentError(f"epsilon must be a number, got the text {shown(value)}")
     config.assign(name, value)

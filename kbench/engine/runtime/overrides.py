@@ -10,7 +10,7 @@ from kbench.engine.runtime import config
 
 
 @contextmanager
-def temporarily(settings: Mapping[str, Any]) -> Iterator[None]:
+def temporarily(settings: Mapping[str, object]) -> Iterator[None]:
     """Other settings within a block; behind it each is as it was, after an interrupt, too.
 
     Raises:

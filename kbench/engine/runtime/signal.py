@@ -39,7 +39,7 @@ class Signal:
 
         return unsubscribe
 
-    def emit(self, payload: Any) -> None:
+    def emit(self, payload: object) -> None:
         """Hand `payload` to every listener, in the order in which they subscribed."""
         for listener in self._listeners:
             try:

@@ -23,7 +23,11 @@ from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.ops.layout.shape import runtime_value
 
 Registers = list[Any]
+"""The values of a run by slot: arrays, compressed rows, or the several results of a step."""
 Buffers = list[Any]
+"""Arrays for these values by slot, None where a step makes its own."""
+Signature = tuple[object, ...]
+"""Shapes and flags, by which executables are kept."""
 StepRunner = Callable[[Registers, Buffers], None]
 
 
@@ -39,7 +43,7 @@ class ExecutableLike(Protocol):
 class PlanLike(Protocol):
     """A plan before shapes are known, as a step that runs one sees it."""
 
-    def signature(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]: ...
+    def signature(self, arrays: Sequence[np.ndarray]) -> Signature: ...
     def bind(self, arrays: Sequence[np.ndarray]) -> ExecutableLike: ...
 
 
@@ -55,7 +59,7 @@ class PlanMakers:
     bind: Callable[[str, list[Value], list[bool], list[int], list[int | None]], ExecutableLike]
 
 
-def _numpy_call(value: Value) -> Callable[..., Any]:
+def _numpy_call(value: Value) -> Callable[..., object]:
     return partial(value.op.numpy, **value.attrs) if value.attrs else value.op.numpy
 
 

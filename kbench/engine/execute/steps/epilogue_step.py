@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
+from kbench.engine.core.types import KernelCall
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
@@ -128,13 +128,15 @@ class EpilogueStep:
         for slot, out in zip(self.group_step.group.writes, outs, strict=True):
             registers[slot] = out
 
-    def _sources(self, registers: Registers, outs: list[Any]) -> list[Any]:
+    def _sources(self, registers: Registers, outs: list[np.ndarray]) -> list[np.ndarray]:
         """What the group reads: instead of what the kernel gives, the place where that goes."""
         arrays = self.group_step.sources(registers)
         arrays[self.read] = outs[self.position]
         return arrays
 
-    def _parameters(self, outs: list[Any], arrays: list[Any]) -> tuple[np.ndarray, list[Any]]:
+    def _parameters(
+        self, outs: list[np.ndarray], arrays: list[np.ndarray]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         self.binding.check_outs(outs)
         return self.binding.parameters(outs, arrays)
 
@@ -156,7 +158,11 @@ class EpilogueStep:
         return found
 
     def _run_separately(
-        self, registers: Registers, buffers: Buffers, operands: list[Any], multiply: Any
+        self,
+        registers: Registers,
+        buffers: Buffers,
+        operands: list[np.ndarray],
+        multiply: KernelCall | None,
     ) -> None:
         value = self.value
         between: np.ndarray = pool.take(value.shape, value.spec.dtype)

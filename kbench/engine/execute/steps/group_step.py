@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -144,7 +143,7 @@ class GroupStep:
             self.kernel = loop_kernel.request(self.program)
         return self.kernel
 
-    def sources(self, registers: Registers) -> list[Any]:
+    def sources(self, registers: Registers) -> list[np.ndarray]:
         """What the group reads, from the values of a run."""
         return [registers[slot] if number is None else number for slot, number in self._sources]
 
@@ -195,7 +194,7 @@ class GroupStep:
             else:
                 products = fold.op.fold == "prod" and slab.dtype.kind == "f"
                 wide = slab.astype(np.float64) if products else slab
-                partial.append(fold.op.numpy(None, wide, axis=axes, keepdims=True))
+                partial.append(np.asarray(fold.op.numpy(None, wide, axis=axes, keepdims=True)))
         if not partial:
             return
         parts = np.concatenate(partial, cut)

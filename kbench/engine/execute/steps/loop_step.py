@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,14 @@ from kbench.engine.control_flow.body import (
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.execute.steps.base import Buffers, ExecutableLike, MakePlan, PlanLike, Registers
+from kbench.engine.execute.steps.base import (
+    Buffers,
+    ExecutableLike,
+    MakePlan,
+    PlanLike,
+    Registers,
+    Signature,
+)
 from kbench.engine.execute.steps.scan_step import Scan, find_scan
 from kbench.engine.ops.layout.shape import runtime_value
 from kbench.engine.runtime import config
@@ -36,8 +42,8 @@ class LoopStep:
         self.reads: tuple[Track, ...] = value.attrs["reads"]
         self.emits: tuple[Emit, ...] = value.attrs["emits"]
         self.plan = _plan_of(self.body, self.emits, value.origin.called or "loop", make_plan)
-        self._executables: dict[Any, ExecutableLike] = {}
-        self._scans: dict[Any, Scan | None] = {}
+        self._executables: dict[Signature, ExecutableLike] = {}
+        self._scans: dict[object, Scan | None] = {}
         self._scan: Scan | None = None  # what the last run used
 
     def form(self) -> str:
@@ -162,7 +168,7 @@ def _plan_of(body: Body, emits: Sequence[Emit], name: str, make_plan: MakePlan) 
         roots = [*body.after, *(emit.tensor for emit in emits)]
         moving = len(body.feeds) - len(body.captured)
         body.plans[key] = make_plan(name, roots, body.feeds, moving=moving)
-    return body.plans[key]  # type: ignore[no-any-return]
+    return body.plans[key]  # type: ignore[return-value]
 
 
 def _are_equal(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.row_kernel import is_inside
@@ -62,7 +62,7 @@ class RowStep:
         arrays = self._arrays([registers[slot] for slot in self.reads])
         return kernel.launches([buffers[slot] for slot in self.slots], arrays, self.group.dims)
 
-    def _arrays(self, given: list[Any]) -> list[Any]:
+    def _arrays(self, given: list[np.ndarray]) -> list[np.ndarray]:
         """All that the kernel reads: what is given, with the numbers between."""
         left = iter(given)
         return [next(left) if number is None else number for number in self._numbers]
