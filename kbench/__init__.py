@@ -24,7 +24,7 @@ _engines.start(_keras_file.load_file(), vars(backend), globals())
 _keras_client.install()
 
 
-def _rich_repr(value: Any) -> dict[str, Any]:
+def _rich_repr(value: object) -> dict[str, str]:
     from kbench.notebook.html.html import bundle
 
     return bundle(value)
@@ -33,14 +33,14 @@ def _rich_repr(value: Any) -> dict[str, Any]:
 _tensor.set_rich_repr(_rich_repr)
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """`%load_ext kbench`: magics, displays and error reports in IPython and Jupyter."""
     from kbench.notebook.ipython.extension import load_ipython_extension as load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: Any) -> None:
+def unload_ipython_extension(shell: object) -> None:
     """`%unload_ext kbench`: everything as it was before."""
     from kbench.notebook.ipython.extension import unload_ipython_extension as unload
 
@@ -53,7 +53,7 @@ _WIDGETS = (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Widgets, `plots`, `compare` and `progress`, loaded when they are first asked for."""
     if name == "compare":
         from kbench.api.comparison import compare

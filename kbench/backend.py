@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from kbench.api import legacy as _legacy
 from kbench.api.legacy import (
@@ -229,7 +229,7 @@ class _CallableModule(ModuleType):
     def __call__(self) -> str:
         return _backend_name()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(_legacy.missing(name))
 
     @staticmethod

@@ -51,7 +51,7 @@ class Choice:
         return f"{self.name} ({self.source})"
 
 
-def choose(fields: Mapping[str, Any]) -> Choice:
+def choose(fields: Mapping[str, object]) -> Choice:
     """The engine that the environment or keras.json, whose `fields` these are, asks for."""
     named = (env("KERAS_BACKEND") or "").strip()
     if named:
@@ -107,7 +107,7 @@ def module(name: str, source: str = "") -> ModuleType:
 # ------------------------------------------------------------------ the chosen engine
 
 
-def start(fields: Mapping[str, Any], *places: dict[str, Any]) -> Choice:
+def start(fields: Mapping[str, object], *places: dict[str, Any]) -> Choice:
     """Put the chosen engine's functions into `places`, the public namespaces.
 
     Raises:
@@ -169,7 +169,7 @@ def running(name: str) -> Iterator[None]:
         config.allow_kernels(before)
 
 
-def load(name: str) -> Any:
+def load(name: str) -> ModuleType:
     """The backend functions of an engine: "kbench", "numpy", "tensorflow" or a module's name.
 
     Raises:
@@ -196,9 +196,9 @@ def _own() -> dict[str, Any]:
     return _OWN_NAMES or {name: getattr(backend, name) for name in backend.__all__}
 
 
-def _on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _on(name: str, function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
+    def call(*arguments: object, **keywords: object) -> object:
         with running(name):
             return function(*arguments, **keywords)
 
@@ -208,24 +208,26 @@ def _on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 class _Bound:
     """A function that always runs on one engine."""
 
-    def __init__(self, engine: str, function: Any) -> None:
+    def __init__(self, engine: str, function: Callable[..., object]) -> None:
         self._engine = engine
         self._function = function
 
-    def __call__(self, inputs: Any = ()) -> Any:
+    def __call__(self, inputs: object = ()) -> object:
         with running(self._engine):
             return self._function(inputs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._function, name)
 
     def __repr__(self) -> str:
         return f"{self._function!r} on {self._engine}"
 
 
-def _function_on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _function_on(
+    name: str, function: Callable[..., Callable[..., object]]
+) -> Callable[..., object]:
     @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> _Bound:
+    def call(*arguments: object, **keywords: object) -> _Bound:
         return _Bound(name, function(*arguments, **keywords))
 
     return call

@@ -10,20 +10,25 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kbench import engines as engine_choice
-from kbench.api.differences import Array, Comparison, Result
+from kbench.api.differences import Comparison, Result
+from kbench.engine.core.csr import Held
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.graph.tensor import serials
+from kbench.engine.core.types import Array
+from kbench.engine.graph.tensor import Tensor, serials
 from kbench.engine.inspect import describe
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import config, profile, read_only
 from kbench.engine.runtime.overrides import temporarily
 
-Feeds = Mapping[str, Any] | Sequence[Any] | Array | None
+T = TypeVar("T")
+Feeds = Mapping[str, object] | Sequence[object] | Array | None
+Name = int | str  # of a fed array: its position, or what the function calls it
 COMPILING_SECONDS = 120.0
 """Seconds to wait for kernels at most."""
 TENSORFLOW = "tensorflow"
@@ -34,11 +39,11 @@ latest: list[Comparison] = []  # the one that was made last, for a front end to 
 
 
 def compare(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     engines: Sequence[str] | None = None,
     feeds: Feeds = None,
     repeats: int = 5,
-    settings: Mapping[str, Sequence[Any]] | None = None,
+    settings: Mapping[str, Sequence[object]] | None = None,
 ) -> Comparison:
     """Evaluate one expression on several engines or under several settings, side by side.
 
@@ -80,7 +85,7 @@ def compare(
     return latest[0]
 
 
-def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
+def _variants(engines: Sequence[str], settings: object) -> list[Result]:
     """Every engine under every combination of settings, without a value yet."""
     if settings is None:
         settings = {}
@@ -111,7 +116,7 @@ def _variants(engines: Sequence[str], settings: Any) -> list[Result]:
     return found
 
 
-def _check(fn: Any, engines: Any, repeats: Any) -> None:
+def _check(fn: object, engines: object, repeats: object) -> None:
     if not callable(fn):
         raise ArgumentError(f"fn must be a function of K and the tensors, got {fn!r}")
     if isinstance(engines, str) or not isinstance(engines, Sequence) or not engines:
@@ -125,7 +130,7 @@ def _check(fn: Any, engines: Any, repeats: Any) -> None:
         raise ArgumentError(f"repeats must be an integer of at least 0, got {repeats!r}")
 
 
-def _arrays(feeds: Feeds) -> dict[Any, Any]:
+def _arrays(feeds: Feeds) -> dict[Name, Held]:
     """The fed arrays by position or by name."""
     if feeds is None:
         return {}
@@ -139,7 +144,7 @@ def _arrays(feeds: Feeds) -> dict[Any, Any]:
     return {place: _array(place, value) for place, value in enumerate(feeds)}
 
 
-def _array(name: Any, value: Any) -> Any:
+def _array(name: object, value: object) -> Held:
     if hasattr(value, "tocoo"):
         return value
     try:
@@ -155,7 +160,7 @@ def _array(name: Any, value: Any) -> Any:
 # ------------------------------------------------------------------ one engine
 
 
-def _result(result: Result, fn: Callable[..., Any], feeds: Feeds, repeats: int) -> Result:
+def _result(result: Result, fn: Callable[..., object], feeds: Feeds, repeats: int) -> Result:
     """What one variant makes of it; an error is kept, whatever it is."""
     try:
         with temporarily(result.settings), engine_choice.running(result.backend):
@@ -197,7 +202,7 @@ def _looking() -> Iterator[None]:
             yield
 
 
-def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats: int) -> None:
+def _run(result: Result, fn: Callable[..., object], arrays: dict[Name, Held], repeats: int) -> None:
     backend = engine_choice.load(result.backend)
     clock = time.perf_counter
     begun = clock()
@@ -222,7 +227,7 @@ def _run(result: Result, fn: Callable[..., Any], arrays: dict[Any, Any], repeats
     result.value = rebuild(flat)
 
 
-def _settle(call: Callable[[], Any]) -> None:
+def _settle(call: Callable[[], object]) -> None:
     """Call until the kernels that it asks for are compiled."""
     for _ in range(4):  # a kernel may be asked for only when another one runs
         if config.jit_mode() == "off" or not service.stats().pending:
@@ -240,10 +245,11 @@ def _forms(runs: Sequence[profile.RunRecord]) -> tuple[str, ...]:
 # ------------------------------------------------------------------ building the expression
 
 Older = list[tuple[str, str]]
-Built = tuple[Callable[[], Any], list[str], Callable[[list[Any]], Any], Older]
+Rebuild = Callable[[Sequence[object]], object]  # nested as the function returned it
+Built = tuple[Callable[[], Sequence[Any]], list[str], Rebuild, Older]
 
 
-def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
+def _build_graph(K: ModuleType, fn: Callable[..., object], arrays: dict[Name, Held]) -> Built:
     """Placeholders, the function's result, and a call that computes it from the arrays."""
     mark = next(serials)
     tensors = {name: _placeholder(K, array) for name, array in arrays.items()}
@@ -262,10 +268,10 @@ def _build_graph(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Buil
     return lambda: _quietly(lambda: flatten(_apply(K, fn, tensors))[0]), labels, rebuild, []
 
 
-def _older(flat: list[Any], mark: int) -> Older:
+def _older(flat: list[object], mark: int) -> Older:
     """Names and kinds of what the expression reads and has not built, the nearest first."""
     found: Older = []
-    stack = [leaf for leaf in flat if describe.is_tensor(leaf)]
+    stack: list[Any] = [leaf for leaf in flat if describe.is_tensor(leaf)]
     seen = {id(node) for node in stack}
     for node in stack:  # grows while it is read
         if node.serial < mark:
@@ -279,12 +285,12 @@ def _older(flat: list[Any], mark: int) -> Older:
     return found
 
 
-def _quietly(call: Callable[[], Any]) -> Any:
+def _quietly(call: Callable[[], T]) -> T:
     with _looking():
         return call()
 
 
-def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
+def _fed_before(flat: list[object], tensors: Mapping[Name, object]) -> dict[Tensor, object]:
     """Values for placeholders of the program's own, as they were fed last."""
     own = {id(tensor) for tensor in tensors.values()}
     nodes = [leaf for leaf in flat if describe.is_tensor(leaf)]
@@ -292,21 +298,22 @@ def _fed_before(flat: list[Any], tensors: Mapping[Any, Any]) -> dict[Any, Any]:
     return {node: array for node, array in found.items() if id(node) not in own}
 
 
-def _placeholder(K: Any, array: Any) -> Any:
+def _placeholder(K: ModuleType, array: Held) -> Tensor:
     sparse = {"sparse": True} if hasattr(array, "tocoo") else {}
-    return K.placeholder(shape=array.shape, dtype=array.dtype.name, **sparse)
+    made: Tensor = K.placeholder(shape=array.shape, dtype=array.dtype.name, **sparse)
+    return made
 
 
-def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) -> Built:
+def _build_tensorflow(K: ModuleType, fn: Callable[..., object], arrays: dict[Name, Held]) -> Built:
     """The function traced into a graph, as TensorFlow's own users run it.
 
     What cannot be traced (it makes variables, say) is called as it is.
     """
-    tensorflow: Any = importlib.import_module("tensorflow")
+    tensorflow = importlib.import_module("tensorflow")
     tensors = {name: _tensorflow_tensor(tensorflow, array) for name, array in arrays.items()}
     form: list[Any] = []
 
-    def run(given: dict[Any, Any]) -> list[Any]:
+    def run(given: dict[Name, object]) -> list[object]:
         flat, labels, rebuild = flatten(_apply(K, fn, given))
         form[:] = [labels, rebuild]
         return [_dense(tensorflow, leaf) for leaf in flat]
@@ -320,31 +327,31 @@ def _build_tensorflow(K: Any, fn: Callable[..., Any], arrays: dict[Any, Any]) ->
     return lambda: [np.asarray(result) for result in traced(tensors)], form[0], form[1], []
 
 
-def _dense(tensorflow: Any, made: Any) -> Any:
+def _dense(tensorflow: ModuleType, made: object) -> object:
     """A plain tensor, also of what gradients of `gather` and sparse functions give."""
     if type(made).__name__ == "SparseTensor":
         return tensorflow.sparse.to_dense(made)
     return tensorflow.convert_to_tensor(made)
 
 
-def _tensorflow_tensor(tensorflow: Any, array: Any) -> Any:
+def _tensorflow_tensor(tensorflow: ModuleType, array: Any) -> object:
     if hasattr(array, "tocoo"):
         return tensorflow.sparse.from_dense(array.toarray())
     return tensorflow.constant(array)
 
 
-def _apply(K: Any, fn: Callable[..., Any], tensors: dict[Any, Any]) -> Any:
+def _apply(K: ModuleType, fn: Callable[..., object], tensors: Mapping[Name, object]) -> object:
     by_position = [tensor for name, tensor in tensors.items() if not isinstance(name, str)]
     by_name = {name: tensor for name, tensor in tensors.items() if isinstance(name, str)}
     return fn(K, *by_position, **by_name)
 
 
-def flatten(made: Any) -> tuple[list[Any], list[str], Callable[[list[Any]], Any]]:
+def flatten(made: object) -> tuple[list[object], list[str], Rebuild]:
     """The tensors in nested lists, tuples and dicts, their places, and the way back."""
-    flat: list[Any] = []
+    flat: list[object] = []
     labels: list[str] = []
 
-    def walk(node: Any, label: str) -> Callable[[list[Any]], Any]:
+    def walk(node: object, label: str) -> Rebuild:
         if isinstance(node, dict):
             parts = {key: walk(item, f"{label}[{key!r}]") for key, item in node.items()}
             return lambda values: {key: part(values) for key, part in parts.items()}

@@ -7,14 +7,13 @@ import statistics
 import sys
 import textwrap
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from kbench.engine.core.types import Array, Row
 from kbench.engine.graph import tensor
 from kbench.engine.inspect import describe
 
-Array = np.ndarray[Any, Any]
 COLUMN_HEADS = ("engine", "first", "median", "ran as", "max diff", "relative", "at")
 DROPPED_COLUMNS = ("first", "relative", "at")
 """Columns left out where there is no room, in this order."""
@@ -64,7 +63,7 @@ class Result:
     """
 
     engine: str
-    value: Any = None
+    value: object = None
     outputs: dict[str, Array] = field(default_factory=dict)
     first: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -72,7 +71,7 @@ class Result:
     error: Exception | None = None
     difference: Difference | None = None
     backend: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Row = field(default_factory=dict)
     older: list[tuple[str, str]] = field(default_factory=list)  # built before: name and kind
 
     @property
@@ -80,7 +79,7 @@ class Result:
         """The median of the repeats in seconds; the first call's where there were none."""
         return statistics.median(self.times) if self.times else self.first
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """Everything as plain values; arrays stay arrays."""
         found = self.difference
         return {
@@ -125,7 +124,7 @@ class Comparison:
         found = [result.difference for result in self.results if result.difference is not None]
         return max(found, key=lambda gap: (gap.problem is not None, gap.absolute), default=None)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """Everything as plain values; arrays stay arrays."""
         return {
             "reference": None if self.reference is None else self.reference.engine,
@@ -207,8 +206,8 @@ class Comparison:
         lines += textwrap.wrap(self.unfelt(), width, subsequent_indent="  ")
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, **_unused: Any) -> dict[str, Any]:
-        rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)
+    def _repr_mimebundle_(self, **_unused: object) -> Row:
+        rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)  # type: ignore[arg-type]  # which tells this, too
         terminal = sys.stdout is not None and sys.stdout.isatty()
         return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW_COLUMNS)}
 
@@ -316,7 +315,8 @@ def gaps(wanted: Array, got: Array) -> Array:
 
 
 def _magnitudes(wanted: Array, got: Array) -> Array:
-    return np.fmax(np.abs(_wide(wanted)), np.abs(_wide(got))).astype(np.float64)
+    larger: Array = np.fmax(np.abs(_wide(wanted)), np.abs(_wide(got)))
+    return larger.astype(np.float64)
 
 
 def _wide(array: Array) -> Array:

@@ -26,7 +26,7 @@ from kbench.engine.ops.layout.padding import spatial_2d_padding, temporal_paddin
 from kbench.engine.runtime import config
 from kbench.engine.runtime.config import image_data_format
 
-Arguments = dict[str, Any]
+Arguments = dict[str, Any]  # of a call, by the names of its parameters
 Public = Callable[..., Any]
 
 HOME = "kbench.backend"  # where pickle finds the functions that take both forms
@@ -58,7 +58,7 @@ def accepting(name: str, public: Public) -> Public:
     ordering = today.index("data_format") if "data_format" in today else len(today)
     first = min(ordering, 4)  # fewer positional arguments mean the same in both forms
 
-    def form(operands: tuple[Any, ...], keywords: Arguments) -> tuple[str, ...] | None:
+    def form(operands: tuple[object, ...], keywords: Arguments) -> tuple[str, ...] | None:
         """The parameters that the operands of a call in Keras 1's form are meant for."""
         order = old.order or today
         if len(operands) > len(order):
@@ -68,7 +68,7 @@ def accepting(name: str, public: Public) -> Public:
             told = isinstance(operands[ordering], str) and operands[ordering] in OLD_WORDS
         return order if told or not known.isdisjoint(keywords) else None
 
-    def call(*operands: Any, **keywords: Any) -> Any:
+    def call(*operands: object, **keywords: object) -> object:
         if (keywords and not known.isdisjoint(keywords)) or len(operands) > first:
             order = form(operands, keywords)
             if order is not None:
@@ -125,7 +125,7 @@ def _new_name(old: Old, key: str) -> str | None:
     return old.names.get(key, old.others.get(key, key))
 
 
-def _value(new: str, key: str, value: Any) -> Any:
+def _value(new: str, key: str, value: object) -> Any:
     """The value of an argument as it is called today."""
     if new != "data_format":
         return value
@@ -240,8 +240,8 @@ def atrous_conv2d(
     rate: int = 1,
     border_mode: str = "valid",
     dim_ordering: str = "default",
-    image_shape: Any = None,
-    filter_shape: Any = None,
+    image_shape: object = None,
+    filter_shape: object = None,
 ) -> Tensor:
     """Keras 1's name of `conv2d` with one dilation rate for both axes.
 
@@ -262,12 +262,12 @@ def atrous_conv2d(
 def deconv2d(
     x: Operand,
     kernel: Operand,
-    output_shape: Any,
+    output_shape: object,
     strides: tuple[int, int] = (1, 1),
     border_mode: str = "valid",
     dim_ordering: str = "default",
-    image_shape: Any = None,
-    filter_shape: Any = None,
+    image_shape: object = None,
+    filter_shape: object = None,
 ) -> Tensor:
     """Keras 1's name of `conv2d_transpose`, with the kernel laid out as that of `conv2d`.
 

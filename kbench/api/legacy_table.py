@@ -30,7 +30,7 @@ class Old:
 def _sizes_at(*positions: int) -> Callable[[tuple[Any, ...]], bool]:
     """Whether several sizes stand at a position where today one word or number would."""
 
-    def tells(operands: tuple[Any, ...]) -> bool:
+    def tells(operands: tuple[object, ...]) -> bool:
         given = [operands[position] for position in positions if position < len(operands)]
         return any(isinstance(operand, (tuple, list)) and len(operand) > 1 for operand in given)
 
@@ -40,7 +40,7 @@ def _sizes_at(*positions: int) -> Callable[[tuple[Any, ...]], bool]:
 def _fraction_at(position: int) -> Callable[[tuple[Any, ...]], bool]:
     """Whether a float stands at a position where today an axis would."""
 
-    def tells(operands: tuple[Any, ...]) -> bool:
+    def tells(operands: tuple[object, ...]) -> bool:
         given = operands[position] if len(operands) > position else None
         return isinstance(given, (float, np.floating))
 

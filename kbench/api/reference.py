@@ -12,7 +12,7 @@ import inspect
 import json
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,13 +22,14 @@ from kbench import engines
 from kbench.api import legacy
 from kbench.api.samples import GIVES, SAMPLES
 from kbench.engine.core.errors import KbenchError
+from kbench.engine.core.types import Row
 from kbench.engine.execute.steps import library_step
 from kbench.engine.fusion import elementwise
 from kbench.engine.graph.op import REGISTRY, Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.runtime import config
 
-K: Any = engines.load("kbench")  # whatever engine is chosen
+K = engines.load("kbench")  # whatever engine is chosen
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 DTYPES = ("bool", *INTEGERS, *FLOATS)
@@ -86,9 +87,9 @@ class Entry:
         return "; ".join(part for part in parts if part)
 
 
-def data() -> dict[str, Any]:
+def data() -> Row:
     """The names that Keras and tf_keras have, their families, and the numbers of tests."""
-    loaded: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    loaded: Row = json.loads(DATA.read_text(encoding="utf-8"))
     return loaded
 
 
@@ -121,7 +122,7 @@ class _Symbols:
         return tensor
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[object]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
@@ -129,7 +130,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _call(name: str, dtype: str) -> tuple[list[Any], _Symbols] | None:
+def _call(name: str, dtype: str) -> tuple[list[object], _Symbols] | None:
     """What the sample gives for a dtype, None where the function does not take it."""
     symbols = _Symbols(dtype)
     try:
@@ -141,7 +142,7 @@ def _call(name: str, dtype: str) -> tuple[list[Any], _Symbols] | None:
     return list(_leaves(made)), symbols
 
 
-def _dtype_of(value: Any) -> str:
+def _dtype_of(value: object) -> str:
     return str(value.dtype) if hasattr(value, "dtype") else "a Python value"
 
 
@@ -171,7 +172,7 @@ def _given(results: dict[str, str]) -> str:
     return "floats same, integers by size" if floats else " ".join(sorted(values))
 
 
-def _gradient(results: list[Any], symbols: _Symbols) -> str:
+def _gradient(results: list[object], symbols: _Symbols) -> str:
     """Whether gradients reach the operands: "yes", "no", or to how many of them."""
     floats = [
         result for result in results if isinstance(result, Tensor) and str(result.dtype) in FLOATS
@@ -205,7 +206,7 @@ def tiers(op: Op) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _tiers_of(results: list[Any], symbols: _Symbols) -> tuple[str, ...]:
+def _tiers_of(results: list[object], symbols: _Symbols) -> tuple[str, ...]:
     """What the steps between the operands and the results can run as."""
     seen: set[int] = {id(tensor) for tensor in symbols.made}
     found: set[str] = set()
@@ -233,7 +234,7 @@ def entries() -> tuple[Entry, ...]:
         return tuple(_entry(row, tests.get(row["name"], {})) for row in _rows(known))
 
 
-def _rows(known: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(known: Row) -> list[Row]:
     """What is stored of each name, and as much of those that are kbench's own."""
     named = {row["name"] for row in known["functions"]}
     own = [name for name in K.__all__ if name not in named and inspect.isfunction(_get(name))]
@@ -267,7 +268,7 @@ def _get(name: str) -> Any:
     return getattr(K, name, None)
 
 
-def _entry(row: dict[str, Any], tests: dict[str, int]) -> Entry:
+def _entry(row: Row, tests: dict[str, int]) -> Entry:
     name, family, keras = row["name"], row["family"], tuple(row["in"])
     if _get(name) is None:
         return Entry(name, family, name, keras, note=f"not there: {legacy.ABSENT[name]}")
@@ -298,7 +299,7 @@ def _renamed(name: str) -> str:
     return f"also takes {', '.join(old)}" if old else ""
 
 
-def signature(name: str, function: Any) -> str:
+def signature(name: str, function: Callable[..., object]) -> str:
     """`name(x, axis=-1)`, without annotations."""
     try:
         found = inspect.signature(function)
@@ -383,6 +384,6 @@ def _line(entry: Entry) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def as_dicts() -> list[dict[str, Any]]:
+def as_dicts() -> list[Row]:
     """The table as plain values."""
     return [asdict(entry) for entry in entries()]

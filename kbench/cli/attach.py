@@ -10,11 +10,16 @@ import contextlib
 import re
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.cli.exit_codes import FAILED, INTERRUPTED, NO_KERNEL, OK
 from kbench.workbench.session import running_kernels
 from kbench.workbench.session.running_kernels import AttachError, Kernel
+
+if TYPE_CHECKING:
+    from kbench.engine.core.types import Row
+    from kbench.workbench.session import events
+    from kbench.workbench.session.session_interface import Session
 
 Choice = tuple[Kernel, str]
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -87,7 +92,7 @@ def clean(text: str) -> str:
 class _Client:
     """Lines in, lines out. Events are printed from the session's thread, one at a time."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self._count = 0
         self._done = threading.Condition()
@@ -176,7 +181,8 @@ class _Client:
 
     def _vars(self, names: list[str]) -> None:
         """The rows of names, or of all, as lines."""
-        reply = self.session.ask("summary", **({"names": names} if names else {}))
+        given: dict[str, Any] = {"names": names} if names else {}
+        reply = self.session.ask("summary", **given)
         if not reply.get("ok"):
             print(f"no names: {clean(str(reply['error']['reason']))}")
             return
@@ -185,61 +191,61 @@ class _Client:
 
     # ------------------------------------------------------------------ the session's thread
 
-    def _take(self, event: Any) -> None:
+    def _take(self, event: object) -> None:
         handler = getattr(self, f"_on_{type(event).__name__}", None)
         if handler is not None:
             handler(event)
         with self._done:
             self._done.notify_all()
 
-    def _on_Attached(self, event: Any) -> None:
+    def _on_Attached(self, event: events.Attached) -> None:
         self._count = event.count
         if sys.stdin.isatty():
             name = clean(event.kernel)
             print(f"attached to kernel {name}, which has run {event.count} cells", flush=True)
         self._known.set()  # last: the prompt follows at once
 
-    def _on_CellStarted(self, event: Any) -> None:
+    def _on_CellStarted(self, event: events.CellStarted) -> None:
         if event.origin:
             print(f"\n{event.origin} runs: {clean(event.code)}")
 
-    def _on_Stream(self, event: Any) -> None:
+    def _on_Stream(self, event: events.Stream) -> None:
         out = sys.stdout if event.name == "stdout" else sys.stderr
         out.write(event.text if not out.isatty() else clean(event.text))
         out.flush()
 
-    def _on_Result(self, event: Any) -> None:
+    def _on_Result(self, event: events.Result) -> None:
         label = f"Out[{event.count}]: " if event.count is not None and sys.stdin.isatty() else ""
         print(f"{label}{clean(event.text)}", flush=True)
 
-    def _on_Error(self, event: Any) -> None:
+    def _on_Error(self, event: events.Error) -> None:
         print(clean("\n".join(event.traceback)), file=sys.stderr, flush=True)
         for line in event.detail.get("drawing", ()):
             print(clean(str(line)), file=sys.stderr)
 
-    def _on_CellDone(self, event: Any) -> None:
+    def _on_CellDone(self, event: events.CellDone) -> None:
         if event.count is not None:
             self._count = event.count
         self._ended[event.cell] = event.ok
 
-    def _on_InputRequested(self, event: Any) -> None:
+    def _on_InputRequested(self, event: events.InputRequested) -> None:
         self._asked.append((event.prompt, event.password))
 
-    def _on_Started(self, event: Any) -> None:
+    def _on_Started(self, event: events.Started) -> None:
         self._gone = False
         self._epoch = event.hello.get("epoch", 0)
         if event.problem:
             print(f"kbench: {clean(event.problem)}", file=sys.stderr)
 
-    def _on_Died(self, event: Any) -> None:
+    def _on_Died(self, event: events.Died) -> None:
         self._gone = True
         print("kbench: the kernel has ended or is being restarted", file=sys.stderr)
 
-    def _on_ExitAsked(self, event: Any) -> None:
+    def _on_ExitAsked(self, event: events.ExitAsked) -> None:
         self._leaving = True
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     """A row of the table of names as a line."""
     shape = row.get("shape")
     facts = [str(row.get("name")), str(row.get("kind")), str(row.get("dtype") or "")]

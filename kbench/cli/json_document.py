@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbench.cli.exit_codes import OK
+
+if TYPE_CHECKING:
+    from kbench.engine.core.scipy_input import Matrix
+    from kbench.engine.core.types import Array, Row
 
 MAX_VALUE_ELEMENTS = 1000
 """Elements of one value, or characters of a text."""
@@ -29,9 +33,9 @@ class Outcome:
     """What a run left behind."""
 
     code: int = OK
-    value: Any = None
+    value: object = None
     error: BaseException | None = None
-    names: dict[str, Any] | None = None
+    names: dict[str, object] | None = None
     seconds: float = 0.0
 
 
@@ -50,7 +54,7 @@ def text(outcome: Outcome, is_users: Callable[[traceback.FrameSummary], bool]) -
     return json.dumps(_finite(document), allow_nan=False)
 
 
-def is_ours(value: Any) -> bool:
+def is_ours(value: object) -> bool:
     """True for what the engine makes or takes, which a summary describes better than its repr."""
     from kbench.engine.inspect import describe, sparse_summary
     from kbench.workbench.analysis import keras_models
@@ -60,14 +64,14 @@ def is_ours(value: Any) -> bool:
     return symbolic or held or keras_models.is_model(value)
 
 
-def is_few(value: Any) -> bool:
+def is_few(value: object) -> TypeGuard[Sequence[object]]:
     """Whether it is a list of a few values of which any is the engine's."""
-    return (
-        type(value) in (list, tuple) and 0 < len(value) <= MAX_ENTRIES and any(map(is_ours, value))
-    )
+    if not isinstance(value, (list, tuple)) or type(value) not in (list, tuple):
+        return False
+    return 0 < len(value) <= MAX_ENTRIES and any(map(is_ours, value))
 
 
-def _finite(row: Any) -> Any:
+def _finite(row: object) -> object:
     """The document with NaN and infinities as words: JSON has no numbers for them."""
     if isinstance(row, dict):
         return {key: _finite(value) for key, value in row.items()}
@@ -79,7 +83,7 @@ def _finite(row: Any) -> Any:
 # ------------------------------------------------------------------ values
 
 
-def _last_row(value: Any) -> dict[str, Any]:
+def _last_row(value: object) -> Row:
     """The last value: tensors that need no feed are computed, those of a short list together."""
     from kbench.workbench.analysis import known_value
 
@@ -90,7 +94,7 @@ def _last_row(value: Any) -> dict[str, Any]:
     return row
 
 
-def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
+def _value_row(value: object, found: Any = None) -> Row:
     """One value as facts, never as a repr: the summary line, and what `describe` knows."""
     from kbench.engine.inspect import describe, sparse_summary
     from kbench.workbench.analysis import keras_models
@@ -98,9 +102,9 @@ def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
 
     found = found or summary.NO_VALUE
     line = summary.line(value, found=found)
-    row: dict[str, Any] = {"type": type(value).__name__, "summary": line}
+    row: Row = {"type": type(value).__name__, "summary": line}
     if describe.is_tensor(value):
-        row["tensor"] = describe.tensor(value)
+        row["tensor"] = describe.tensor(value)  # type: ignore[arg-type]
     if keras_models.is_model(value):
         row["model"] = keras_models.facts(value)
     value = value if found.value is None else found.value
@@ -119,14 +123,14 @@ def _value_row(value: Any, found: Any = None) -> dict[str, Any]:
     return row
 
 
-def _cells(held: Any) -> dict[str, Any]:
+def _cells(held: Array) -> Row:
     """The numbers of an array as nested lists, where they are few."""
     if held.size > MAX_VALUE_ELEMENTS or held.dtype.kind not in "biuf":
         return {}
     return {"data": held.tolist()}
 
 
-def _entries(matrix: Any) -> dict[str, Any]:
+def _entries(matrix: Matrix) -> Row:
     """Row, column and value of each entry of a sparse matrix, where they are few."""
     if matrix.nnz > MAX_VALUE_ELEMENTS or matrix.format not in ("csr", "csc", "coo"):
         return {}
@@ -158,12 +162,10 @@ def _room(value: Any, room: int) -> int:
 # ------------------------------------------------------------------ errors
 
 
-def _error_row(
-    error: BaseException, is_users: Callable[[traceback.FrameSummary], bool]
-) -> dict[str, Any]:
+def _error_row(error: BaseException, is_users: Callable[[traceback.FrameSummary], bool]) -> Row:
     from kbench.workbench.errors.explanation import safe_text
 
-    row: dict[str, Any] = {"type": type(error).__name__, "message": safe_text(error)}
+    row: Row = {"type": type(error).__name__, "message": safe_text(error)}
     for field in ("function", "reason", "suggestion"):
         if isinstance(getattr(error, field, None), str):
             row[field] = getattr(error, field)
@@ -176,7 +178,7 @@ def _error_row(
     return row
 
 
-def _operand_row(operand: Any) -> dict[str, Any]:
+def _operand_row(operand: object) -> Row:
     place = getattr(operand, "place", None)
     row = {key: getattr(operand, key, None) for key in ("role", "spec", "kind", "name", "axis")}
     return {**row, "place": None if place is None else str(place)}

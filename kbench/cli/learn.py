@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.cli.exit_codes import (
     OK,
@@ -27,6 +27,9 @@ from kbench.workbench.lessons.lesson_coach import Coach
 from kbench.workbench.lessons.lesson_files import Lesson, LessonError, Step, load
 from kbench.workbench.lessons.lesson_progress import Progress
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
 LOADED = "%load_ext kbench"  # a notebook needs it; here it is done
 HELP = """:next      go on           :back   the step before
 :run       run the code shown      :check  check the exercise
@@ -37,7 +40,7 @@ HELP = """:next      go on           :back   the step before
 Anything else is Python, and K is the backend. Enter alone runs the code shown and goes on."""
 
 
-def _make_shell() -> Any:
+def _make_shell() -> InteractiveShell:
     """IPython in this process, with K and the magics that lessons use; errors are folded."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config

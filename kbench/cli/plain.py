@@ -11,12 +11,18 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import fork_safety
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from kbench.workbench.history.shell_journal import ShellJournal
+
 _MAX_SHOWN = 8
-Prepare = Callable[[Any, Any], None]  # gets the shell and its ShellJournal
+Prepare = Callable[["InteractiveShell", "ShellJournal"], object]
 
 
 class Announcer:
@@ -24,7 +30,7 @@ class Announcer:
 
     def __init__(
         self,
-        names: dict[str, Any],
+        names: dict[str, object],
         say: Callable[[str], None],
         more: Callable[[], list[str]] = list,
     ) -> None:
@@ -79,7 +85,7 @@ class Announcer:
         self._known = state
 
 
-def _announced(value: Any) -> bool:
+def _announced(value: object) -> bool:
     from kbench.engine.inspect import describe
     from kbench.workbench.analysis import keras_models
 
@@ -87,7 +93,7 @@ def _announced(value: Any) -> bool:
     return array or describe.is_tensor(value) or keras_models.is_layer(value)
 
 
-def fold_errors(shell: Any) -> None:
+def fold_errors(shell: InteractiveShell) -> None:
     """Let a shell show errors as scripts do: the user's frames, and what the engine has to say."""
     import IPython
 
@@ -95,14 +101,16 @@ def fold_errors(shell: Any) -> None:
 
     own = os.path.dirname(IPython.__file__) + os.sep
 
-    def show(shell: Any, kind: type, error: BaseException, trace: object, **_: object) -> None:
+    def show(
+        shell: InteractiveShell, kind: type, error: BaseException, trace: object, **_: object
+    ) -> None:
         text = cli_run.fold(error, more=own)
         print(re.sub(r'File "<ipython-input-(\d+)-\w+>"', r"In [\1]", text), end="", flush=True)
 
     shell.set_custom_exc((Exception,), show)
 
 
-def _settings() -> Any:
+def _settings() -> Config:
     """IPython's settings: the simple prompt wherever redrawing a line would be noise."""
     from traitlets.config import Config
 
@@ -130,10 +138,11 @@ def run(prepare: Prepare | None = None) -> int:
     from kbench.version import __version__
     from kbench.workbench.history.shell_journal import ShellJournal
 
-    names: dict[str, Any] = {"K": kbench}
+    names: dict[str, object] = {"K": kbench}
     application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
     application.initialize(argv=[])
-    shell: Any = application.shell
+    shell = application.shell
+    assert shell is not None
     shell.run_line_magic("load_ext", "kbench")
     fold_errors(shell)
     announcer = Announcer(shell.user_ns, print, watch_news)

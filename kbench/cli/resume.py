@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.cli.attach import choose, clean
 from kbench.workbench.history import session_archive
@@ -11,8 +11,11 @@ from kbench.workbench.history.shell_journal import ShellJournal
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
-def offer(shell: Any, log: ShellJournal) -> None:
+
+def offer(shell: InteractiveShell, log: ShellJournal) -> None:
     """Let the user choose a session, show its cells, and run again what the user says."""
     past = session_archive.resumable()
     if not past:
@@ -63,7 +66,7 @@ def _answer(question: str, letters: str) -> str:
         print(f"answer with one of {', '.join(letters)}")
 
 
-def _ask(shell: Any, log: ShellJournal, cells: list[Cell]) -> None:
+def _ask(shell: InteractiveShell, log: ShellJournal, cells: list[Cell]) -> None:
     if not cells:
         return
     whole = session_archive.finished_cells(cells)

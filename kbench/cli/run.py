@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TextIO
 
 import kbench_launcher
 from kbench.cli import json_document
@@ -97,7 +97,7 @@ def _set_argv(argv: list[str], folder: str) -> None:
         sys.path[:1] = [folder]
 
 
-def _public(names: dict[str, Any]) -> dict[str, Any]:
+def _public(names: dict[str, object]) -> dict[str, object]:
     return {
         name: value
         for name, value in names.items()
@@ -200,7 +200,7 @@ def _exit_code(stop: SystemExit) -> int:
     return FAILED
 
 
-def echo(value: Any, stream: Any) -> str:
+def echo(value: object, stream: io.TextIOBase | TextIO) -> str:
     """The text of a last value: our summary of tensors and arrays, Python's repr of the rest."""
     from kbench.workbench.analysis import known_value
     from kbench.workbench.inspector import summary

@@ -10,14 +10,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.cli.exit_codes import OK, USAGE, load_engine
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rich.progress import Progress as Bar
 
 # ------------------------------------------------------------------ config
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> object:
     """A value from the command line: JSON where it is JSON, else the text itself."""
     try:
         return json.loads(text)
@@ -70,7 +75,7 @@ def config_main(arguments: list[str]) -> int:
 _KEPT = ("backend", "epsilon", "floatx", "image_data_format")
 
 
-def _set(config: Any, name: str, text: str) -> int:
+def _set(config: ModuleType, name: str, text: str) -> int:
     if name not in _KEPT:
         reason = f"{name!r} is not kept in keras.json; it keeps {', '.join(_KEPT)}"
         print(f"kbench: {reason}", file=sys.stderr)
@@ -121,7 +126,7 @@ class Progress:
     def __init__(self, title: str) -> None:
         self.title = title
         self.start = self.said = time.perf_counter()
-        self.bar: Any = None
+        self.bar: Bar | None = None
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

@@ -132,16 +132,15 @@ class _Finder(MetaPathFinder):
 class _Loader(Loader):
     """A module's own loader, and what is done around it."""
 
-    def __init__(self, name: str, own: Any) -> None:
+    def __init__(self, name: str, own: Loader) -> None:
         self._name = name
         self._own = own
 
-    def __getattr__(self, name: str) -> Any:  # get_source and the like
+    def __getattr__(self, name: str) -> object:  # get_source and the like
         return getattr(self._own, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._own.create_module(spec)
-        return made
+        return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         restore = None

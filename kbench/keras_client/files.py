@@ -6,16 +6,19 @@ What was stored as ASCII, as bytes are, is given back as bytes; text stored as U
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from kbench.keras_client.fixes import Stand
+from kbench.keras_client.fixes import Keras, Stand
+
+if TYPE_CHECKING:
+    import h5py
 
 
-def stored(attributes: Any, name: str) -> Any:
+def stored(attributes: h5py.AttributeManager, name: str) -> object:
     """An attribute as h5py 2 gave it: bytes where bytes were stored."""
     import h5py
 
@@ -26,7 +29,7 @@ def stored(attributes: Any, name: str) -> Any:
     return _encoded(value)
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: object) -> object:
     """Text, or an array of it, as bytes; what was no UTF-8 comes back as it was stored."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
@@ -39,7 +42,7 @@ def _encoded(value: Any) -> Any:
 _TEXTS = "model_config training_config keras_version backend layer_names weight_names".split()
 
 
-def _decodable(value: Any, name: str) -> Any:
+def _decodable(value: object, name: str) -> object:
     """An attribute as it is; ValueError where Keras would decode it and cannot."""
     if name in _TEXTS:
         for text in np.ravel(np.asarray(value, object)):
@@ -56,27 +59,27 @@ def _decodable(value: Any, name: str) -> Any:
 class _Attributes:
     """The attributes of a group, their text as bytes, whoever wrote the file."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, own: h5py.AttributeManager) -> None:
         self._own = own
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return _decodable(_encoded(self._own[name]), name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._own
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._own, name)
 
 
 class _Group:
     """A group whose attributes, and those of the groups in it, are read as above."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, own: h5py.Group) -> None:
         self._own = own
         self.attrs = _Attributes(own.attrs)
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: object) -> object:
         import h5py
 
         found = self._own[name]
@@ -88,10 +91,10 @@ class _Group:
     def __len__(self) -> int:
         return len(self._own)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._own)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._own, name)
 
 
@@ -101,9 +104,9 @@ def saving(module: ModuleType) -> None:
         setattr(module, name, _on_group(getattr(module, name)))
 
 
-def _on_group(load: Callable[..., Any]) -> Callable[..., Any]:
+def _on_group(load: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(load)
-    def call(f: Any, *arguments: Any, **keywords: Any) -> Any:
+    def call(f: object, *arguments: object, **keywords: object) -> object:
         import h5py
 
         group = _Group(f) if isinstance(f, h5py.Group) else f
@@ -119,18 +122,20 @@ def io_utils(module: ModuleType) -> None:
     dictionary = module.H5Dict
     original = dictionary.__getitem__
 
-    def __getitem__(self: Any, name: Any) -> Any:
+    def __getitem__(self: Keras, name: str) -> object:
         if isinstance(self.data, h5py.Group) and name in self.data.attrs:
             value = _decodable(stored(self.data.attrs, name), name)
             if isinstance(value, np.generic):
                 return value.item()
-            return value.tolist() if _is_bytes(value) else value
+            if isinstance(value, np.ndarray) and _is_bytes(value):
+                return value.tolist()
+            return value
         return original(self, name)
 
     dictionary.__getitem__ = __getitem__
     module.np = Stand(np, string_=np.bytes_)  # type: ignore[attr-defined]  # :296, gone
 
-    def save_to_binary_h5py(save_function: Callable[..., Any], stream: Any) -> Any:
+    def save_to_binary_h5py(save_function: Callable[..., object], stream: BinaryIO) -> object:
         # :446 relies on h5py's old default mode and on `File.fid`, both gone.
         with h5py.File("in-memory-h5py", "w", driver="core", backing_store=False) as file:
             returned = save_function(file)
@@ -141,10 +146,8 @@ def io_utils(module: ModuleType) -> None:
     module.save_to_binary_h5py = save_to_binary_h5py  # type: ignore[attr-defined]
 
 
-def _is_bytes(value: Any) -> bool:
+def _is_bytes(value: np.ndarray) -> bool:
     """Whether it is an array of bytes, of one length or of any, as h5py 3 keeps a list of them."""
-    if not isinstance(value, np.ndarray):
-        return False
     return value.dtype.kind == "S" or (
         value.dtype == object and all(isinstance(text, bytes) for text in value.ravel())
     )

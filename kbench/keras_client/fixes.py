@@ -11,25 +11,27 @@ import functools
 import importlib
 import inspect
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 MOVED = ("Iterable", "Mapping", "Sequence", "Container")  # from collections to collections.abc
+Keras = Any
+"""An object of Keras, which has no types."""
 ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
 
 
 class Stand(ModuleType):
     """A module as it is, with some names more; it stands for it in one module of Keras."""
 
-    def __init__(self, module: ModuleType, **names: Any) -> None:
+    def __init__(self, module: ModuleType, **names: object) -> None:
         super().__init__(module.__name__, module.__doc__)
         self.__dict__.update(names)
         self.__dict__["_module"] = module
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.__dict__["_module"], name)
 
 
@@ -64,12 +66,12 @@ def generic_utils(module: ModuleType) -> None:
     """
     read = module.func_load
 
-    def getargspec(fn: Callable[..., Any]) -> Any:
+    def getargspec(fn: Callable[..., object]) -> ArgSpec:
         spec = inspect.getfullargspec(fn)
         return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
 
     @functools.wraps(read)
-    def func_load(code: Any, *arguments: Any, **keywords: Any) -> Any:
+    def func_load(code: object, *arguments: object, **keywords: object) -> object:
         try:
             return read(code, *arguments, **keywords)
         except (EOFError, SystemError, TypeError, ValueError) as error:
@@ -90,7 +92,7 @@ def sequence(module: ModuleType) -> None:
 def ragged_arrays(module: ModuleType) -> None:
     """datasets/imdb.py, reuters.py: `np.array` of lists of unequal length, an error now."""
 
-    def array(value: Any, *arguments: Any, **keywords: Any) -> np.ndarray:
+    def array(value: Sequence[object], *arguments: Any, **keywords: Any) -> np.ndarray:
         try:
             return np.array(value, *arguments, **keywords)
         except ValueError:
@@ -106,11 +108,11 @@ def lambda_layer(module: ModuleType) -> None:
 
     For others the input's shape was taken, and the layer behind it was built wrongly.
     """
-    K: Any = importlib.import_module("kbench.backend")
+    K = importlib.import_module("kbench.backend")
     layer = module.Lambda
     original = layer.compute_output_shape
 
-    def compute_output_shape(self: Any, input_shape: Any) -> Any:
+    def compute_output_shape(self: Keras, input_shape: object) -> object:
         if self._output_shape is not None:
             return original(self, input_shape)
         if isinstance(input_shape, list):
@@ -146,9 +148,14 @@ def first_step(module: ModuleType) -> None:
     TensorFlow's `rnn` calls the step once before the loop, so that these masks belong to the whole
     sequence. Made within the loop, as `K.rnn` alone would have it, they differ from step to step.
     """
-    K: Any = importlib.import_module("kbench.backend")
+    K = importlib.import_module("kbench.backend")
 
-    def rnn(step_function: Any, inputs: Any, initial_states: Any, **options: Any) -> Any:
+    def rnn(
+        step_function: Callable[..., object],
+        inputs: object,
+        initial_states: Sequence[object],
+        **options: Any,
+    ) -> object:
         if not options.get("unroll"):
             entry = K.zeros_like(K.sum(inputs, axis=1))  # there is one even if there are no steps
             step_function(entry, [*initial_states, *(options.get("constants") or [])])
@@ -163,11 +170,11 @@ def scikit_learn(module: ModuleType) -> None:
     Without them its pipelines and searches refuse a wrapped model.
     """
 
-    def kind_of(self: Any) -> str:
+    def kind_of(self: object) -> str:
         return "classifier" if isinstance(self, module.KerasClassifier) else "regressor"
 
-    def __sklearn_tags__(self: Any) -> Any:
-        tags: Any = importlib.import_module("sklearn.utils")
+    def __sklearn_tags__(self: object) -> object:
+        tags = importlib.import_module("sklearn.utils")
         kind = kind_of(self)
         return tags.Tags(
             estimator_type=kind,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
-def _refuse(what: str, instead: str) -> Any:
-    def __init__(self: Any, *_arguments: Any, **_keywords: Any) -> NoReturn:
+def _refuse(what: str, instead: str) -> Callable[..., NoReturn]:
+    def __init__(self: object, *_arguments: object, **_keywords: object) -> NoReturn:
         raise RuntimeError(f"{what} needs TensorFlow; on kbench use {instead}")
 
     return __init__
@@ -31,7 +32,7 @@ def cudnn(module: ModuleType) -> None:
 def multi_gpu(module: ModuleType) -> None:
     """utils/multi_gpu_utils.py:146: device placement of TensorFlow."""
 
-    def multi_gpu_model(*_arguments: Any, **_keywords: Any) -> NoReturn:
+    def multi_gpu_model(*_arguments: object, **_keywords: object) -> NoReturn:
         raise ValueError(
             "multi_gpu_model needs TensorFlow and several GPUs; kbench runs the model itself on "
             "all cores of the CPU (KBENCH_NUM_THREADS)"

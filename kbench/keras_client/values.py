@@ -8,7 +8,8 @@ rank 0, for which none of these works.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from kbench import backend
 from kbench.engine.execute.function import Function
 from kbench.engine.graph.tensor import Tensor
 
-K: Any = backend
+K: ModuleType = backend
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """An array of rank 0 as a NumPy scalar; all else as it is, lists entry by entry."""
     if isinstance(value, list):
         return [plain(item) for item in value]
@@ -30,7 +31,7 @@ def plain(value: Any) -> Any:
 class PlainFunction(Function):
     """A function whose results of rank 0 are NumPy scalars."""
 
-    def __call__(self, inputs: Any = ()) -> list[Any]:
+    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
         return [plain(item) for item in super().__call__(inputs)]
 
 
@@ -43,27 +44,27 @@ class StepFunction(PlainFunction):
     The targets of an output of rank 1, such as a loss for each sample, do without it.
     """
 
-    def __call__(self, inputs: Any = ()) -> list[Any]:
+    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
         if len(inputs) == len(self.inputs):
             pairs = zip(self.inputs, inputs, strict=True)
             inputs = [value[:, 0] if _too_deep(node, value) else value for node, value in pairs]
         return super().__call__(inputs)
 
 
-def _too_deep(node: Tensor, value: Any) -> bool:
+def _too_deep(node: Tensor, value: object) -> bool:
     return node.ndim == 1 and getattr(value, "shape", ())[1:] == (1,)
 
 
-def _plainly(original: Callable[..., Any]) -> Callable[..., Any]:
+def _plainly(original: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(original)
-    def call(*arguments: Any, **keywords: Any) -> Any:
+    def call(*arguments: object, **keywords: object) -> object:
         return plain(original(*arguments, **keywords))
 
     return call
 
 
 @functools.wraps(K.function)
-def function(*arguments: Any, **keywords: Any) -> Function:
+def function(*arguments: object, **keywords: object) -> Function:
     made: Function = K.function(*arguments, **keywords)
     made.__class__ = StepFunction if made.name in STEPS else PlainFunction
     return made
