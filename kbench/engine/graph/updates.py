@@ -150,8 +150,8 @@ def moving_average_update(x: Variable, value: Operand, momentum: Operand) -> Upd
     target = needs_variable(x)
     if not isinstance(momentum, (int, float, np.generic, np.ndarray, Tensor)):
         momentum = as_tensor(momentum, like=target.spec.dtype)
-    rest = 1.0 - momentum  # type: ignore[operator]  # a number or tensor by now
-    return update(target, target * momentum + as_tensor(value, like=target.spec.dtype) * rest)
+    kept, new = target * momentum, as_tensor(value, like=target.spec.dtype)
+    return update(target, kept + new * (1.0 - momentum))  # type: ignore[operator]  # a number
 
 
 OPERATORS["assign"] = update
