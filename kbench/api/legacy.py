@@ -262,7 +262,7 @@ def atrous_conv2d(
 def deconv2d(
     x: Operand,
     kernel: Operand,
-    output_shape: object,
+    output_shape: Operand,
     strides: tuple[int, int] = (1, 1),
     border_mode: str = "valid",
     dim_ordering: str = "default",

@@ -44,7 +44,3 @@ takes; most end with `cancel_check`."""
 KernelArguments = tuple[*tuple[Array, ...], CancelCheck | None]
 """What a kernel takes behind the array for its result, where all of it are arrays: they, and
 `cancel_check`."""
-
-Attrs = dict[str, Any]
-"""The attributes of a node by name. They are what its operation declares: sizes, axes, words,
-functions, graphs; only the rules of that operation know which name holds what."""

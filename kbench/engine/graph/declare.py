@@ -71,7 +71,7 @@ P = ParamSpec("P")
 """The arguments of a declared function, which the public one has as well."""
 
 
-Reducer = Callable[[np.ndarray, Axes, bool, np.ndarray | None], object]
+Reducer = Callable[[np.ndarray, Axes, bool, np.ndarray | None], np.ndarray]
 """The NumPy form of a reduction: `reducer(x, axis, keepdims, out)`."""
 
 

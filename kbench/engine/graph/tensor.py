@@ -27,8 +27,6 @@ Operand: TypeAlias = "Tensor | np.ndarray | np.generic | float | int | bool | Se
 FeedDict: TypeAlias = "Mapping[Tensor, object]"
 """What is fed by hand: values by the tensors whose place they take."""
 
-P = ParamSpec("P")
-
 OPERATORS: dict[str, Callable[..., Tensor]] = {}
 serials = itertools.count()  # tensors are numbered as they are made
 _rich_repr: Callable[[Tensor], Mapping[str, object]] | None = None

@@ -9,7 +9,7 @@ their own memory (see `in_place_update.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
-from kbench.engine.core.types import KernelCall
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
@@ -162,7 +161,7 @@ class EpilogueStep:
         registers: Registers,
         buffers: Buffers,
         operands: list[np.ndarray],
-        multiply: KernelCall | None,
+        multiply: Callable[..., object] | None,
     ) -> None:
         value = self.value
         between: np.ndarray = pool.take(value.shape, value.spec.dtype)

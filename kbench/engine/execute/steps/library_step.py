@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
-from kbench.engine.core.types import Attrs, KernelCall
+from kbench.engine.core.types import Attrs
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS
@@ -93,7 +93,7 @@ class KernelStep:
     def __init__(self, value: Value, factory: KernelFactory) -> None:
         self.value = value
         self.factory = factory
-        self.kernel: KernelCall | None = None
+        self.kernel: Callable[..., object] | None = None
         self.taken = "library"  # what the kernel's last call was
 
     def form(self) -> str:

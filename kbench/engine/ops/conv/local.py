@@ -168,9 +168,10 @@ def _products_numpy(
     out: np.ndarray | None, x: np.ndarray, kernel: np.ndarray, *, window: Ints, strides: Ints
 ) -> np.ndarray:
     patches = _patches_numpy(None, x, window=window, strides=strides, channels_first=False)
-    product = BATCH_DOT.numpy(None, patches, kernel, batch=1, axes=PRODUCT).transpose(1, 0, 2)
+    product = np.asarray(BATCH_DOT.numpy(None, patches, kernel, batch=1, axes=PRODUCT))
+    product = product.transpose(1, 0, 2)
     if out is None:
-        return product  # type: ignore[no-any-return]
+        return product
     np.copyto(out, product)
     return out
 

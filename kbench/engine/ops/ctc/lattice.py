@@ -34,8 +34,9 @@ class Lattice:
 
     def chances(self, t: int) -> Array:
         """Log probability of each state's label in step t."""
-        picked = np.take_along_axis(self.x[:, t], self.labels, 1).astype(np.float64)
-        return picked - self.scale[:, t, None]
+        picked: Array = np.take_along_axis(self.x[:, t], self.labels, 1).astype(np.float64)
+        chances: Array = picked - self.scale[:, t, None]
+        return chances
 
     def shares(self) -> Array:
         """Probability of each class in each step; 0 after a row's last step."""
@@ -171,7 +172,8 @@ def cost(x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
 
 def _whole(lattice: Lattice, state: Array) -> Array:
     ends = lattice.final(state)
-    return np.logaddexp(ends[:, 0], ends[:, 1])
+    whole: Array = np.logaddexp(ends[:, 0], ends[:, 1])
+    return whole
 
 
 def slope(out: Array, x: Array, labels: Array, steps: Array, lengths: Array) -> Array:
