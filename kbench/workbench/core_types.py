@@ -17,5 +17,8 @@ Message = JsonObject
 Reply = JsonObject
 """The inspector's answer to a request: `verb`, `ok`, and `data` or `error`."""
 
+SettingValue = str | int | float | None
+"""What a setting is set to; the kernel judges it."""
+
 Publish = Callable[[JsonObject], None]
 """Sends the front ends a message that nobody asked for, as `protocol.push` makes them."""

@@ -35,14 +35,14 @@ _NAMED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def unsearchable_reason(array: NDArray[Any]) -> str | None:
+def unsearchable_reason(array: np.ndarray) -> str | None:
     """Why nothing can be found in an array, or None."""
     if array.dtype.kind in "biuf":
         return None
     return f"dtype {array.dtype.name} holds no numbers to compare"
 
 
-def position_after(array: NDArray[Any], index: list[int]) -> int:
+def position_after(array: np.ndarray, index: list[int]) -> int:
     """The position, in C order, behind an index; ValueError if the array has it not."""
     if len(index) != array.ndim:
         raise ValueError(f"{index} is no index of rank {array.ndim}")
@@ -50,7 +50,7 @@ def position_after(array: NDArray[Any], index: list[int]) -> int:
 
 
 def search_chunk(
-    array: NDArray[Any], condition: Condition, start: int, left: int
+    array: np.ndarray, condition: Condition, start: int, left: int
 ) -> tuple[list[int] | None, int, int]:
     """Look at some of `left` elements from position `start` on, going on at the array's start.
 
@@ -77,8 +77,8 @@ def search_chunk(
 
 
 def _test(
-    dtype: np.dtype[Any], condition: Condition
-) -> Callable[[NDArray[Any]], NDArray[np.bool_]] | None:
+    dtype: np.dtype[np.generic], condition: Condition
+) -> Callable[[np.ndarray], NDArray[np.bool_]] | None:
     """What says of a block where the condition holds; None if it cannot hold anywhere."""
     if condition.test in _NAMED:
         if dtype.kind == "f":
@@ -98,17 +98,17 @@ def _test(
     return lambda block: compare(size(block), low)
 
 
-def _itself(block: NDArray[Any]) -> NDArray[Any]:
+def _itself(block: np.ndarray) -> np.ndarray:
     return block
 
 
-def _size(block: NDArray[Any]) -> NDArray[Any]:
+def _size(block: np.ndarray) -> np.ndarray:
     """Absolute values; those of integers as float, since the least one has none of its kind."""
-    sizes: NDArray[Any] = np.abs(block if block.dtype.kind == "f" else block.astype(np.float64))
+    sizes: np.ndarray = np.abs(block if block.dtype.kind == "f" else block.astype(np.float64))
     return sizes
 
 
-def _as(dtype: np.dtype[Any], value: int | float) -> Any:
+def _as(dtype: np.dtype[np.generic], value: int | float) -> Any:
     """A number as the array would hold it, so that 0.1 equals the array's 0.1."""
     if dtype.kind == "f":
         with np.errstate(over="ignore"):

@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
-from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.inspector.recorder import Feeds, Recorder
+
+if TYPE_CHECKING:
+    from kbench.api.differences import Comparison, Result
+    from kbench.engine.graph.tensor import Tensor
 
 ENGINE = "engine"
 EXAMPLE = "epsilon=1e-7,1e-3"
@@ -39,7 +43,7 @@ class VariantsError(Exception):
 # ------------------------------------------------------------------ what is typed
 
 
-def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
+def parse(text: str) -> tuple[list[str] | None, dict[str, list[object]]]:
     """Engines (None where none is named) and settings of `engine=kbench,numpy epsilon=1e-7,1e-3`.
 
     Raises:
@@ -49,7 +53,7 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
     (None, {'epsilon': [1e-07, 0.001], 'floatx': ['float16', 'float32']})
     """
     engines: list[str] | None = None
-    settings: dict[str, list[Any]] = {}
+    settings: dict[str, list[object]] = {}
     known = list(config.snapshot())
     for word in text.split():
         name, equals, rest = word.partition("=")
@@ -69,7 +73,7 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[Any]]]:
     return engines, settings
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -100,7 +104,7 @@ def code(expression: str, variants: str) -> str:
     return f"K.compare(lambda K: {text}{more})"
 
 
-def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
+def function(cell: str, names: Mapping[str, object]) -> Callable[[object], object]:
     """A cell as a function of K that gives its last value; its names stay its own.
 
     Raises:
@@ -116,7 +120,7 @@ def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
     before = compile(tree, "<compared>", "exec")
     value = compile(last, "<compared>", "eval")
 
-    def run(K: Any) -> Any:
+    def run(K: object) -> object:
         scope = {**names, "K": K}
         exec(before, scope)
         return compared(eval(value, scope))
@@ -124,26 +128,26 @@ def function(cell: str, names: Mapping[str, Any]) -> Callable[..., Any]:
     return run
 
 
-def compared(value: Any) -> Any:
+def compared(value: object) -> object:
     """What is compared of a value: of a K.function or a Keras model what it computes."""
-    if describe.is_function(value):
+    if guards.is_function(value):
         return list(value.outputs)
     if keras_models.is_model(value):
-        return list(value.outputs)
+        return list(getattr(value, "outputs"))  # noqa: B009 - Keras has no types
     return value
 
 
 # ------------------------------------------------------------------ what was fed
 
 
-def feed_finder(recorder: Recorder) -> Callable[[list[Any]], Mapping[Any, Any]]:
+def feed_finder(recorder: Recorder) -> Callable[[list[Tensor]], Feeds]:
     """A source of fed values: what was fed last to the placeholders behind some nodes."""
 
-    def find(nodes: list[Any]) -> Mapping[Any, Any]:
+    def find(nodes: list[Tensor]) -> Feeds:
         from kbench.engine.graph.traverse import walk
+        from kbench.engine.graph.variables import Placeholder
 
-        graph: list[Any] = walk(nodes)
-        open_ = [node for node in graph if node.kind == "placeholder"]
+        open_ = [node for node in walk(nodes) if isinstance(node, Placeholder)]
         needed = {id(node) for node in open_ if node.default is None}
         found, _ = recorder.feeds([node for node in open_ if id(node) in needed], needed)
         return found
@@ -160,7 +164,7 @@ class CompareVerbs:
 
     def serve_versus(self, width: int = 80) -> JsonObject:
         """The lines of the comparison that a cell has made last."""
-        module: Any = sys.modules.get("kbench.api.comparison")
+        module = sys.modules.get("kbench.api.comparison")
         if module is None or not module.latest:
             raise ProtocolError("name", "nothing was compared yet")
         return {"lines": lines(module.latest[0], max(40, min(width, 300)))}
@@ -174,7 +178,7 @@ class CompareVerbs:
 # ------------------------------------------------------------------ side by side
 
 
-def lines(comparison: Any, width: int) -> list[str]:
+def lines(comparison: Comparison, width: int) -> list[str]:
     """The table of variants, then values side by side: those that differ most, and the first."""
     said: list[str] = comparison.text(width).splitlines()
     good = [result for result in comparison.results if result.error is None]
@@ -188,12 +192,12 @@ def lines(comparison: Any, width: int) -> list[str]:
     return said + ([f"and {more} more outputs"] if more > 0 else [])
 
 
-def _fits(reference: Any, other: Any, name: str) -> bool:
+def _fits(reference: Result, other: Result, name: str) -> bool:
     array = other.outputs.get(name)
     return array is not None and array.shape == reference.outputs[name].shape
 
 
-def _output(name: str, reference: Any, same: list[Any], width: int) -> list[str]:
+def _output(name: str, reference: Result, same: list[Result], width: int) -> list[str]:
     arrays = [np.asarray(result.outputs[name]) for result in same]
     label = f"output {name}: " if name else ""
     heads = ["index", *(result.engine for result in same)]
@@ -214,11 +218,11 @@ def _output(name: str, reference: Any, same: list[Any], width: int) -> list[str]
     return said
 
 
-def _worst(arrays: list[NDArray[Any]]) -> list[int]:
+def _worst(arrays: list[np.ndarray]) -> list[int]:
     """Places of the elements that differ most from the reference, the largest first."""
     from kbench.api.differences import gaps
 
-    total: NDArray[Any] = np.zeros(arrays[0].size)
+    total: np.ndarray = np.zeros(arrays[0].size)
     for array in arrays[1:]:
         total = np.maximum(total, gaps(arrays[0], array).reshape(-1))
     count = min(MAX_WORST_ELEMENTS, int(np.count_nonzero(total)))
@@ -228,9 +232,7 @@ def _worst(arrays: list[NDArray[Any]]) -> list[int]:
     return [int(place) for place in places[np.argsort(-total[places], kind="stable")]]
 
 
-def _table(
-    heads: list[str], places: list[int], arrays: list[NDArray[Any]], width: int
-) -> list[str]:
+def _table(heads: list[str], places: list[int], arrays: list[np.ndarray], width: int) -> list[str]:
     shape = arrays[0].shape
     rows = [heads]
     for place in places:

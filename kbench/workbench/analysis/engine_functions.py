@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.runtime.profile import RunRecord
 
 _STEPS = ("train_function", "test_function", "predict_function")  # of a Keras model
 
 
-def functions_of(value: Any) -> list[Any]:
+def functions_of(value: object) -> list[Function]:
     """The engine's functions that a value holds: itself, those of a model, of a tensor's eval."""
-    if describe.is_function(value):
+    if guards.is_function(value):
         return [value]
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple) and isinstance(value, (list, tuple)):
         return [function for item in value for function in functions_of(item)]
-    if describe.is_tensor(value):
+    if guards.is_tensor(value):
         return list(value.__dict__.get("_functions", {}).values())
     if not keras_models.is_model(value):
         return []
-    held: list[Any] = [keras_models.fields(value).get(name) for name in _STEPS]
-    return [function for function in held if describe.is_function(function)]
+    held = [keras_models.fields(value).get(name) for name in _STEPS]
+    return [function for function in held if guards.is_function(function)]
 
 
-def find_recorded(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
+def find_recorded(
+    values: Mapping[str, object], record: RunRecord | None
+) -> tuple[str, Function | None]:
     """The name under which the user has what ran as `record`, and the engine's function.
 
     >>> found({}, None)
@@ -49,17 +55,19 @@ def find_recorded(values: Mapping[str, Any], record: Any) -> tuple[str, Any]:
     return "", None
 
 
-def _nodes(record: Any) -> set[str]:
+def _nodes(record: RunRecord | None) -> set[str]:
     """The tensors that a run computed, whatever it ran as one."""
+    if record is None:
+        return set()
     found = {step.node for step in record.steps}
     return (found | {part.node for step in record.steps for part in step.parts}) - {""}
 
 
-def is_computed(value: Any) -> bool:
+def is_computed(value: object) -> bool:
     """Whether a value is something that is computed by the engine.
 
     >>> runs(3)
     False
     """
     is_model: bool = keras_models.is_model(value)
-    return is_model or describe.is_function(value) or describe.is_tensor(value)
+    return is_model or guards.is_function(value) or guards.is_tensor(value)

@@ -7,22 +7,26 @@ and stopped when a cell begins. The gradients stay at hand for the value grid un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import blas
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.protocol import ProtocolError
-from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.inspector.recorder import Feeds, Recorder
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Placeholder, Variable
 
 PREFIX = "gradient/"
 MAX_VARIABLES = 200
@@ -42,7 +46,7 @@ class Target:
     """A variable, what the user calls it, and what to type for it."""
 
     name: str
-    variable: Any
+    variable: Variable
     code: str
 
 
@@ -59,26 +63,26 @@ def losses(view: namespace.View) -> list[str]:
     return [name for _, name in sorted(found, reverse=True)][:MAX_LOSSES]
 
 
-def _loss_of(value: Any) -> Any | None:
+def _loss_of(value: object) -> Tensor | None:
     """The symbol whose gradient is meant: a tensor itself, of a compiled Keras model its loss."""
     if keras_models.is_model(value):
         value = keras_models.fields(value).get("total_loss")
-    if not describe.is_tensor(value) or value.kind not in ("tensor",):
+    if not guards.is_tensor(value) or value.kind not in ("tensor",):
         return None
     return value
 
 
-def _result_of(function: Any) -> Any:
+def _result_of(function: Function) -> Tensor | None:
     """Of a function's results the first that can be a loss, a scalar where there is one."""
     floats = [output for output in function.outputs if output.spec.dtype.startswith("float")]
     scalars = [output for output in floats if output.spec.shape == ()]
     return next(iter(scalars or floats or function.outputs), None)
 
 
-def loss_of(view: namespace.View, name: str) -> Any:
+def loss_of(view: namespace.View, name: str) -> Tensor:
     """The loss that a name stands for; ProtocolError says why it is none."""
     value = view.part(name).value
-    loss = _loss_of(_result_of(value) if describe.is_function(value) else value)
+    loss = _loss_of(_result_of(value) if guards.is_function(value) else value)
     shown = describe.printable(name)
     if loss is None:
         words = "is no symbol that depends on variables"
@@ -90,19 +94,19 @@ def loss_of(view: namespace.View, name: str) -> Any:
     return loss
 
 
-def targets(view: namespace.View, nodes: list[Any]) -> tuple[list[Target], list[str]]:
+def targets(view: namespace.View, nodes: list[Tensor]) -> tuple[list[Target], list[str]]:
     """The trainable float variables among the nodes, and names of others that are not there."""
     names: dict[int, str] = {}
     codes: dict[int, str] = {}
     fixed: set[int] = set()
     for name, value in view.values().items():
-        if describe.is_variable(value):
+        if guards.is_variable(value):
             names.setdefault(id(value), name)
         elif keras_models.is_layer(value):
             _add_weights(value, name, codes, fixed)
     found: dict[str, Target] = {}
     for node in nodes:
-        if describe.is_variable(node) and _trains(node) and id(node) not in fixed:
+        if guards.is_variable(node) and _trains(node) and id(node) not in fixed:
             name = names.get(id(node), node.name.partition(":")[0])
             name = name if name not in found else f"{name} #{len(found)}"
             found[name] = Target(name, node, names.get(id(node)) or codes.get(id(node), ""))
@@ -110,12 +114,12 @@ def targets(view: namespace.View, nodes: list[Any]) -> tuple[list[Target], list[
     others = [
         name
         for name, value in view.values().items()
-        if describe.is_variable(value) and _trains(value) and id(value) not in there
+        if guards.is_variable(value) and _trains(value) and id(value) not in there
     ]
     return list(found.values())[:MAX_VARIABLES], others[:MAX_VARIABLES]
 
 
-def _add_weights(layer: Any, address: str, codes: dict[int, str], fixed: set[int]) -> None:
+def _add_weights(layer: object, address: str, codes: dict[int, str], fixed: set[int]) -> None:
     """What to type for the weights below a layer, and which of them training leaves alone."""
     for part in keras_models.parts(layer, address):
         if part.weight is not None:
@@ -126,12 +130,23 @@ def _add_weights(layer: Any, address: str, codes: dict[int, str], fixed: set[int
             _add_weights(part.value, part.address, codes, fixed)
 
 
-def _trains(variable: Any) -> bool:
+def _trains(variable: Variable) -> bool:
     spec = variable.spec
     return bool(variable.trainable) and spec.dtype.startswith("float") and not spec.sparse
 
 
 # ------------------------------------------------------------------ computing
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The function of some gradients: of what (`key`), and which targets have one (`reached`)."""
+
+    loss: Tensor
+    found: list[Target]
+    key: tuple[int, ...]
+    function: Function
+    reached: list[bool]
 
 
 class Gradients:
@@ -141,7 +156,7 @@ class Gradients:
         self._view = view
         self._recorder = recorder
         self._lock = fork_safety.lock()
-        self._made: tuple[Any, tuple[int, ...], Any] | None = None
+        self._made: _Made | None = None
 
     def compute(self, name: str) -> JsonObject:
         """Rows of the gradients of what is called `name`; runs beside the program.
@@ -150,11 +165,12 @@ class Gradients:
             ProtocolError: it is no loss, or something that it needs was never fed.
         """
         from kbench.engine.graph.traverse import walk
+        from kbench.engine.graph.variables import Placeholder
 
         loss = loss_of(self._view, name)
-        nodes: list[Any] = walk([loss])
+        nodes = walk([loss])
         found, others = targets(self._view, nodes)
-        open_ = [node for node in nodes if node.kind == "placeholder"]
+        open_ = [node for node in nodes if isinstance(node, Placeholder)]
         feeds, origin = self._feeds(open_)
         if not found:
             raise ProtocolError("loss", f"{describe.printable(name)} depends on no variable")
@@ -174,7 +190,7 @@ class Gradients:
             "origin": origin,
         }
 
-    def _feeds(self, open_: list[Any]) -> tuple[dict[Any, Any], str]:
+    def _feeds(self, open_: list[Placeholder]) -> tuple[Feeds, str]:
         """What was fed to the placeholders, from one call where one has fed them all."""
         needed = [node for node in open_ if node.default is None]
         feeds, together = self._recorder.feeds(open_, {id(node) for node in needed})
@@ -185,32 +201,29 @@ class Gradients:
             raise ProtocolError("feeds", reason)
         return feeds, "" if together else "values of several calls"
 
-    def _called(self, node: Any) -> str:
+    def _called(self, node: Tensor) -> str:
         names = (name for name, value in self._view.values().items() if value is node)
         return next(names, describe.printable(node.name.partition(":")[0]))
 
-    def _fed_words(self, node: Any, array: Any) -> str:
+    def _fed_words(self, node: Tensor, array: np.ndarray) -> str:
         return f"{self._called(node)} {describe.spec_text(array.shape, array.dtype.name)}"
 
     def _run(
-        self, loss: Any, found: list[Target], feeds: Mapping[Any, Any]
-    ) -> tuple[list[Target], Any, list[NDArray[Any]]]:
+        self, loss: Tensor, found: list[Target], feeds: Feeds
+    ) -> tuple[list[Target], np.ndarray, list[np.ndarray]]:
         """The variables that the loss is differentiable to, its value and its gradients."""
         key = (id(loss), *(id(target.variable) for target in found), *(id(node) for node in feeds))
         with self._lock:
-            made = self._made if self._made is not None and self._made[1] == key else None
+            made = self._made if self._made is not None and self._made.key == key else None
         if made is None:
             made = self._make(loss, found, feeds, key)
             with self._lock:
                 self._made = made
-        function, reached = made[2]
-        values = function(list(feeds.values()))
-        used = [target for target, there in zip(found, reached, strict=True) if there]
+        values = made.function(list(feeds.values()))
+        used = [target for target, there in zip(found, made.reached, strict=True) if there]
         return used, values[0], [np.asarray(gradient) for gradient in values[1:]]
 
-    def _make(
-        self, loss: Any, found: list[Target], feeds: Mapping[Any, Any], key: tuple[int, ...]
-    ) -> tuple[Any, tuple[int, ...], Any]:
+    def _make(self, loss: Tensor, found: list[Target], feeds: Feeds, key: tuple[int, ...]) -> _Made:
         from kbench.engine.autodiff import gradients
         from kbench.engine.execute.function import Function
 
@@ -218,11 +231,7 @@ class Gradients:
         outputs = [loss, *(derivative for derivative in derivatives if derivative is not None)]
         function = Function(list(feeds), outputs, name="gradients")
         # The loss is held too: an id belongs to it only as long as it lives.
-        return (
-            (loss, found),
-            key,
-            (function, [derivative is not None for derivative in derivatives]),
-        )
+        return _Made(loss, found, key, function, [one is not None for one in derivatives])
 
     def forget(self) -> None:
         """Let go of the graph and of the gradients."""
@@ -231,7 +240,7 @@ class Gradients:
             self._view.unnamed_arrays = {}
 
 
-def _row(target: Target, gradient: NDArray[Any]) -> JsonObject:
+def _row(target: Target, gradient: np.ndarray) -> JsonObject:
     """The row of one gradient; its values are read in pieces."""
     square, zeros, bad = 0.0, 0, 0
     low, high = np.inf, -np.inf
@@ -274,7 +283,7 @@ def _mark(norm: float, zeros: int, bad: int, size: int) -> str:
     return "vanishing" if size and norm < VANISHING_NORM else ""
 
 
-def _norm(array: NDArray[Any]) -> float:
+def _norm(array: np.ndarray) -> float:
     flat, square = array.reshape(-1), 0.0
     for start in range(0, flat.size, _BLOCK_ELEMENTS):
         block = flat[start : start + _BLOCK_ELEMENTS].astype(np.float64)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 MAX_LAYERS = 120
 """Of a model that are listed."""
@@ -24,8 +27,8 @@ def graph(layer: object, model: object, limit: int) -> JsonObject:
     if keras_models.is_model(layer):
         known = keras_models.fields(layer)
         way, total = _way(_origins(keras_models.listed(known.get("outputs"))))
-        tensors: list[Any] = []
-        ends: list[Any] = []
+        tensors: list[Tensor] = []
+        ends: list[object] = []
     else:
         calls = keras_models.nodes(layer, model)[:1]
         way, total = _way([(layer, call) for call in calls])
@@ -39,7 +42,7 @@ def graph(layer: object, model: object, limit: int) -> JsonObject:
     return {**inside, "layers": way, "layers_cut": total - len(way)}
 
 
-def _origins(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _origins(tensors: Sequence[object]) -> list[tuple[object, object]]:
     """The layer and call that each tensor comes from."""
     found = []
     for tensor in tensors:
@@ -51,7 +54,7 @@ def _origins(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _feeding(call: Any) -> list[tuple[Any, Any]]:
+def _feeding(call: object) -> list[tuple[object, object]]:
     """The layers and calls whose outputs a call takes."""
     known = keras_models.fields(call)
     found = []
@@ -66,9 +69,9 @@ def _feeding(call: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def _way(roots: list[tuple[Any, Any]]) -> tuple[list[JsonObject], int]:
+def _way(roots: list[tuple[object, object]]) -> tuple[list[JsonObject], int]:
     """Rows of the calls that lead to these, nearest first, and how many there are."""
-    calls: dict[int, tuple[Any, Any]] = {id(call): (layer, call) for layer, call in roots}
+    calls: dict[int, tuple[object, object]] = {id(call): (layer, call) for layer, call in roots}
     queue = list(roots)
     for _, call in queue:  # grows while it is read
         for layer, source in _feeding(call):
@@ -91,7 +94,7 @@ def _way(roots: list[tuple[Any, Any]]) -> tuple[list[JsonObject], int]:
     return rows, len(calls)
 
 
-def _inside(outputs: list[Any], ends: list[Any], limit: int) -> JsonObject:
+def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> JsonObject:
     """The operations between tensors, nearest to the outputs first."""
     stops = {id(tensor) for tensor in ends} - {id(tensor) for tensor in outputs}
     found = {id(tensor): tensor for tensor in outputs}

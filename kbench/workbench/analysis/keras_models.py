@@ -12,12 +12,17 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Variable
 
 _LAYER = ("keras.engine.base_layer", "Layer")
 _MODEL = ("keras.engine.network", "Network")
@@ -50,7 +55,7 @@ def is_model(value: object) -> bool:
     return _is(value, _MODEL)
 
 
-def fields(value: object) -> dict[str, Any]:
+def fields(value: object) -> dict[str, object]:
     """The object's own dictionary, as it is."""
     try:
         found = object.__getattribute__(value, "__dict__")
@@ -59,7 +64,7 @@ def fields(value: object) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def listed(value: object) -> list[Any]:
+def listed(value: object) -> list[object]:
     """A copy of a list or tuple, empty for anything else: the other thread may append to it."""
     return list(value) if type(value) in (list, tuple) else []  # type: ignore[call-overload]
 
@@ -77,7 +82,7 @@ def name_of(layer: object) -> str:
 class Weight:
     """A variable of a layer; `trainable`: whether training changes it."""
 
-    variable: Any
+    variable: Variable
     trainable: bool
 
     @property
@@ -91,7 +96,7 @@ class Weight:
         return self.count * np.dtype(str(self.variable.spec.dtype)).itemsize
 
 
-def layers(model: object) -> list[Any]:
+def layers(model: object) -> list[object]:
     """The layers of a model as `model.layers` gives them."""
     found = [layer for layer in listed(fields(model).get("_layers")) if is_layer(layer)]
     if found and _is(model, _SEQUENTIAL) and _is(found[0], _INPUT):
@@ -99,7 +104,7 @@ def layers(model: object) -> list[Any]:
     return found
 
 
-def _inner(known: dict[str, Any], model: bool) -> Iterator[Any]:
+def _inner(known: dict[str, object], model: bool) -> Iterator[object]:
     """The layers inside a layer: those tracked by Keras, and those of cells and wrappers."""
     yield from listed(known.get("_layers"))
     yield from listed(known.get("cells"))
@@ -122,7 +127,7 @@ def weights(layer: object, deep: bool = True) -> list[Weight]:
         live = live and known.get("trainable", True) is not False
         for key, trainable in (("_trainable_weights", live), ("_non_trainable_weights", False)):
             for variable in listed(known.get(key)):
-                if describe.is_variable(variable):
+                if guards.is_variable(variable):
                     found.setdefault(id(variable), Weight(variable, trainable))
         if deep:
             model = issubclass(type(one), model_class)
@@ -147,8 +152,8 @@ class Part:
     """A layer or a variable inside `owner`, under its address; `weight` if it is a variable."""
 
     address: str
-    value: Any
-    owner: Any
+    value: object
+    owner: object
     weight: Weight | None = None
 
 
@@ -168,7 +173,7 @@ def resolve(value: object, address: str) -> Part:
     Raises:
         LookupError: there is no such part.
     """
-    owner: Any = None
+    owner: object = None
     steps = address.split("/")[1:]
     for at, step in enumerate(steps):
         if not is_layer(value):
@@ -234,7 +239,7 @@ def _output(value: object, model: object) -> JsonObject:
         tensors = listed(fields(value).get("outputs"))
     else:
         tensors = [tensor for node in nodes(value, model) for tensor in outputs(node)]
-    specs = {str(tensor.spec): tensor.spec for tensor in tensors if describe.is_tensor(tensor)}
+    specs = {str(tensor.spec): tensor.spec for tensor in tensors if guards.is_tensor(tensor)}
     if len(specs) != 1:
         dtype = fields(value).get("dtype")
         return {"shape": None, "dtype": describe.printable(dtype) if type(dtype) is str else ""}
@@ -266,14 +271,14 @@ def code_of(part: Part) -> str:
 def step(model: object) -> int | None:
     """How many batches a compiled model's optimizer has seen; None without an optimizer."""
     counter = fields(fields(model).get("optimizer")).get("iterations")
-    held = describe.held_array(counter) if describe.is_variable(counter) else None
+    held = describe.held_array(counter) if guards.is_variable(counter) else None
     return int(held) if held is not None and held.ndim == 0 else None
 
 
 # ------------------------------------------------------------------ how layers are connected
 
 
-def nodes(layer: object, model: object = None) -> list[Any]:
+def nodes(layer: object, model: object = None) -> list[object]:
     """The calls of a layer, those in `model` if any are."""
     found = listed(fields(layer).get("_inbound_nodes"))
     known = fields(model).get("_network_nodes")
@@ -284,13 +289,13 @@ def nodes(layer: object, model: object = None) -> list[Any]:
     return found
 
 
-def outputs(node: object) -> list[Any]:
+def outputs(node: object) -> list[Tensor]:
     """The symbolic tensors that a call gave."""
     tensors = listed(fields(node).get("output_tensors"))
-    return [tensor for tensor in tensors if describe.is_tensor(tensor)]
+    return [tensor for tensor in tensors if guards.is_tensor(tensor)]
 
 
-def sources(layer: object, model: object) -> list[Any]:
+def sources(layer: object, model: object) -> list[object]:
     """The layers whose outputs a layer takes in its first call."""
     calls = nodes(layer, model)
     found = listed(fields(calls[0]).get("inbound_layers")) if calls else []

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
 from kbench.workbench.kernel.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 MAX_SECONDS = 1.0
 """That all tensors shown together have."""
@@ -35,7 +40,7 @@ class Budget:
 
     def known(self, value: object) -> KnownValue:
         """What can be shown of `value`; NOTHING for no tensor, and for what holds one or is fed."""
-        if not describe.is_tensor(value) or value.kind in _LEAF_KINDS:  # type: ignore[attr-defined]
+        if not guards.is_tensor(value) or value.kind in _LEAF_KINDS:
             return NO_VALUE
         refusal = _refusal(value)
         if refusal is not None:
@@ -61,7 +66,7 @@ def known(value: object) -> KnownValue:
     return Budget().known(value)
 
 
-def _computed(value: Any) -> Any:
+def _computed(value: Tensor) -> object:
     """The value; of a sparse tensor as it is. Nothing is kept with the tensor."""
     from kbench.engine.execute.eager import direct_value
     from kbench.engine.execute.function import Function
@@ -73,7 +78,7 @@ def _computed(value: Any) -> Any:
 # ------------------------------------------------------------------ what is computed unasked
 
 
-def _refusal(root: Any) -> str | None:
+def _refusal(root: Tensor) -> str | None:
     """Why a tensor is not computed, '' when it is to be fed; None when it is computed."""
     reason: str | None = None
     total = 0
@@ -99,7 +104,7 @@ def _refusal(root: Any) -> str | None:
     return reason
 
 
-def unasked(node: Any) -> str | None:
+def unasked(node: Tensor) -> str | None:
     """Why a node, or a step of its loop, runs on request only."""
     if node.controls:
         return "it waits for what is stored before it; K.eval(x) runs it"
@@ -117,14 +122,14 @@ def unasked(node: Any) -> str | None:
     return "it draws random numbers; K.eval(x) draws them"
 
 
-def _inside(roots: list[Any], feeds: tuple[Any, ...]) -> list[Any]:
+def _inside(roots: list[Tensor], feeds: Sequence[Tensor]) -> list[Tensor]:
     from kbench.engine.graph.traverse import walk
 
     given = {id(feed) for feed in feeds}
     return [node for node in walk(roots, given) if id(node) not in given]
 
 
-def _size(node: Any) -> int | None:
+def _size(node: Tensor) -> int | None:
     """Bytes that a node's value takes beside what is held already; None when not known."""
     if not node.inputs or node.spec.sparse:
         return 0

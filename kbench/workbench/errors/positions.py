@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
@@ -212,7 +211,7 @@ def segment(node: ast.AST, spot: Spot) -> str | None:
 # ------------------------------------------------------------------ what a name stands for
 
 
-def value_of(node: ast.AST, frame: FrameType) -> Any:
+def value_of(node: ast.AST, frame: FrameType) -> object:
     """What a name, a field of it or an entry of a list or dictionary stands for; else `None`.
 
     Fields are read from the objects' own dictionaries, entries from exactly `list`, `tuple` and
@@ -229,17 +228,17 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
     return None
 
 
-def _key(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, str):
-        return node.value
+def _key(node: ast.expr) -> int | str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, str)):
+        return None if isinstance(node.value, bool) else node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         key = _key(node.operand)
         return -key if type(key) is int else None
     return None
 
 
-def _entry(held: Any, key: Any) -> Any:
-    if type(held) in (list, tuple) and type(key) is int:
+def _entry(held: object, key: int | str | None) -> object:
+    if type(held) in (list, tuple) and isinstance(held, (list, tuple)) and type(key) is int:
         return held[key] if -len(held) <= key < len(held) else None
     if type(held) is dict and key is not None:
         for known, _ in zip(held, range(_MAX_SEARCHED_KEYS), strict=False):

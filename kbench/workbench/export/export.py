@@ -13,15 +13,18 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe, slice_view
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell
+
+if TYPE_CHECKING:
+    from kbench.workbench.session.events import Event
 
 MAX_JSON_ELEMENTS = 1_000_000
 """Of an array as nested lists: some 20 MB of text."""
@@ -68,7 +71,7 @@ def value(
     if array.dtype.hasobject:
         raise ArgumentError("an array of Python objects is not exported")
     png = partial(_png, grey=grey, limits=limits)
-    writers: dict[str, Callable[[_Sink, NDArray[Any]], None]]
+    writers: dict[str, Callable[[_Sink, np.ndarray], None]]
     writers = {".npy": _npy, ".csv": _csv, ".json": _json, ".png": png}
     if target.suffix.lower() not in writers:
         raise ArgumentError(f"the file's name must end in {', '.join(writers)}, got {target.name}")
@@ -137,11 +140,11 @@ class _Sink:
         self._stream.flush()
 
 
-def _npy(stream: _Sink, array: NDArray[Any]) -> None:
+def _npy(stream: _Sink, array: np.ndarray) -> None:
     np.save(stream, array, allow_pickle=False)
 
 
-def _csv(stream: _Sink, array: NDArray[Any]) -> None:
+def _csv(stream: _Sink, array: np.ndarray) -> None:
     """Rank 2 as rows; any other rank as one line per element, its index first."""
     lines = _Lines(stream)
     writer = csv.writer(lines)
@@ -164,7 +167,7 @@ class _Lines:
         return self._stream.write(text.encode("utf-8", "backslashreplace"))
 
 
-def _json(stream: _Sink, array: NDArray[Any]) -> None:
+def _json(stream: _Sink, array: np.ndarray) -> None:
     if array.size > MAX_JSON_ELEMENTS:
         raise ArgumentError(
             f"more than {MAX_JSON_ELEMENTS:,} elements are not written as JSON; use .npy"
@@ -175,7 +178,7 @@ def _json(stream: _Sink, array: NDArray[Any]) -> None:
     stream.write(json.dumps(row, allow_nan=False).encode("utf-8"))
 
 
-def _jsonable(array: NDArray[Any]) -> Any:
+def _jsonable(array: np.ndarray) -> object:
     """Nested lists; JSON has no NaN and no infinity, so that these are written by name."""
     if array.dtype.kind != "f" or bool(np.isfinite(array).all()):
         return array.tolist()
@@ -185,9 +188,7 @@ def _jsonable(array: NDArray[Any]) -> Any:
     return named.tolist()
 
 
-def _png(
-    stream: _Sink, array: NDArray[Any], grey: bool, limits: tuple[float, float] | None
-) -> None:
+def _png(stream: _Sink, array: np.ndarray, grey: bool, limits: tuple[float, float] | None) -> None:
     """Rank 2 as a heat map, one pixel an element; rank 3 with 1, 3 or 4 channels last as image."""
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"an array of {array.dtype} is no picture")
@@ -238,12 +239,12 @@ def _commented(code: str) -> str:
     return "\n".join(f"# {line}" for line in code.rstrip().splitlines())
 
 
-def _setup_cell() -> dict[str, Any]:
+def _setup_cell() -> JsonObject:
     code = "import kbench as K\n%load_ext kbench"
     return {**_code_cell("setup", code, None), "outputs": []}
 
 
-def _code_cell(ident: str, code: str, count: int | None) -> dict[str, Any]:
+def _code_cell(ident: str, code: str, count: int | None) -> JsonObject:
     return {
         "cell_type": "code",
         "id": ident,
@@ -253,14 +254,14 @@ def _code_cell(ident: str, code: str, count: int | None) -> dict[str, Any]:
     }
 
 
-def _notebook_cell(cell: Cell) -> dict[str, Any]:
+def _notebook_cell(cell: Cell) -> JsonObject:
     outputs = [
         output for output in (_output(event) for event in cell.outputs) if output is not None
     ]
     return {**_code_cell(f"cell-{cell.ident}", cell.code, cell.count), "outputs": outputs}
 
 
-def _output(event: Any) -> dict[str, Any] | None:
+def _output(event: Event) -> JsonObject | None:
     if isinstance(event, events.Stream):
         name = event.name if event.name in ("stdout", "stderr") else "stderr"
         lines = event.text.splitlines(keepends=True)

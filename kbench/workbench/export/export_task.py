@@ -7,10 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError, KbenchError
 from kbench.engine.inspect import describe
@@ -22,7 +20,7 @@ REPLY_WAIT_SECONDS = 0.05
 """In which most files are written, so that one reply tells all."""
 
 
-def part_of(array: NDArray[Any], index: Sequence[int], axes: Sequence[int]) -> NDArray[Any]:
+def part_of(array: np.ndarray, index: Sequence[int], axes: Sequence[int]) -> np.ndarray:
     """A view of some axes of an array, in their order, at an index along the others.
 
     Raises:
@@ -37,14 +35,14 @@ def part_of(array: NDArray[Any], index: Sequence[int], axes: Sequence[int]) -> N
         if axis not in axes and not 0 <= at < size:
             raise ArgumentError(f"index {at} is out of range for axis {axis} of size {size}")
     key = [slice(None) if axis in axes else at for axis, at in enumerate(index)]
-    part: NDArray[Any] = np.asarray(array[tuple(key)])
+    part: np.ndarray = np.asarray(array[tuple(key)])
     return part.transpose([sorted(axes).index(axis) for axis in axes])
 
 
 class _Job(threading.Thread):
     """One file that is being written."""
 
-    def __init__(self, array: NDArray[Any], path: str, options: JsonObject) -> None:
+    def __init__(self, array: np.ndarray, path: str, options: JsonObject) -> None:
         super().__init__(name="kbench-export", daemon=True)
         self.progress = export.Progress()
         self.problem: ProtocolError | None = None
@@ -84,7 +82,7 @@ class Exports:
         self._jobs: dict[int, _Job] = {}
         self._numbers = count(1)
 
-    def write(self, array: NDArray[Any], path: str, options: JsonObject, wait: bool) -> JsonObject:
+    def write(self, array: np.ndarray, path: str, options: JsonObject, wait: bool) -> JsonObject:
         """Write a file, or, without `wait`, begin to: `state` tells how far it is."""
         job = _Job(array, path, options)
         if wait:

@@ -16,7 +16,7 @@ _LOCK_BYTE_OFFSET = 1 << 40
 """Where the locked byte is on Windows: no file here gets so long."""
 
 
-def try_lock(stream: IO[Any], wait: bool = False) -> bool:
+def try_lock(stream: IO[bytes] | IO[str], wait: bool = False) -> bool:
     """Mark a file as in use until it is closed or this process ends; False if another does.
 
     `wait`: others may be about to look, which takes them a moment.

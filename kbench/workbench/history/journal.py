@@ -14,12 +14,15 @@ import os
 import time
 import uuid
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.file_lock import try_lock
+
+if TYPE_CHECKING:
+    from kbench.workbench.session.events import Event
 
 MAX_JOURNALS = 200
 """On disk; older ones are removed when a session starts."""
@@ -68,7 +71,7 @@ class Journal:
         """The folder for what is too long for the journal itself."""
         return None if self.path is None else self.path.parent
 
-    def record(self, event: Any) -> None:
+    def record(self, event: Event) -> None:
         """Append an event; never raises."""
         kind = type(event).__name__
         if kind in ("Died", "Started"):
@@ -152,7 +155,7 @@ def read(path: Path) -> list[JsonObject]:
     return rows
 
 
-def _storable(name: str, value: Any) -> Any:
+def _storable(name: str, value: object) -> object:
     """A field as it is written: long texts are cut, but never code, which may be run again."""
     if isinstance(value, str) and len(value) > _MAX_FIELD_CHARACTERS and name != "code":
         return value[:_MAX_FIELD_CHARACTERS] + f"… ({len(value)} characters)"

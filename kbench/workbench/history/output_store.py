@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.output import terminal_lines
@@ -16,6 +16,7 @@ from kbench.workbench.session.cell import MAX_TEXT_CHARACTERS, Cell
 
 if TYPE_CHECKING:
     from kbench.workbench.history.journal import Journal
+    from kbench.workbench.session.events import Event
 
 MAX_RICH_CHARACTERS = 20_000_000
 """Values, pictures and errors of one cell: a few pictures of a high resolution."""
@@ -31,7 +32,7 @@ class OutputStore:
         self._characters = 0
         self._lock = fork_safety.lock()  # a session is brought back beside one that runs
 
-    def add(self, cells: Collection[Cell], cell: Cell, event: Any) -> None:
+    def add(self, cells: Collection[Cell], cell: Cell, event: Event) -> None:
         """Add what an event shows to its cell; the oldest of `cells` may have to let go."""
         with self._lock:
             before = cell.characters
@@ -66,7 +67,7 @@ class OutputStore:
             cell.text_characters = cell.rich_characters = 0
 
 
-def _add(cell: Cell, event: Any) -> None:
+def _add(cell: Cell, event: Event) -> None:
     if isinstance(event, events.ClearOutput):
         cell.outputs.clear()
         cell.text_characters = cell.rich_characters = 0
@@ -79,12 +80,12 @@ def _add(cell: Cell, event: Any) -> None:
             cell.rich_characters += size
 
 
-def _size(event: Any) -> int:
+def _size(event: events.Result | events.Error) -> int:
     if isinstance(event, events.Result):
         return len(event.text) + sum(
             len(form) for form in event.data.values() if isinstance(form, (str, bytes))
         )
-    return len(event.value) + sum(map(len, event.traceback))
+    return len(event.value) + sum(len(line) for line in event.traceback)
 
 
 def add_text(cell: Cell, event: events.Stream) -> None:

@@ -13,7 +13,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from kbench.engine.runtime import paths as known_paths
 from kbench.workbench.core_types import JsonObject
@@ -28,7 +28,7 @@ _TAIL_BYTES = 4_096
 """Of a journal, in which its last row is looked for; the row that ends a session is shorter."""
 ORIGIN = "earlier session"
 _STATES = ("ok", "error", "interrupted", "past", "lost")
-_EVENT_TYPES: JsonObject = {
+_EVENT_TYPES: dict[str, type[events.Shown | events.ClearOutput]] = {
     "Stream": events.Stream,
     "Result": events.Result,
     "Error": events.Error,
@@ -167,11 +167,11 @@ def _take(cells: dict[int, Cell], row: JsonObject) -> None:
             known.outputs.append(event)
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e12 else 0.0
 
 
-def _event(row: JsonObject) -> Any:
+def _event(row: JsonObject) -> events.Shown | events.ClearOutput | None:
     """The event that a row was made of, None when its fields are not what they must be."""
     kind = _EVENT_TYPES.get(str(row.get("event")))
     if kind is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
@@ -16,11 +16,14 @@ from kbench.workbench.output import stream
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell, renumbered
 
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import CellInfo, CellResult, DisplayHook, Shell
+
 
 class ShellJournal:
     """Records a shell from now on; `end` says that its user has left it."""
 
-    def __init__(self, shell: Any, journal: Journal | None = None) -> None:
+    def __init__(self, shell: Shell, journal: Journal | None = None) -> None:
         self.journal = journal or Journal.create()
         self._numbers = itertools.count(1)
         self._cell = 0
@@ -34,7 +37,7 @@ class ShellJournal:
         """Cells of an earlier session, under numbers of this one."""
         return renumbered(cells, self._numbers)
 
-    def run(self, shell: Any, cell: Cell) -> bool:
+    def run(self, shell: Shell, cell: Cell) -> bool:
         """Run an adopted cell again; whether it ended without an error."""
         self._replay_of = cell.ident
         try:
@@ -46,21 +49,21 @@ class ShellJournal:
         """The session ends as its user wished."""
         self.journal.end()
 
-    def _follow_values(self, hook: Any) -> None:
+    def _follow_values(self, hook: DisplayHook) -> None:
         show = hook.write_format_data
 
-        def show_and_record(data: JsonObject, *more: Any) -> None:
+        def show_and_record(data: JsonObject, *more: object) -> None:
             self.journal.record(stream.result(self._cell, dict(data), hook.prompt_count))
             show(data, *more)
 
         hook.write_format_data = show_and_record
 
-    def _on_start(self, info: Any) -> None:
+    def _on_start(self, info: CellInfo) -> None:
         self._cell, self._began = next(self._numbers), time.monotonic()
         code = str(info.raw_cell)
         self.journal.record(events.CellStarted(self._cell, code, self._replay_of))
 
-    def _on_end(self, result: Any) -> None:
+    def _on_end(self, result: CellResult) -> None:
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
             name, value = type(error).__name__, explanation.safe_text(error)

@@ -59,7 +59,7 @@ class GradientVerbs:
         )
         return {**reply, "state": "computing", "number": number}
 
-    def _tell(self, loss: str, budget: float, outcome: Outcome, number: int) -> None:
+    def _tell(self, loss: str, budget: float, outcome: Outcome[JsonObject], number: int) -> None:
         if outcome.stopped == "time" or outcome.seconds > BUDGET_SECONDS:
             self._slow.add(loss)
         else:
@@ -75,7 +75,7 @@ class GradientVerbs:
         self._gradients.forget()
 
 
-def _outcome_data(outcome: Outcome, budget: float) -> JsonObject:
+def _outcome_data(outcome: Outcome[JsonObject], budget: float) -> JsonObject:
     if outcome.stopped == "cell":
         return {"stopped": "cell"}
     if outcome.stopped == "stuck":
@@ -86,5 +86,4 @@ def _outcome_data(outcome: Outcome, budget: float) -> JsonObject:
         return {"error": outcome.error.reason, "kind": outcome.error.kind}
     if outcome.error is not None:
         return {"error": gradients.error_words(outcome.error)}
-    found: JsonObject = outcome.value
-    return found
+    return outcome.value or {}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import namespace, protocol, recorder
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kbench.engine.core.types import Shape
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.runtime.profile import PartRecord, StepRecord
 
 MAX_NODES = 10 * describe.MAX_GRAPH_NODES
 """Of a reply in one piece."""
@@ -40,19 +46,19 @@ class GraphVerbs:
         part = self._view.part(name)
         value = part.value
         layer = keras_models.is_layer(value)
-        roots = _roots(value)
-        if roots:
-            value = roots
-        elif not layer and not describe.is_tensor(value):
+        tensors = _roots(value)
+        if not tensors and guards.is_tensor(value):
+            tensors = [value]
+        if not tensors and not layer:
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
         seen = _Seen(self._recorder)
         if start is not None and not layer:
-            return _page(value if isinstance(value, list) else [value], max(start, 0), seen)
+            return _page(tensors, max(start, 0), seen)
 
         def build(limit: int) -> JsonObject:
             if layer:
                 return keras_graph.graph(value, part.owner, limit)
-            return describe.graph(value, limit)
+            return describe.graph(tensors, limit)
 
         limit = max(1, min(limit, MAX_NODES))
         found = build(limit)
@@ -62,18 +68,18 @@ class GraphVerbs:
         return found
 
 
-def _roots(value: Any) -> list[Any]:
+def _roots(value: object) -> list[Tensor]:
     """What a function, or a list of tensors and functions, computes."""
-    if describe.is_function(value):
+    if guards.is_function(value):
         return list(value.outputs) or [update.inputs[1] for update in value.updates]
-    if type(value) not in (list, tuple):
+    if type(value) not in (list, tuple) or not isinstance(value, (list, tuple)):
         return []
-    found = [_roots(item) or [item] for item in value]
-    roots = [root for several in found for root in several]
-    return roots if all(map(describe.is_tensor, roots)) else []
+    found = [root for item in value for root in _roots(item) or [item]]
+    roots = [root for root in found if guards.is_tensor(root)]
+    return roots if len(roots) == len(found) else []
 
 
-def _page(roots: list[Any], start: int, seen: _Seen) -> JsonObject:
+def _page(roots: list[Tensor], start: int, seen: _Seen) -> JsonObject:
     """Rows from `start` on; a node's number is its place in the order of all nodes."""
     nodes = describe.nodes(roots)
     ids = {id(node): number for number, node in enumerate(nodes)}
@@ -95,7 +101,7 @@ def _page(roots: list[Any], start: int, seen: _Seen) -> JsonObject:
     }
 
 
-def _row(node: Any, number: int, ids: dict[int, int], seen: _Seen) -> JsonObject:
+def _row(node: Tensor, number: int, ids: dict[int, int], seen: _Seen) -> JsonObject:
     row: JsonObject = {
         "id": number,
         "name": describe.printable(node.name),
@@ -114,7 +120,8 @@ class _Seen:
 
     def __init__(self, runs: recorder.Recorder) -> None:
         self._recorder = runs
-        self._steps: dict[str, tuple[Any, Any]] = {}  # step, and the part of it if it has several
+        # By a tensor's name the step, and the part of it if it has several.
+        self._steps: dict[str, tuple[StepRecord, PartRecord | None]] = {}
         self._room = MAX_CHECKED_ELEMENTS
         for run in runs.runs():  # the latest last
             for step in run.record.steps:
@@ -122,7 +129,7 @@ class _Seen:
                     self._steps[part.node] = (step, part)
                 self._steps[step.node] = (step, None)
 
-    def of(self, node: Any) -> JsonObject:
+    def of(self, node: Tensor) -> JsonObject:
         """`last`: shape, and entries when few; `bad` entries; `ran`: form and seconds."""
         found: JsonObject = {"last": describe.last(node)}
         array = describe.held_array(node)
@@ -135,14 +142,16 @@ class _Seen:
                 found["last"] = {"shape": list(array.shape), "text": ", ".join(texts)}
         step, part = self._steps.get(node.name, (None, None))
         if step is not None and step.form != "not taken":
-            shape: Any = step.shape if part is None else getattr(part.spec, "shape", (None,))
+            shape: Shape = step.shape
+            if part is not None:
+                shape = getattr(part.spec, "shape", (None,))
             if found["last"] is None and None not in shape:
-                found["last"] = {"shape": [int(size) for size in shape]}
+                found["last"] = {"shape": [int(size) for size in shape if size is not None]}
             seconds, within = float(step.seconds), part is not None
             found["ran"] = {"form": step.form, "seconds": seconds, "within": within}
         return found
 
-    def _bad(self, array: Any) -> int | None:
+    def _bad(self, array: object) -> int | None:
         """How many entries are NaN or infinite; None when nobody has looked, or there are none."""
         if type(array) is not np.ndarray or array.dtype.kind != "f" or array.size > self._room:
             return None

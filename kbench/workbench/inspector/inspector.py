@@ -54,9 +54,9 @@ class Inspector:
 
     def __init__(
         self,
-        names: dict[str, Any],
+        names: dict[str, object],
         publish: Publish | None = None,
-        hidden: Mapping[str, Any] | None = None,
+        hidden: Mapping[str, object] | None = None,
     ) -> None:
         self._view = namespace.View(names, hidden)
         self._sandbox = Sandbox()
@@ -80,7 +80,7 @@ class Inspector:
         self._pace = pace.Pace(publish)
         self._publish = publish
         self._busy = False
-        self._queued_config: dict[str, Any] = {}
+        self._queued_config: JsonObject = {}
         self._refused: dict[str, str] = {}
         self._settings_new = False
         self._pushing = False

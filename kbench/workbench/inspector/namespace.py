@@ -16,17 +16,21 @@ import types
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol, summary, variable_rows
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Last
+    from kbench.engine.graph.variables import Variable
 
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
@@ -42,9 +46,9 @@ class _SeenValue:
     epoch: int
     is_array: bool
     serial: int  # counts the names in the order in which they were first seen
-    statistics: dict[bool, tuple[int, dict[str, Any]]] = field(default_factory=dict)
-    rows: dict[bool, tuple[int, Any, dict[str, Any], int]] = field(default_factory=dict)
-    owner: Any = None
+    statistics: dict[bool, tuple[int, JsonObject]] = field(default_factory=dict)
+    rows: dict[bool, tuple[int, Last | None, JsonObject, int]] = field(default_factory=dict)
+    owner: object = None
     fixed: bool = False  # never another without being rebound, or known by its version
     seen: Any = None  # what a scan has found of it, and after how many runs of code
     scanned: int = -1
@@ -52,7 +56,7 @@ class _SeenValue:
     def __post_init__(self) -> None:
         """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
         self.fixed = variable_rows.fixed(self.owner)
-        if describe.is_tensor(self.owner) or self.is_array:
+        if guards.is_tensor(self.owner) or self.is_array:
             self.owner = weakref.ref(self.owner)
 
     def same(self, value: object) -> bool:
@@ -65,7 +69,9 @@ class _SeenValue:
 class View:
     """One namespace as seen by the inspector. `epoch` counts the refreshes that found a change."""
 
-    def __init__(self, names: dict[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, names: dict[str, object], hidden: Mapping[str, object] | None = None
+    ) -> None:
         self._names = names
         self._hidden = hidden if hidden is not None else {}
         self._lock = fork_safety.lock()
@@ -73,28 +79,28 @@ class View:
         self._gone: dict[str, int] = {}
         self._serial = 0
         self._asked: set[str] = set()
-        self._weights: weakref.WeakKeyDictionary[Any, tuple[int, dict[str, Any]]]
+        self._weights: weakref.WeakKeyDictionary[Variable, tuple[int, JsonObject]]
         self._weights = weakref.WeakKeyDictionary()
         self.epoch = 0
         self.pushed_epoch = 0
         """Up to which changes have been pushed."""
-        self.unnamed_arrays: dict[str, Any] = {}
+        self.unnamed_arrays: dict[str, np.ndarray] = {}
         """Arrays that are no names: by an address, for a grid."""
-        self.widget_values: dict[str, Any] = {}
+        self.widget_values: dict[str, object] = {}
         """What a widget was given that has no name of the user's."""
         self.code_runs = 0
         """Raised by the host when code has run that may have written into arrays."""
 
     # ------------------------------------------------------------------ names and changes
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, object]:
         """The namespace as it is now, the shell's own names included."""
         names = dict(self._names)
         for name, value in self.widget_values.items():  # behind the user's, never in their place
             names.setdefault(name, value)
         return names
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Names that are the user's data, in the order in which they were made."""
         return {name: value for name, value in self.snapshot().items() if self._shown(name, value)}
 
@@ -108,7 +114,7 @@ class View:
     def names(self) -> list[str]:
         return list(self.values())
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> object:
         """The value of a name, of `name[3]` for an item of a list, of `name/2/w0` for a part.
 
         Raises:
@@ -126,8 +132,12 @@ class View:
             return keras_models.Part(name, unnamed[name], None)
         item = _ITEM.fullmatch(name)
         if item is not None:
-            values: Any = snapshot.get(item.group(1))
-            if type(values) in (list, tuple) and int(item.group(2)) < len(values):
+            values = snapshot.get(item.group(1))
+            if (
+                type(values) in (list, tuple)
+                and isinstance(values, (list, tuple))
+                and int(item.group(2)) < len(values)
+            ):
                 return keras_models.Part(name, values[int(item.group(2))], None)
         head, slash, _ = name.partition("/")
         if slash and head in snapshot:
@@ -180,7 +190,7 @@ class View:
                 return False
         return True
 
-    def _scan_value(self, name: str, value: Any) -> None:
+    def _scan_value(self, name: str, value: object) -> None:
         """Compare a value that has no version with what it was; an array once per run of code."""
         known, runs = self._known.get(name), self.code_runs
         if known is None or known.fixed or not known.same(value):
@@ -263,14 +273,14 @@ class View:
             if place >= start and (not pattern or fnmatch.fnmatchcase(name, pattern))
         ]
 
-    def _kept_row(self, name: str, value: Any, statistics: bool) -> tuple[JsonObject, int]:
+    def _kept_row(self, name: str, value: object, statistics: bool) -> tuple[JsonObject, int]:
         """A row and its size; of a tensor the same as before while version and last run are."""
         known = self._known.get(name)
         if known is not None and not known.fixed and not known.is_array:
             self._scan_value(name, value)
             if known.seen is not None:
                 return known.seen, protocol.size(known.seen)
-        if known is None or not describe.is_tensor(value):
+        if known is None or not guards.is_tensor(value):
             row = self._row(name, value, statistics)
             return row, protocol.size(row)
         kept = known.rows.get(statistics)
@@ -280,7 +290,7 @@ class View:
             kept = known.rows[statistics] = (version, last, row, protocol.size(row))
         return kept[2], kept[3]
 
-    def _row(self, name: str, value: Any, statistics: bool) -> JsonObject:
+    def _row(self, name: str, value: object, statistics: bool) -> JsonObject:
         row: JsonObject = {"name": describe.printable(name), "key": name}
         try:
             row.update(variable_rows.facts(value))
@@ -334,10 +344,10 @@ class View:
             return {**row, **keras_models.facts(part.value, part.owner), "code": code}
         facts = variable_rows.facts(part.value)
         if facts.pop("held", False) and statistics:
-            facts.update(variable_rows.range_of(self._weight_statistics(part.value)))
+            facts.update(variable_rows.range_of(self._weight_statistics(part.weight.variable)))
         return {**row, **facts, **keras_models.weight_facts(part)}
 
-    def _weight_statistics(self, variable: Any) -> JsonObject:
+    def _weight_statistics(self, variable: Variable) -> JsonObject:
         """Statistics of a weight, from the cache while its version is the same."""
         with self._lock:
             known = self._weights.get(variable)
@@ -349,14 +359,14 @@ class View:
             self._weights[variable] = (version, row)
         return row
 
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> np.ndarray:
         """The array that a name holds; ProtocolError when it holds none."""
         value = self.get(name)
         held = describe.held_array(value)
         if sparse_summary.held_matrix(value) is not None:
             reason = f"{describe.printable(name)} is sparse; its toarray(), or K.eval, is an array"
             raise ProtocolError("symbolic", reason)
-        if held is None and describe.is_tensor(value):
+        if held is None and guards.is_tensor(value):
             last = getattr(value, "last", None)
             if last is not None and last.value is not None:
                 return np.asarray(last.value)
@@ -368,13 +378,11 @@ class View:
             raise ProtocolError("name", reason)
         return held
 
-    def cells(self, name: str) -> Any:
+    def cells(self, name: str) -> np.ndarray | sparse_summary.Cells:
         """What a window of a name is read from: its array, or the cells of a sparse matrix."""
         value = self.get(name)
         matrix = sparse_summary.held_matrix(value)
-        cells = (
-            None if matrix is None else sparse_summary.cells(matrix, describe.is_variable(value))
-        )
+        cells = None if matrix is None else sparse_summary.cells(matrix, guards.is_variable(value))
         return self.array(name) if cells is None else cells
 
     def statistics(self, name: str, exact: bool = False) -> JsonObject:

@@ -222,7 +222,7 @@ def capped(message: JsonObject) -> JsonObject:
     return message
 
 
-def encodable(value: Any) -> Any:
+def encodable(value: object) -> Any:
     """The same JSON value with lone surrogates written as escapes, since no wire carries them."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -231,7 +231,7 @@ def encodable(value: Any) -> Any:
     return [encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Only what JSON has: NaN and infinities become their names, numpy's scalars Python's."""
     if type(value) in _JSON_SCALARS or isinstance(value, (bool, str)):
         return value

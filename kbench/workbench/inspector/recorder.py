@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol
 from kbench.workbench.nan.first_bad_call import FirstBadCalls
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.runtime.profile import RunRecord
 
 MAX_RUNS = 16
 """That are kept, of each function and of all together."""
@@ -23,6 +29,10 @@ MAX_KERNEL_ROWS = 12
 """Of the kernels made ready for a run, the slowest first."""
 REPLY_HEAD_BYTES = 6_000
 """Of a reply besides the rows of the run."""
+FedPairs = list[tuple["Tensor", np.ndarray]]
+"""Inputs of one call, each with the array that was fed to it."""
+Feeds = dict["Tensor", np.ndarray]
+"""Placeholders, each with the value that was fed to it last."""
 
 
 def shortened(run: JsonObject) -> JsonObject:
@@ -46,7 +56,7 @@ class Run:
     """One recorded call. `kernels` became ready since the call before, `pending` did not yet."""
 
     number: int
-    record: Any
+    record: RunRecord
     kernels: tuple[JsonObject, ...] = ()
     pending: int = 0
 
@@ -60,7 +70,7 @@ class Recorder:
         self._history: deque[Run] = deque(maxlen=MAX_RUNS)
         self._number = 0
         self._known: set[str] = set()  # kernels that were ready before the newest run
-        self._fed: OrderedDict[tuple[int, ...], list[tuple[Any, Any]]] = OrderedDict()
+        self._fed: OrderedDict[tuple[int, ...], FedPairs] = OrderedDict()
         self._stops: list[Callable[[], None]] = []
         self._ignores_runs = False
         self.first_bad = FirstBadCalls()
@@ -114,7 +124,7 @@ class Recorder:
             self._history = deque(history, maxlen=MAX_RUNS)
             self._runs, self._fed = OrderedDict(runs), OrderedDict(fed)
 
-    def _on_run(self, record: Any) -> None:
+    def _on_run(self, record: RunRecord) -> None:
         if self._ignores_runs:
             return
         name = str(record.function)
@@ -138,7 +148,7 @@ class Recorder:
         )
         return tuple(rows), service.pending()
 
-    def _on_fed(self, pairs: list[tuple[Any, Any]]) -> None:
+    def _on_fed(self, pairs: FedPairs) -> None:
         """Keep the values fed last to these inputs: the program's own arrays, not copies."""
         size = sum(int(getattr(array, "nbytes", 0)) for _, array in pairs)
         if size > MAX_FED_BYTES or self._ignores_runs:
@@ -150,7 +160,7 @@ class Recorder:
             while len(self._fed) > MAX_RUNS:
                 self._fed.popitem(last=False)
 
-    def feeds(self, nodes: list[Any], needed: set[int]) -> tuple[dict[Any, Any], bool]:
+    def feeds(self, nodes: Iterable[Tensor], needed: set[int]) -> tuple[Feeds, bool]:
         """Values fed last to some of the nodes, and whether one call fed all that are needed."""
         wanted = {id(node) for node in nodes}
         with self._lock:
@@ -158,7 +168,7 @@ class Recorder:
         for pairs in calls:
             if needed <= {id(node) for node, _ in pairs}:
                 return {node: array for node, array in pairs if id(node) in wanted}, True
-        found: dict[Any, Any] = {}
+        found: Feeds = {}
         for pairs in calls:
             for node, array in pairs:
                 if id(node) in wanted:
@@ -175,7 +185,7 @@ class Recorder:
         with self._lock:
             return list(self._history)
 
-    def number_of(self, records: list[Any]) -> int:
+    def number_of(self, records: Sequence[RunRecord | None]) -> int:
         """The number of the newest run that has one of these records, -1 where none is kept."""
         with self._lock:
             kept = (*self._history, *self._runs.values())

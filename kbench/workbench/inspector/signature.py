@@ -12,9 +12,10 @@ import io
 import re
 import tokenize
 import types
-from typing import Any
 
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
+from kbench.workbench.core_types import JsonObject
 
 _MAX_DOC_LINES = 6
 """Of a docstring's first paragraph."""
@@ -27,7 +28,7 @@ _MAX_OPERANDS = 6
 _FOLLOWED = (types.ModuleType, type, types.FunctionType)
 
 
-def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
+def help_at(code: str, position: int, names: dict[str, object]) -> JsonObject:
     """`text`, and `name`, `signature`, `doc`, `argument` (the index the cursor is at); or empty."""
     before = code[: max(0, position)]
     found = call_at(before)
@@ -49,18 +50,18 @@ def help_at(code: str, position: int, names: dict[str, Any]) -> dict[str, Any]:
 
 def call_at(before: str) -> tuple[str, int] | None:
     """The dotted name of the innermost open call and the argument's index; else the name there."""
-    open_calls: list[list[Any]] = []
+    open_calls: list[tuple[str, int]] = []
     for token in _tokens(before):
         row, column = token.end
         if token.string in ("(", "[", "{"):
             lines = before.splitlines()[: token.start[0]]
             lines[-1] = lines[-1][: token.start[1]]
-            name = _DOTTED.search("\n".join(lines)) if token.string == "(" else None
-            open_calls.append([re.sub(r"\s", "", name.group()) if name else "", 0])
+            head = _DOTTED.search("\n".join(lines)) if token.string == "(" else None
+            open_calls.append((re.sub(r"\s", "", head.group()) if head else "", 0))
         elif token.string in (")", "]", "}") and open_calls:
             open_calls.pop()
         elif token.string == "," and open_calls:
-            open_calls[-1][1] += 1
+            open_calls[-1] = (open_calls[-1][0], open_calls[-1][1] + 1)
     for name, argument in reversed(open_calls):
         if name:
             return name, argument
@@ -68,14 +69,14 @@ def call_at(before: str) -> tuple[str, int] | None:
     return (re.sub(r"\s", "", match.group()), 0) if match else None
 
 
-def _operands(before: str, names: dict[str, Any]) -> list[str]:
+def _operands(before: str, names: dict[str, object]) -> list[str]:
     """The spec of every tensor and array named on the line so far: `w: float32[784, 10]`."""
     line = before.rpartition("\n")[2]
     found = dict.fromkeys(_NAME.findall(line))
     specs = []
     for name in list(found)[:_MAX_OPERANDS]:
-        value: Any = names.get(name)
-        if describe.is_tensor(value):
+        value = names.get(name)
+        if guards.is_tensor(value):
             specs.append(f"{name}: {value.spec}")
         elif (held := describe.held_array(value)) is not None:
             specs.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")
@@ -94,7 +95,7 @@ def _tokens(code: str) -> list[tokenize.TokenInfo]:
     return found
 
 
-def resolve(dotted: str, names: dict[str, Any]) -> Any | None:
+def resolve(dotted: str, names: dict[str, object]) -> object:
     """What a dotted name stands for, None when following it could run user code."""
     first, *rest = dotted.split(".")
     value = names.get(first, getattr(builtins, first, None))
@@ -112,8 +113,8 @@ def resolve(dotted: str, names: dict[str, Any]) -> Any | None:
     return value
 
 
-def _signature(value: Any) -> str:
-    if isinstance(value, types.ModuleType):
+def _signature(value: object) -> str:
+    if not callable(value):  # a module
         return ""
     try:
         return str(inspect.signature(value))
@@ -121,7 +122,7 @@ def _signature(value: Any) -> str:
         return "(...)"
 
 
-def _doc(value: Any) -> str:
+def _doc(value: object) -> str:
     """The first paragraph of the documentation."""
     text = inspect.getattr_static(value, "__doc__", None)
     if not isinstance(text, str):

@@ -12,11 +12,15 @@ import gc
 import types
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench import guards
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 EXACT, ABOUT, LEAST = "", "~", ">"
 MAX_OBJECTS = 1_000
@@ -45,11 +49,23 @@ _GC_HEADER_BYTES = 16
 """Before each object that the collector knows."""
 
 
+class Frame(Protocol):
+    """A table, a column or an index of pandas."""
+
+    ndim: int
+    shape: tuple[int, ...]
+    dtype: object  # of a column or an index
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice) -> Frame: ...
+    def memory_usage(self, deep: bool) -> ArrayLike: ...
+
+
 class _Part(NamedTuple):
     """The bytes of an object itself, what it holds, and how many each of these stands for."""
 
     own: int
-    held: Sequence[Any] = ()
+    held: Sequence[object] = ()
     each: float = 1.0
     mark: str = EXACT
 
@@ -57,7 +73,7 @@ class _Part(NamedTuple):
 def of(value: object) -> tuple[int, str]:
     """Bytes, and how they are known: EXACT, ABOUT (estimated from a sample) or LEAST."""
     seen: set[int] = set()
-    waiting: list[tuple[Any, float]] = [(value, 1.0)]
+    waiting: list[tuple[object, float]] = [(value, 1.0)]
     total, mark = 0.0, EXACT
     while waiting:
         value, weight = waiting.pop()
@@ -73,14 +89,14 @@ def of(value: object) -> tuple[int, str]:
     return round(total), mark
 
 
-def _part(value: Any) -> _Part:
+def _part(value: object) -> _Part:
     kind = type(value)
     if issubclass(kind, _PLAIN):
         return _Part(_own(value))
     for base in _CONTAINERS:
         if issubclass(kind, base):
             return _container(value, base)
-    if describe.is_tensor(value) or issubclass(kind, (np.ndarray, np.generic)):
+    if guards.is_tensor(value) or issubclass(kind, (np.ndarray, np.generic)):
         return _array(value)
     if is_frame(value):
         return _frame(value)
@@ -92,7 +108,7 @@ def _part(value: Any) -> _Part:
     return _Part(_own(value), gc.get_referents(value)) if listed is None else _Part(listed)
 
 
-def is_frame(value: object) -> bool:
+def is_frame(value: object) -> TypeGuard[Frame]:
     """True for a table, a column or an index of pandas; a class made of one may do anything."""
     return _package(value) == "pandas" and _static(type(value), "memory_usage") is not None
 
@@ -121,7 +137,7 @@ def _declared_bytes(value: Any) -> int | None:
     return int(found) if isinstance(found, (int, np.integer)) else None
 
 
-def _own(value: Any) -> int:
+def _own(value: object) -> int:
     """The bytes of an object without what it holds, by the first rule of its class that is in C."""
     for base in type.__getattribute__(type(value), "__mro__"):
         rule = type.__getattribute__(base, "__dict__").get("__sizeof__")
@@ -152,7 +168,7 @@ def _container(value: Any, base: Any) -> _Part:
     return _Part(_own(value), held, 1.0 if few else length / len(held), ABOUT)
 
 
-def _array(value: Any) -> _Part:
+def _array(value: object) -> _Part:
     """A tensor's value, a number of NumPy's, an array with its entries where they are objects."""
     held = describe.held_array(value)
     if held is None:
@@ -165,7 +181,7 @@ def _array(value: Any) -> _Part:
     return _Part(int(held.nbytes), found, held.size / len(found), EXACT if step == 1 else ABOUT)
 
 
-def _frame(value: Any) -> _Part:
+def _frame(value: Frame) -> _Part:
     """A table, a column or an index of pandas, as it says itself; of many texts a part is read."""
     length = len(value)
     if length <= MAX_FRAME_ROWS:

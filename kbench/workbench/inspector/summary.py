@@ -10,14 +10,18 @@ from __future__ import annotations
 import collections
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.inspect import describe, slice_view, sparse_summary
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
 
 MAX_LISTED_ELEMENTS = 8
 """Of an array that is shown whole on its line."""
@@ -34,7 +38,7 @@ _EDGE_CELLS = 4
 class KnownValue:
     """The value computed for a tensor, an array or compressed rows; or why there is none."""
 
-    value: Any = None
+    value: object = None
     reason: str = ""
 
 
@@ -76,10 +80,10 @@ def type_name(value: object) -> str:
     return describe.printable(type(value).__name__)
 
 
-def _line(value: Any, ascii: bool) -> str:
-    if describe.is_function(value):
+def _line(value: object, ascii: bool) -> str:
+    if guards.is_function(value):
         return f"function {describe.printable(value.name)}  {function_text(value)}"
-    if describe.is_tensor(value):
+    if guards.is_tensor(value):
         return _tensor_line(value, ascii)
     held = describe.held_array(value)
     if held is not None:
@@ -116,7 +120,7 @@ def array_line(row: JsonObject, ascii: bool = False, values: str | None = None) 
     return "  ".join(part for part in (head, body, flags_text(row)) if part)
 
 
-def matrix_line(matrix: Any, ascii: bool = False) -> str:
+def matrix_line(matrix: object, ascii: bool = False) -> str:
     """The summary line of a sparse matrix: how many entries it has, and their range."""
     row = sparse_summary.facts(matrix)
     size = "" if row["bytes"] is None else f" {describe.size(row['bytes'])}"
@@ -124,7 +128,7 @@ def matrix_line(matrix: Any, ascii: bool = False) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def entries_text(matrix: Any, ascii: bool = False) -> str:
+def entries_text(matrix: object, ascii: bool = False) -> str:
     """The range of a sparse matrix's entries, empty when there is none to tell."""
     row = sparse_summary.statistics(matrix)
     if row is None or "refused" in row or not row["count"]:
@@ -156,7 +160,7 @@ def flags_text(row: JsonObject) -> str:
     return " ".join(parts)
 
 
-def _few(held: np.ndarray[Any, Any]) -> str | None:
+def _few(held: np.ndarray) -> str | None:
     """The values themselves when they are few."""
     if not 0 < held.size <= MAX_LISTED_ELEMENTS or describe.array(held).get("refused"):
         return None
@@ -164,7 +168,7 @@ def _few(held: np.ndarray[Any, Any]) -> str | None:
     return flat if held.ndim == 0 else f"[{flat}]"
 
 
-def _tensor_line(value: Any, ascii: bool, found: KnownValue = NO_VALUE) -> str:
+def _tensor_line(value: object, ascii: bool, found: KnownValue = NO_VALUE) -> str:
     row = describe.tensor(value)
     head = f"{row['kind']} {row['name']}"
     held = describe.held_array(value)
@@ -188,14 +192,14 @@ def _tensor_line(value: Any, ascii: bool, found: KnownValue = NO_VALUE) -> str:
     return "  ".join(parts)
 
 
-def _computed_line(value: Any, ascii: bool) -> str:
+def _computed_line(value: object, ascii: bool) -> str:
     held = describe.held_array(value)
     if held is None:
         return matrix_line(value, ascii)
     return array_line(describe.array(held), ascii, _few(held))
 
 
-def function_text(value: Any) -> str:
+def function_text(value: Function) -> str:
     """`2 inputs -> 1 output, 3 updates`."""
     counts = (
         _count(len(value.inputs), "input"),
@@ -210,7 +214,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _table(held: np.ndarray[Any, Any], gap: str) -> list[str]:
+def _table(held: np.ndarray, gap: str) -> list[str]:
     """The first and last four rows and columns, right-aligned."""
     grid = held.reshape(1, -1) if held.ndim == 1 else held
     rows, cols = _edges(grid.shape[0]), _edges(grid.shape[1])
@@ -225,7 +229,7 @@ def _edges(count: int) -> list[int | None]:
     return [*range(_EDGE_CELLS), None, *range(count - _EDGE_CELLS, count)]
 
 
-def _table_cell(grid: np.ndarray[Any, Any], row: int | None, col: int | None, gap: str) -> str:
+def _table_cell(grid: np.ndarray, row: int | None, col: int | None, gap: str) -> str:
     if row is None or col is None:
         return gap
     return str(slice_view.window(grid, None, (row, 1), (col, 1))["cells"][0][0])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes, summary
@@ -20,11 +19,11 @@ MAX_COMPARED_BYTES = 64 * 1024
 """Of an array that is compared with what it was: some 50 us of a checksum at 1 GB/s."""
 
 
-def facts(value: Any) -> JsonObject:
+def facts(value: object) -> JsonObject:
     """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
-    if describe.is_function(value):
+    if guards.is_function(value):
         return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
-    if describe.is_tensor(value):
+    if guards.is_tensor(value):
         row = describe.tensor(value)
         keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
         facts = {key: row[key] for key in keep if key in row}
@@ -57,13 +56,13 @@ def facts(value: Any) -> JsonObject:
 
 def fixed(value: object) -> bool:
     """Whether a value's row is the same until the name is bound anew, or its version another."""
-    if describe.is_tensor(value) or describe.is_function(value) or keras_models.is_layer(value):
+    if guards.is_tensor(value) or guards.is_function(value) or keras_models.is_layer(value):
         return True
     kind = type(value)
     return kind in _NUMBERS or kind in (str, bytes, range) or issubclass(kind, np.generic)
 
 
-def contents(values: NDArray[Any]) -> object:
+def contents(values: object) -> object:
     """What is another thing when an array holds other bytes; for a large array always another."""
     try:
         whole = np.asarray(values)
@@ -89,14 +88,14 @@ def mark(value: object) -> object:
         return None
 
 
-def version(value: Any) -> int:
+def version(value: object) -> int:
     """What is another number after each change of a value; always 0 where only looking tells."""
-    if describe.is_variable(value):
+    if guards.is_variable(value):
         return int(value.version)
     return keras_models.version(value) if keras_models.is_layer(value) else 0
 
 
-def _matrix_facts(matrix: Any) -> JsonObject:
+def _matrix_facts(matrix: object) -> JsonObject:
     row = sparse_summary.facts(matrix)
     known = {key: row[key] for key in ("shape", "dtype", "bytes")}
     if known["bytes"] is None:
@@ -104,9 +103,9 @@ def _matrix_facts(matrix: Any) -> JsonObject:
     return {**known, "text": f"sparse, {sparse_summary.count_text(row)}"}
 
 
-def _items(value: Any) -> JsonObject:
+def _items(value: object) -> JsonObject:
     """The specs of the arrays and tensors in a list, such as what a K.function returns."""
-    if type(value) not in (list, tuple):
+    if type(value) not in (list, tuple) or not isinstance(value, (list, tuple)):
         return {}
     specs = [(place, _spec(item)) for place, item in enumerate(value[:_MAX_ITEMS])]
     known = [{"item": place, "spec": spec} for place, spec in specs if spec is not None]
@@ -117,8 +116,8 @@ def _items(value: Any) -> JsonObject:
     return {"items": known, "text": f"{type(value).__name__} of {len(value)}: {text}{more}"}
 
 
-def _spec(value: Any) -> str | None:
-    if describe.is_tensor(value):
+def _spec(value: object) -> str | None:
+    if guards.is_tensor(value):
         return str(value.spec)
     held = describe.held_array(value)
     if held is not None:
@@ -127,13 +126,13 @@ def _spec(value: Any) -> str | None:
     return None if matrix is None else str(sparse_summary.facts(matrix)["spec"])
 
 
-def _memory(value: Any) -> JsonObject:
+def _memory(value: object) -> JsonObject:
     """Bytes with all that is held, and in `about` how well they are known, unless exactly."""
     count, mark = sizes.of(value)
     return {"bytes": count, "about": mark} if mark else {"bytes": count}
 
 
-def _frame_facts(value: Any) -> JsonObject:
+def _frame_facts(value: object) -> JsonObject:
     """Shape and dtype of a table, a column or an index of pandas; nothing of anything else."""
     if not sizes.is_frame(value):
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-from typing import Any
+from typing import TYPE_CHECKING
 
 import kbench
 from kbench.engine.core import errors
@@ -20,6 +20,11 @@ from kbench.workbench.inspector import protocol, summary
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.output import kernel_prints
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from kbench.workbench.ipython_types import Comm, ErrorHandler, Kernel, PrettyPrinter, Shell
+
 CHANNEL_ATTRIBUTE = "_kbench_channel"
 """Of a shell: what leads from it to the panes of a front end."""
 
@@ -27,13 +32,13 @@ CHANNEL_ATTRIBUTE = "_kbench_channel"
 class Channel:
     """The inspector of a kernel, and the comms through which front ends reach it."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._comms: JsonObject = {}
+        self._comms: dict[str, Comm] = {}
         self._listening: set[str] = set()  # those to which changes are pushed
         self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
 
-    def open(self, comm: Any, message: JsonObject) -> None:
+    def open(self, comm: Comm, message: JsonObject) -> None:
         """A front end opens the target; its first request may come with that."""
         self._comms[comm.comm_id] = comm
         comm.on_msg(lambda received: self._serve(comm, received))
@@ -41,7 +46,7 @@ class Channel:
         if message["content"].get("data"):
             self._serve(comm, message)
 
-    def _serve(self, comm: Any, message: JsonObject) -> None:
+    def _serve(self, comm: Comm, message: JsonObject) -> None:
         request = message["content"].get("data")
         reply = self.inspector.handle(request)
         self._send(comm, reply)
@@ -69,10 +74,10 @@ class Channel:
             if data.get("push") != "changed" or ident in self._listening:
                 self._send(comm, data)
 
-    def _send(self, comm: Any, data: JsonObject) -> None:
+    def _send(self, comm: Comm, data: JsonObject) -> None:
         # Not comm.send: ipykernel 7 would then route the front end's next request to the thread
         # that sent last, which for a push is the main one, and no longer to the subshell.
-        kernel = getattr(self._shell, "kernel", None)
+        kernel: Kernel | None = getattr(self._shell, "kernel", None)
         if kernel is None or kernel.session is None:
             comm.send(data)
             return
@@ -83,7 +88,7 @@ class Channel:
             )
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: Shell) -> None:
     """Set the kernel up; a second time changes nothing."""
     if getattr(shell, CHANNEL_ATTRIBUTE, None) is not None:
         return
@@ -93,7 +98,7 @@ def load_ipython_extension(shell: Any) -> None:
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
     shell.events.register("post_run_cell", lambda _result: channel.inspector.cell_ended())
-    kernel = getattr(shell, "kernel", None)
+    kernel: Kernel | None = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
         shell.ask_exit = lambda: _tell_exit(shell)
@@ -122,12 +127,12 @@ def _escape_surrogates(session: Any) -> None:
     session.pack = pack_escaped
 
 
-def _tell_exit(shell: Any) -> None:
+def _tell_exit(shell: Shell) -> None:
     """`exit()` tells the front end and no more: the shell's own way ends the kernel 0.1 s later."""
     shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
 
 
-def prepare(shell: Any, publish: Publish) -> None:
+def prepare(shell: Shell, publish: Publish) -> None:
     """What every shell of kbench has: K, hidden from the list of names, places, error reports."""
     if "K" not in shell.user_ns:
         shell.user_ns["K"] = kbench
@@ -138,12 +143,12 @@ def prepare(shell: Any, publish: Publish) -> None:
     texts.for_type_by_name("keras.engine.network", "Network", _show_model)
 
 
-def _show_model(value: Any, printer: Any, _cycle: bool) -> None:
+def _show_model(value: object, printer: PrettyPrinter, _cycle: bool) -> None:
     """A Keras model as one line, in place of its address in memory."""
     printer.text(summary.line(value))
 
 
-def place_name(shell: Any, file: str, line: int) -> str:
+def place_name(shell: Shell, file: str, line: int) -> str:
     """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, else 'file.py:12'."""
     names = getattr(shell.compile, "_filename_map", {})
     if file not in names:
@@ -155,10 +160,16 @@ def place_name(shell: Any, file: str, line: int) -> str:
     return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
 
 
-def _reporter(publish: Publish) -> Any:
+def _reporter(publish: Publish) -> ErrorHandler:
     """The shell's handler of KbenchErrors: send the detail, then show the user's frames."""
 
-    def report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+    def report(
+        shell: Shell,
+        kind: type[BaseException],
+        error: BaseException,
+        traceback: TracebackType | None,
+        tb_offset: int | None = None,
+    ) -> list[str]:
         try:
             publish(protocol.push("error", explanation.detail(error)))
         except Exception:  # the report of an error must not replace it

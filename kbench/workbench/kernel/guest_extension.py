@@ -6,19 +6,22 @@ place of a tensor is shown as 'In [3]', which nobody sees but in messages of the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol
 from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, place_name
 
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import CellResult, Kernel, Shell
+
 _GUEST_ATTRIBUTE = "_kbench_guest"
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: Shell) -> None:
     """Open the inspector to front ends; a second time, or in a kernel of kbench, a no-op."""
-    kernel = getattr(shell, "kernel", None)
+    kernel: Kernel | None = getattr(shell, "kernel", None)
     if (
         kernel is None
         or getattr(shell, CHANNEL_ATTRIBUTE, None)
@@ -33,7 +36,7 @@ def load_ipython_extension(shell: Any) -> None:
     kernel.comm_manager.register_target(protocol.TARGET, channel.open)
 
 
-def _ended(channel: Channel, result: Any) -> None:
+def _ended(channel: Channel, result: CellResult) -> None:
     """A cell has ended: tell what a KbenchError knows, and which names have changed."""
     error = getattr(result, "error_in_exec", None)
     if isinstance(error, errors.KbenchError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
+
+Result = TypeVar("Result")
 
 
 class LatestTask:
@@ -21,7 +23,10 @@ class LatestTask:
         self._number = 0
 
     def begin(
-        self, work: Callable[[], Any], budget: float, done: Callable[[Outcome, int], None]
+        self,
+        work: Callable[[], Result],
+        budget: float,
+        done: Callable[[Outcome[Result], int], None],
     ) -> int:
         """Begin work and give its number; `done` gets what came of it if none has followed it."""
         with self._lock:
@@ -43,9 +48,9 @@ class LatestTask:
 
     def _work(
         self,
-        work: Callable[[], Any],
+        work: Callable[[], Result],
         budget: float,
-        done: Callable[[Outcome, int], None],
+        done: Callable[[Outcome[Result], int], None],
         number: int,
     ) -> None:
         outcome = self.sandbox.run(work, budget)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,11 @@ STOP_SECONDS = 0.25
 """After which what does not stop is left alone."""
 MAX_STUCK_THREADS = 2
 """Threads left alone, from which on nothing new is begun."""
+
+
+Value = TypeVar("Value", covariant=True)  # whoever has an outcome only reads it
+Result = TypeVar("Result", covariant=True)
+UnraisableHook = Callable[["sys.UnraisableHookArgs"], object]
 
 
 class Halted(BaseException):
@@ -59,8 +64,8 @@ class _SilencedHalts:
                 sys.unraisablehook = self._before
 
 
-def _without_halted(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def hook(report: Any) -> None:
+def _without_halted(before: UnraisableHook) -> UnraisableHook:
+    def hook(report: sys.UnraisableHookArgs) -> None:
         if not issubclass(report.exc_type, Halted):
             before(report)
 
@@ -71,10 +76,10 @@ _silenced_halts = _SilencedHalts()
 
 
 @dataclass
-class Outcome:
+class Outcome(Generic[Value]):
     """What became of it. `stopped`: '', 'time', 'cell' (one began), 'stuck' (others still run)."""
 
-    value: Any = None
+    value: Value | None = None
     error: BaseException | None = None
     stopped: str = ""
     seconds: float = 0.0
@@ -100,11 +105,11 @@ class _RandomState:
         return not same
 
 
-class _Job:
+class _Job(Generic[Result]):
     """One thread, from its beginning to its end."""
 
-    def __init__(self, action: Callable[[], Any], random_state: _RandomState | None) -> None:
-        self.outcome = Outcome()
+    def __init__(self, action: Callable[[], Result], random_state: _RandomState | None) -> None:
+        self.outcome: Outcome[Result] = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
         self.lock = fork_safety.lock()
         self.over = False
@@ -169,7 +174,7 @@ class Sandbox:
         self._restores_random = restores_random
         self._lock = fork_safety.lock()
         self._turn = fork_safety.lock()  # held by whoever runs something
-        self._job: _Job | None = None
+        self._job: _Job[object] | None = None
         self._blocked = False
         self._stuck: list[threading.Thread] = []
 
@@ -205,7 +210,7 @@ class Sandbox:
         job.outcome.used_random = random_state.restore()
         return job.outcome.used_random
 
-    def run(self, action: Callable[[], Any], seconds: float) -> Outcome:
+    def run(self, action: Callable[[], Result], seconds: float) -> Outcome[Result]:
         """Run `action` for at most `seconds`; its result, or what stopped it."""
         with self._turn:
             self._stuck = [thread for thread in self._stuck if thread.is_alive()]
@@ -214,7 +219,9 @@ class Sandbox:
             with self._lock:
                 if self._blocked:
                     return Outcome(stopped="cell")
-                job = self._job = _Job(action, _RandomState() if self._restores_random else None)
+                state = _RandomState() if self._restores_random else None
+                job = _Job(action, state)
+                self._job = job
             job.thread.start()
             try:
                 job.wake.wait(seconds)
@@ -236,7 +243,7 @@ class Sandbox:
                 self._job = None
             return outcome
 
-    def _abandon(self, job: _Job) -> None:
+    def _abandon(self, job: _Job[object]) -> None:
         """Stop a job whose outcome nobody waits for any more."""
         with _silenced_halts:
             if not job.halt():

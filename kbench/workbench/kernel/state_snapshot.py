@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.execute.function import Function
 from kbench.engine.graph import variables
@@ -12,13 +12,16 @@ from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 
+if TYPE_CHECKING:
+    from kbench.workbench.nan.nan_values import Array
+
 VERSION_OFFSET = 1 << 20
 """By which versions are raised meanwhile: who looks on keeps what they find under versions that
 never come again."""
 
 
 @contextmanager
-def preserve_state(names: Mapping[str, Any]) -> Iterator[None]:
+def preserve_state(names: Mapping[str, object]) -> Iterator[None]:
     """Within, whatever is stored to variables that these names lead to is taken back at the end.
 
     Versions too, and what the last run saw of a tensor: panes then show what the program did.
@@ -37,7 +40,7 @@ def preserve_state(names: Mapping[str, Any]) -> Iterator[None]:
             node.last = last
 
 
-def _put_back(held: list[tuple[Variable, Any, int]]) -> None:
+def _put_back(held: list[tuple[Variable, Array, int]]) -> None:
     """A value is never changed in place, so the one from before is still what it was."""
     with variables.store_lock:
         changed = [entry for entry in held if entry[0].version != entry[2] + VERSION_OFFSET]
@@ -47,14 +50,14 @@ def _put_back(held: list[tuple[Variable, Any, int]]) -> None:
         variables.changed.emit(variable)
 
 
-def _tensors(values: Iterable[Any], depth: int = 2) -> Iterator[Tensor]:
+def _tensors(values: Iterable[object], depth: int = 2) -> Iterator[Tensor]:
     """Tensors among these values, in functions, and in plain containers."""
     for value in list(values):
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, Function):
             yield from _tensors([*value.inputs, *value.outputs, *value.updates])
-        elif depth and type(value) in (list, tuple):
+        elif depth and type(value) in (list, tuple) and isinstance(value, (list, tuple)):
             yield from _tensors(value, depth - 1)
         elif depth and type(value) is dict:
             yield from _tensors(value.values(), depth - 1)

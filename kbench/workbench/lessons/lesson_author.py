@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import Any
 
 from kbench.engine.runtime import paths
 from kbench.workbench.lessons.lesson_checks import judge
@@ -77,7 +76,7 @@ def _hint_faults(lesson: Lesson) -> list[str]:
 
 def _run_faults(lesson: Lesson) -> list[str]:
     """Walk the lesson as a learner does: starter, check, solution, check, next."""
-    namespace: dict[str, Any] = {"__name__": "__main__"}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     found = []
     for step in lesson.steps:
         if step.role == "check" or not step.is_code:
@@ -90,7 +89,7 @@ def _run_faults(lesson: Lesson) -> list[str]:
     return found
 
 
-def _exercise_faults(exercise: Exercise, namespace: dict[str, Any]) -> list[str]:
+def _exercise_faults(exercise: Exercise, namespace: dict[str, object]) -> list[str]:
     """The starter has just run; now its check must fail, and pass after the solution."""
     found = []
     if judge(exercise, namespace).passed:
@@ -102,7 +101,7 @@ def _exercise_faults(exercise: Exercise, namespace: dict[str, Any]) -> list[str]
     return found
 
 
-def _run(step: Step, namespace: dict[str, Any]) -> str | None:
+def _run(step: Step, namespace: dict[str, object]) -> str | None:
     """Run one cell without its magics; what it raised, or None."""
     try:
         exec(compile(step.plain, f"<{step.name}>", "exec"), namespace)

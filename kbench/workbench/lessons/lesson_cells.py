@@ -6,7 +6,11 @@ the verdict comes back as what the kernel tells of kind KIND.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
+
 
 PUSH_KIND = "lesson"
 """The kind of the push that brings a verdict."""
@@ -26,7 +30,7 @@ def opening_code(number: int) -> str:
     return f"%load_ext kbench\n%lesson {number}"
 
 
-def judge_here(shell: Any, number: int, exercise: str, ticket: int) -> None:
+def judge_here(shell: Shell, number: int, exercise: str, ticket: int) -> None:
     """Judge an exercise on the shell's names and tell the front end, under its `ticket`."""
     from kbench.workbench.inspector import protocol  # in the kernel only
     from kbench.workbench.lessons.lesson_checks import judge

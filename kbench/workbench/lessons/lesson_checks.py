@@ -36,6 +36,10 @@ _DIFFERENCE_STEP = 1e-4
 """Of central differences in float64: error about 1e-8 for smooth references."""
 
 
+Reference = Callable[..., Any]
+"""What an exercise says is right: a function of the learner's names, in NumPy."""
+
+
 class Unmet(Exception):
     """The first demand of a check that is not met; `str` of it is meant for the learner."""
 
@@ -44,7 +48,7 @@ class Unmet(Exception):
         self.stage = stage
 
 
-def judge(exercise: Exercise, namespace: Mapping[str, Any]) -> Verdict:
+def judge(exercise: Exercise, namespace: Mapping[str, object]) -> Verdict:
     """Run the exercise's check on a learner's names; whatever goes wrong becomes a message."""
     scope = {"K": K, "np": np, "expect": _Expecter(namespace), "require": require}
     try:
@@ -69,7 +73,7 @@ def require(condition: bool, message: str) -> None:
 class _Expecter:
     """`expect` of a check: looks names up in the learner's namespace."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
 
     def __call__(self, name: str) -> Expectation:
@@ -82,7 +86,7 @@ class _Expecter:
 class Expectation:
     """Demands on one name. Every method returns the expectation itself, or raises `Unmet`."""
 
-    def __init__(self, name: str, value: Any, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, value: object, namespace: Mapping[str, object]) -> None:
         self._name, self._value, self._namespace = name, value, namespace
         self._stage = 0
 
@@ -125,7 +129,7 @@ class Expectation:
         self._need(actual == wanted, f"is {actual}; it should be {wanted}")
         return self
 
-    def equals(self, wanted: Any) -> Expectation:
+    def equals(self, wanted: object) -> Expectation:
         """A number, a text or a tuple of these, such as a guess or a shape, however written."""
         self._enter("values")
         complaint = lesson_values.complaint(self._value, wanted)
@@ -175,7 +179,7 @@ class Expectation:
                 self._need(reads(self._tensor(), source), f"does not use `{name}`")
         return self
 
-    def holds(self, wanted: Any) -> Expectation:
+    def holds(self, wanted: object) -> Expectation:
         """The values that a variable, an array or a tensor without feeds has right now."""
         self._enter("values")
         value = self._value
@@ -186,7 +190,7 @@ class Expectation:
 
     def close(
         self,
-        reference: Callable[..., Any],
+        reference: Reference,
         feeds: int = 3,
         low: float = -2.0,
         high: float = 2.0,
@@ -202,12 +206,12 @@ class Expectation:
                 wanted = reference(**arrays)
                 target = self.uses(*arrays)._tensor()
                 fed = [arrays[name] for name in placeholders]
-                sources = [self._namespace[name] for name in placeholders]
+                sources = self._tensors(placeholders)
                 actual = Function(sources, [target])(fed)[0]
             self._compare(actual, np.asarray(wanted), _fed(arrays))
         return self
 
-    def returns(self, reference: Callable[..., Any], feeds: int = 3) -> Expectation:
+    def returns(self, reference: Reference, feeds: int = 3) -> Expectation:
         """The first output of a `K.function` on fresh feeds; see `close` for the parameters."""
         self._enter("values")
         for draw in range(feeds):
@@ -217,14 +221,15 @@ class Expectation:
             self._compare(actual, np.asarray(wanted), _fed(arrays))
         return self
 
-    def changes(self, variable: str, reference: Callable[..., Any]) -> Expectation:
+    def changes(self, variable: str, reference: Reference) -> Expectation:
         """One call of a `K.function` leaves in `variable` what `reference` computes."""
         self._enter("values")
         for draw in range(3):
             with self._fresh(reference, draw, -2.0, 2.0) as (arrays, _):
                 wanted = reference(**arrays)
                 self._function()(self._feeds_of_function(arrays))
-                actual = self._namespace[variable].get_value()
+                held: Any = self._namespace[variable]
+                actual = held.get_value()
             changed = Expectation(variable, None, self._namespace)
             changed._enter("values")
             where = f"after one call of `{self._name}`, {_fed(arrays)}"
@@ -234,7 +239,7 @@ class Expectation:
     def gradient(
         self,
         wrt: str,
-        reference: Callable[..., Any],
+        reference: Reference,
         feeds: int = 2,
         low: float = -2.0,
         high: float = 2.0,
@@ -252,7 +257,7 @@ class Expectation:
                 if found is None:
                     raise self._unmet(f"does not depend on `{wrt}`: its gradient is None")
                 fed = [arrays[name] for name in placeholders]
-                sources = [self._namespace[name] for name in placeholders]
+                sources = self._tensors(placeholders)
                 actual = Function(sources, [found])(fed)[0]
             note = f"gradient to `{wrt}`, {_fed(arrays)}"
             self._compare(actual, wanted, note, least=1e-3)
@@ -277,16 +282,21 @@ class Expectation:
             isinstance(self._value, Tensor),
             f"is {article(kind(self._value))}; it should be a tensor",
         )
-        tensor: Tensor = self._value
-        return tensor
+        assert isinstance(self._value, Tensor)
+        return self._value
+
+    def _tensors(self, names: list[str]) -> list[Tensor]:
+        """The learner's tensors of these names."""
+        values = (self._namespace[name] for name in names)
+        return [value for value in values if isinstance(value, Tensor)]
 
     def _function(self) -> Function:
         self._need(
             isinstance(self._value, Function),
             f"is {article(kind(self._value))}; it should be made by K.function",
         )
-        function: Function = self._value
-        return function
+        assert isinstance(self._value, Function)
+        return self._value
 
     def _feeds_of_function(self, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The fresh arrays in the order of the function's inputs."""
@@ -298,7 +308,7 @@ class Expectation:
 
     @contextmanager
     def _fresh(
-        self, reference: Callable[..., Any], draw: int, low: float, high: float
+        self, reference: Reference, draw: int, low: float, high: float
     ) -> Iterator[tuple[dict[str, Any], list[str]]]:
         """Fresh arrays for the parameters of `reference`; variables are put back at the end."""
         random = np.random.default_rng(1000 + draw)
@@ -349,7 +359,7 @@ class Expectation:
             )
 
 
-def _slopes(reference: Callable[..., Any], arrays: Mapping[str, Any], wrt: str) -> np.ndarray:
+def _slopes(reference: Reference, arrays: Mapping[str, Any], wrt: str) -> np.ndarray:
     """The derivative of the sum of `reference` to the array called `wrt`, element by element."""
     inputs = {
         name: value.astype(np.float64) if getattr(value, "dtype", None) in FLOATS else value
@@ -385,7 +395,7 @@ def _draw(
     return random.integers(int(low), int(high) + 1, sizes).astype(dtype)
 
 
-def _number(value: Any) -> str:
+def _number(value: np.generic) -> str:
     return str(value) if value.dtype.kind == "b" else f"{value:.6g}"
 
 

@@ -7,7 +7,6 @@ workbench and the command line show what it says; none of them decides anything 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kbench.workbench.lessons.lesson_files import Exercise, Lesson, Verdict
 from kbench.workbench.lessons.lesson_progress import Progress
@@ -17,7 +16,7 @@ class Coach:
     """One learner on one lesson."""
 
     def __init__(
-        self, lesson: Lesson, namespace: Mapping[str, Any], progress: Progress | None = None
+        self, lesson: Lesson, namespace: Mapping[str, object], progress: Progress | None = None
     ) -> None:
         self.lesson = lesson
         self.progress = progress or Progress()

@@ -14,9 +14,9 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from kbench.engine.runtime import paths as known_paths
+from kbench.workbench.core_types import JsonObject
 
 ROLES = ("explain", "setup", "demo", "predict", "exercise", "check")
 BLANK = "___"
@@ -180,12 +180,12 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
     return lesson
 
 
-def _ours(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ours(cells: list[JsonObject]) -> list[JsonObject]:
     """The lesson's own cells, each once: a learner adds cells to the notebook, and copies some.
 
     What tells how to use a notebook, and says so by `only`, is no step.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for index, cell in enumerate(cells):
         facts = cell["metadata"].get("kbench")
         if facts is not None and facts.get("only") != "notebook":
@@ -198,13 +198,13 @@ def _text(path: Path) -> str:
     return known_paths.read_text(path)
 
 
-def _exercise(name: str, entry: dict[str, Any]) -> Exercise:
+def _exercise(name: str, entry: JsonObject) -> Exercise:
     """One table of the sidecar."""
     hints, solution, check = entry["hints"], entry["solution"].strip(), entry["check"].strip()
     return Exercise(name, tuple(hint.strip() for hint in hints), solution, check)
 
 
-def _step(cell: dict[str, Any], index: int) -> Step:
+def _step(cell: JsonObject, index: int) -> Step:
     """One cell of the notebook; markdown is prose, code says its role in its metadata."""
     source = cell["source"]
     text = source if isinstance(source, str) else "".join(source)

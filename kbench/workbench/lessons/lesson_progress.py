@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 from kbench.engine.runtime import paths
 from kbench.workbench.lessons.lesson_files import Lesson
@@ -22,12 +22,32 @@ _MAX_GUESS_CHARACTERS = 500
 """Of a prediction that is stored: a few lines."""
 
 
+Counter = Literal["failures", "hints"]
+
+
+class _Entry(TypedDict, total=False):
+    """How far one lesson came; a key is missing while there is nothing to tell."""
+
+    passed: list[str]
+    failures: dict[str, int]
+    hints: dict[str, int]
+    guesses: dict[str, str]
+    step: int
+
+
+class _State(TypedDict):
+    """What the file holds; a lesson's key names its text, too."""
+
+    format: int
+    lessons: dict[str, _Entry]
+
+
 class Progress:
     """The record of every lesson; each change is written at once, whole or not at all."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or paths.state_dir() / "lessons.json"
-        self._memory: dict[str, Any] = {}
+        self._memory: _State | None = None
         self.note: str | None = None
 
     def passed(self, lesson: Lesson) -> set[str]:
@@ -66,7 +86,7 @@ class Progress:
     def record_pass(self, lesson: Lesson, exercise: str) -> None:
         """Remember that `exercise` is done."""
 
-        def change(entry: dict[str, Any]) -> None:
+        def change(entry: _Entry) -> None:
             entry["passed"] = sorted({*entry.get("passed", []), exercise})
 
         self._change(lesson, change)
@@ -82,14 +102,14 @@ class Progress:
     def record_guess(self, lesson: Lesson, exercise: str, code: str) -> None:
         """Remember a prediction as it was typed."""
 
-        def change(entry: dict[str, Any]) -> None:
+        def change(entry: _Entry) -> None:
             entry.setdefault("guesses", {})[exercise] = code[:_MAX_GUESS_CHARACTERS]
 
         self._change(lesson, change)
 
     def record_step(self, lesson: Lesson, index: int) -> None:
         """Remember where to resume."""
-        self._change(lesson, lambda entry: entry.update(step=index))
+        self._change(lesson, lambda entry: entry.update({"step": index}))
 
     def reset(self, lesson: Lesson | None = None) -> None:
         """Forget one lesson, or all of them."""
@@ -101,24 +121,24 @@ class Progress:
         )
         self._store(state)
 
-    def _count(self, lesson: Lesson, counter: str, exercise: str) -> None:
-        def change(entry: dict[str, Any]) -> None:
+    def _count(self, lesson: Lesson, counter: Counter, exercise: str) -> None:
+        def change(entry: _Entry) -> None:
             counts = entry.setdefault(counter, {})
             counts[exercise] = int(counts.get(exercise, 0)) + 1
 
         self._change(lesson, change)
 
-    def _entry(self, lesson: Lesson) -> dict[str, Any]:
-        entry: dict[str, Any] = self._load()["lessons"].get(lesson.key, {})
+    def _entry(self, lesson: Lesson) -> _Entry:
+        entry: _Entry = self._load()["lessons"].get(lesson.key, {})
         return entry
 
-    def _change(self, lesson: Lesson, change: Callable[[dict[str, Any]], None]) -> None:
+    def _change(self, lesson: Lesson, change: Callable[[_Entry], object]) -> None:
         """Read the newest state, change this lesson's entry, write: another front end may be on."""
         state = self._load()
         change(state["lessons"].setdefault(lesson.key, {}))
         self._store(state)
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self) -> _State:
         if self.note and self._memory:
             return self._memory
         try:
@@ -132,7 +152,8 @@ class Progress:
         except (ValueError, RecursionError):
             self._put_aside()
             return {"format": FORMAT_VERSION, "lessons": {}}
-        return dict(state)
+        found: _State = state
+        return found
 
     def _put_aside(self) -> None:
         aside = self._path.with_suffix(".broken.json")
@@ -142,7 +163,7 @@ class Progress:
             return
         self.note = None
 
-    def _store(self, state: dict[str, Any]) -> None:
+    def _store(self, state: _State) -> None:
         """Write whole or not at all; what cannot be written stays in memory, and `note` says so."""
         self._memory = state
         try:
@@ -156,7 +177,7 @@ class Progress:
             self.note = f"progress is kept for this session only: {error.strerror}"
 
 
-def _sound(state: Any) -> bool:
+def _sound(state: object) -> bool:
     """Whether `state` has the form that this module writes."""
     if not isinstance(state, dict) or state.get("format") != FORMAT_VERSION:
         return False
@@ -164,7 +185,7 @@ def _sound(state: Any) -> bool:
     return isinstance(lessons, dict) and all(_sound_entry(entry) for entry in lessons.values())
 
 
-def _sound_entry(entry: Any) -> bool:
+def _sound_entry(entry: object) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("step", 0), int):
         return False
     counters = [entry.get("failures", {}), entry.get("hints", {})]

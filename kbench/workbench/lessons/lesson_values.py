@@ -20,7 +20,7 @@ TOLERANCE = 1e-6
 """Relative and absolute; what float32 makes of 0.001 is 0.001."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The answer in Python's own kinds: sequences as tuples, numbers, texts; what else it may be.
 
     A tensor that nothing has to be fed to is computed.
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def complaint(found: Any, wanted: Any, place: str = "") -> str:
+def complaint(found: Any, wanted: object, place: str = "") -> str:
     """What keeps an answer from being the right one, as the end of a sentence; empty if nothing."""
     found = plain(found)
     if isinstance(wanted, str) and not isinstance(found, str) and (name := _dtype(found)):
@@ -59,15 +59,14 @@ def _same(found: Any, wanted: Any) -> bool:
     return math.isclose(found, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def _dtype(value: Any) -> str:
+def _dtype(value: object) -> str:
     """The name of a dtype that was written as an object, such as `np.float32`."""
-    known = isinstance(value, np.dtype) or (
-        isinstance(value, type) and issubclass(value, np.generic)
-    )
-    return np.dtype(value).name if known else ""
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value).name
+    return value.name if isinstance(value, np.dtype) else ""
 
 
-def kind(value: Any) -> str:
+def kind(value: object) -> str:
     """What the learner's value is, in the words of the lessons."""
     if isinstance(value, Tensor):
         return str(value.kind)

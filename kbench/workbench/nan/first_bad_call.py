@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from kbench.engine.core import fork_safety
 from kbench.engine.graph.variables import Variable, store_lock, stores
 from kbench.engine.runtime import profile, read_only
 from kbench.workbench.nan.nan_values import Array
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.executable import Executable
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
 
 COPY_TIME_DIVISOR = 100
 """The copies take one part in so many of the time."""
@@ -50,8 +55,8 @@ NO_CHANGES: dict[int, Array] = {}
 class CallHistory:
     """Calls of one function since its variables were copied."""
 
-    function: weakref.ref[Any]
-    variables: list[Any]
+    function: weakref.ref[Function]
+    variables: list[Variable]
     steps: list[int]  # by how much a call raises the version of each
     copies: list[Array] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)  # the version of each copy
@@ -91,8 +96,8 @@ class CallHistory:
 class RecordedCalls:
     """What is needed to run the calls again, oldest first."""
 
-    function: Any
-    variables: list[Any]
+    function: Function
+    variables: list[Variable]
     values: list[Array]  # of the variables before the first of the calls
     calls: list[RecordedCall]
     whole: bool  # False: some calls between the copies and these are not known
@@ -133,7 +138,7 @@ class FirstBadCalls:
 
     # ------------------------------------------------------------------ what calls do
 
-    def _begins(self, call: tuple[Any, Sequence[Array]]) -> None:
+    def _begins(self, call: tuple[Function, Sequence[Array]]) -> None:
         """A call that stores begins; it has the lock of all such calls."""
         function, arrays = call
         history = self._histories.get(id(function))
@@ -183,7 +188,7 @@ class FirstBadCalls:
         history.fed = 0
         return NO_CHANGES
 
-    def _ended(self, call: tuple[Any, Sequence[Array], Sequence[Any]]) -> None:
+    def _ended(self, call: tuple[Function, Sequence[Array], Sequence[object]]) -> None:
         """A call has ended: look at its small results."""
         function, arrays, results = call
         finite, looked = True, False
@@ -210,7 +215,7 @@ class FirstBadCalls:
             history.calls.append((arrays, NO_CHANGES))
         history.bad = bool(history.calls)
 
-    def _new(self, function: Any) -> CallHistory:
+    def _new(self, function: Function) -> CallHistory:
         targets = {id(target) for target in function.plan.targets}
         variables = [
             node
@@ -256,14 +261,14 @@ class FirstBadCalls:
 
     # ------------------------------------------------------------------ what is asked
 
-    def of(self, function: Any) -> RecordedCalls | None:
+    def of(self, function: Function) -> RecordedCalls | None:
         """The calls up to the first bad one of a function, if it had any and they are known."""
         history = self._histories.get(id(function))
         if history is None or history.function() is not function or not history.bad:
             return None
         return _recorded_calls(history)
 
-    def behind(self, variable: Any) -> list[RecordedCalls]:
+    def behind(self, variable: Tensor | None) -> list[RecordedCalls]:
         """The calls that have stored to a variable, then those that were bad and only read it."""
         histories = reversed(list(self._histories.values()))
         held = [(history, history.function()) for history in histories]
@@ -318,7 +323,7 @@ def first_bad_call(recorded: RecordedCalls) -> tuple[Sequence[Array], list[Array
     values = list(recorded.values)
     outputs = len(plan.roots) - len(plan.targets)
     places = {id(variable): place for place, variable in enumerate(recorded.variables)}
-    bound: dict[Any, Any] = {}
+    bound: dict[tuple[object, ...], Executable] = {}
     for number, (arrays, changed) in enumerate(recorded.calls):
         for place, array in changed.items():
             values[place] = array
@@ -336,6 +341,6 @@ def first_bad_call(recorded: RecordedCalls) -> tuple[Sequence[Array], list[Array
     return None
 
 
-def _all_finite(value: Any) -> bool:
+def _all_finite(value: object) -> bool:
     held = getattr(value, "data", None) if not isinstance(value, np.ndarray) else value
     return is_finite(np.asarray(held)) if held is not None else True

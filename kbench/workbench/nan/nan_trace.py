@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,12 +31,19 @@ from kbench.engine.execute.steps.base import (
 )
 from kbench.engine.execute.steps.loop_step import LoopStep
 from kbench.engine.graph.traverse import walk
+from kbench.engine.graph.variables import Variable
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import read_only
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.nan import nan_words
 from kbench.workbench.nan.nan_values import Array, BadElements, bad_elements
 from kbench.workbench.watches import expressions
+
+if TYPE_CHECKING:
+    from kbench.engine.core.errors import Place
+    from kbench.engine.execute.function import Function
+    from kbench.engine.execute.steps.base import Buffers, Registers
+    from kbench.engine.graph.tensor import Tensor
 
 MAX_ORIGINS = 64
 """Operations of which facts are kept."""
@@ -50,11 +57,11 @@ class SweepResult:
 
     data: JsonObject
     random: str  # '', 'repeated', or 'new' where what was drawn is not known any more
-    origin: Any = None  # the node that made it, or holds it
+    origin: Tensor | None = None  # the node that made it, or holds it
 
 
 def sweep(
-    function: Any, arrays: Sequence[Array], held: Mapping[Any, Array] | None = None
+    function: Function, arrays: Sequence[Array], held: Mapping[Variable, Array] | None = None
 ) -> SweepResult:
     """Run a function again on these values of its inputs, and find where NaN or infinities begin.
 
@@ -84,10 +91,10 @@ def sweep(
 
 def _swept(
     name: str,
-    fed: Sequence[Any],
+    fed: Sequence[Tensor],
     arrays: Sequence[Array],
-    ends: Sequence[Any],
-    order: Sequence[Any],
+    ends: Sequence[Tensor],
+    order: Sequence[Tensor],
     stores: int,
     mend: bool = False,
 ) -> SweepResult:
@@ -126,12 +133,12 @@ class _Sweep:
         self._needed = needed
         self._items = items
         self._fed = fed
-        self._values: list[Any] = [None] * len(items)
-        self._empty: list[Any] = [None] * len(items)
+        self._values: Registers = [None] * len(items)
+        self._empty: Buffers = [None] * len(items)
         self.bad: dict[int, BadElements] = {}
         self.facts: dict[int, JsonObject] = {}  # of what made bad values from good ones
         self.turns: dict[int, JsonObject] = {}  # of what made NaN of infinities
-        self.origin: Any = None  # of what the verdict names
+        self.origin: Tensor | None = None  # of what the verdict names
         self._last = self._last_uses()
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -176,12 +183,13 @@ class _Sweep:
                 live -= _nbytes(other) if not other.source and other.static else 0
         memory_limit.require(peak, "running it again operation by operation", name)
 
-    def _value(self, item: Value) -> Any:
+    def _value(self, item: Value) -> object:
         slot = item.slot
         if item.source == "feed":
             self._values[slot] = self._fed[slot]
         elif item.source == "variable":
-            origin: Any = item.origin
+            origin = item.origin
+            assert isinstance(origin, Variable)
             held = origin.held() if item.spec.sparse else origin._array
             if self._mend and not item.spec.sparse and bad_elements(held) is not None:
                 held = np.where(np.isfinite(held), held, held.dtype.type(0))
@@ -203,10 +211,10 @@ class _Sweep:
 
     # ------------------------------------------------------------------ what was found
 
-    def _note(self, item: Value, found: BadElements, value: Any) -> None:
+    def _note(self, item: Value, found: BadElements, value: object) -> None:
         if len(self.facts) >= MAX_ORIGINS:
             return
-        node: Any = item.origin
+        node = item.origin
         row: JsonObject = {
             **self._step(item),
             "source": item.source and node.kind,
@@ -226,13 +234,13 @@ class _Sweep:
                 row |= _within(item, arrays, row["called"])
         self.facts[item.slot] = row
 
-    def _turn(self, item: Value, value: Any) -> None:
+    def _turn(self, item: Value, value: object) -> None:
         """Keep of what has only infinities to read, and gives NaN, how it does."""
         if len(self.turns) >= MAX_ORIGINS or item.source or not isinstance(value, np.ndarray):
             return
         first = np.unravel_index(int(np.argmax(np.isnan(value))), value.shape)
         index = tuple(int(entry) for entry in first) if value.ndim else ()
-        node: Any = item.origin
+        node = item.origin
         operands = [
             self._operand(item, place, self._values[slot], index)
             for place, slot in enumerate(item.inputs)
@@ -245,8 +253,8 @@ class _Sweep:
             "inputs": list(item.inputs[:8]),
         }
 
-    def _operand(self, item: Value, place: int, array: Any, index: tuple[int, ...]) -> JsonObject:
-        origin: Any = self._items[item.inputs[place]].origin
+    def _operand(self, item: Value, place: int, array: Array, index: tuple[int, ...]) -> JsonObject:
+        origin = self._items[item.inputs[place]].origin
         row: JsonObject = {
             "kind": str(getattr(origin, "kind", "tensor")),
             "name": describe.printable(origin.name.partition(":")[0]),
@@ -268,7 +276,7 @@ class _Sweep:
 
     def _step(self, item: Value) -> JsonObject:
         found = self.bad[item.slot]
-        node: Any = item.origin
+        node = item.origin
         spec = str(item.spec)
         value = self._values[item.slot]
         if isinstance(value, np.ndarray):
@@ -337,7 +345,7 @@ class _Sweep:
 
     def _path_row(self, item: Value) -> JsonObject:
         found = self.bad[item.slot]
-        node: Any = item.origin
+        node = item.origin
         return {
             "called": describe.printable(called(node, item.op)),
             "op": describe.printable(item.op.name),
@@ -373,13 +381,13 @@ def _nbytes(item: Value) -> int:
     return item.size * int(np.dtype(item.spec.dtype).itemsize)
 
 
-def _place(node: Any) -> str:
+def _place(node: Tensor) -> str:
     place = getattr(node, "place", None)
     typed = place is None or place.file == expressions.WATCH_FILE  # then there is no line to go to
     return "" if typed else describe.printable(place)
 
 
-def _line(place: Any) -> str:
+def _line(place: Place | None) -> str:
     """The user's line of code, where it can be read."""
     if place is None:
         return ""

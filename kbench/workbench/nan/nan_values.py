@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbench.engine.core import cancel
 from kbench.engine.core.csr import is_csr
 from kbench.engine.inspect import describe
 from kbench.workbench.core_types import JsonObject
 
-Array = NDArray[Any]
+Array = np.ndarray
 BLOCK_ELEMENTS = 1 << 20
 """Looked at in one piece, between two looks at the cancel flag."""
 
@@ -38,11 +37,12 @@ class BadElements:
         }
 
 
-def bad_elements(value: Any) -> BadElements | None:
+def bad_elements(value: object) -> BadElements | None:
     """What of a value is NaN or infinite; None when all of it is finite."""
     if isinstance(value, tuple):
         return next((found for part in value if (found := bad_elements(part)) is not None), None)
-    array = value.data if is_csr(value) else value
+    matrix: Any = value if is_csr(value) else None
+    array = value if matrix is None else matrix.data
     if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind != "f":
         return None
     nan, infinite, first = 0, 0, -1
@@ -57,8 +57,8 @@ def bad_elements(value: Any) -> BadElements | None:
     index = (
         tuple(int(entry) for entry in np.unravel_index(first, array.shape)) if array.ndim else ()
     )
-    if is_csr(value):
-        coo = value.tocoo()
+    if matrix is not None:
+        coo = matrix.tocoo()
         index = (int(coo.row[first]), int(coo.col[first]))
     return BadElements(
         nan, infinite, index, float(np.asarray(array)[np.unravel_index(first, array.shape)])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.analysis import engine_functions, gradients, keras_models
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol, summary
@@ -19,7 +20,14 @@ from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
 from kbench.workbench.nan import nan_trace, nan_words
 from kbench.workbench.nan.first_bad_call import RecordedCalls, first_bad_call
+from kbench.workbench.nan.nan_values import Array
 from kbench.workbench.watches import expressions
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Variable
+    from kbench.engine.runtime.profile import RunRecord
 
 BUDGET_SECONDS = 2.0
 """Of a trace that nobody has asked for by a key."""
@@ -82,27 +90,32 @@ class NanVerbs:
             return wanted
         if "(" not in code:
             return wanted
-        run = self._recorder.find(None)
-        return engine_functions.find_recorded(self._view.values(), run and run.record)[0] or wanted
+        record = self._record(None)
+        return engine_functions.find_recorded(self._view.values(), record)[0] or wanted
 
-    def _tell(self, name: str, quiet: bool, outcome: Outcome, number: int) -> None:
+    def _record(self, function: str | None) -> RunRecord | None:
+        """What the last run of a function has recorded, or of any."""
+        run = self._recorder.find(function)
+        return None if run is None else run.record
+
+    def _tell(self, name: str, quiet: bool, outcome: Outcome[JsonObject], number: int) -> None:
         if self._publish is not None:
             found = {**_outcome_data(outcome), "name": name, "job": number, "quiet": quiet}
             lines = [describe.printable(line, 300) for line in nan_words.lines(found)]
             found |= {"verdict": lines[0], "lines": lines}
             self._publish(protocol.push("nan", found))
 
-    def _trace(self, name: str, names: dict[str, Any]) -> JsonObject:
+    def _trace(self, name: str, names: dict[str, object]) -> JsonObject:
         try:
             value = self._view.get(name)
         except ProtocolError:
             value = evaluated(name, names)
         return traced(value, self._recorder, names)
 
-    def _trace_run(self, name: str, names: dict[str, Any]) -> JsonObject:
+    def _trace_run(self, name: str, names: dict[str, object]) -> JsonObject:
         """Trace what a recorded run was a run of, if the user can still reach it."""
-        run = self._recorder.find(name)
-        _, function = engine_functions.find_recorded(self._view.values(), run and run.record)
+        record = self._record(name)
+        _, function = engine_functions.find_recorded(self._view.values(), record)
         if function is not None:
             return traced(function, self._recorder, names)
         shown = describe.printable(name)
@@ -113,7 +126,7 @@ class NanVerbs:
         self.sandbox.halt()
 
 
-def _outcome_data(outcome: Outcome) -> JsonObject:
+def _outcome_data(outcome: Outcome[JsonObject]) -> JsonObject:
     if outcome.stopped == "cell":
         return {"state": "stopped", "error": "a cell began to run; ask again when it has ended"}
     if outcome.stopped:
@@ -122,11 +135,10 @@ def _outcome_data(outcome: Outcome) -> JsonObject:
         return {"state": "error", "error": outcome.error.reason}
     if outcome.error is not None:
         return {"state": "error", "error": gradients.error_words(outcome.error)}
-    found: JsonObject = outcome.value
-    return found
+    return outcome.value or {}
 
 
-def evaluated(text: str, names: Mapping[str, Any]) -> Any:
+def evaluated(text: str, names: Mapping[str, object]) -> object:
     """The value of an expression that only reads; ProtocolError says why it is none."""
     try:
         return eval(expressions.compiled(text, names), dict(names))
@@ -167,7 +179,7 @@ def target_of(code: str) -> str:
     return ""
 
 
-def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
+def function_of(value: object, recorder: Recorder) -> tuple[Function, bool]:
     """The engine's function to run again for a value; whether it was made here for that.
 
     Raises:
@@ -175,6 +187,7 @@ def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
     """
     from kbench.engine.execute.function import Function
     from kbench.engine.graph.traverse import walk
+    from kbench.engine.graph.variables import Placeholder
 
     if keras_models.is_model(value):
         made = engine_functions.functions_of(value)
@@ -182,19 +195,18 @@ def function_of(value: Any, recorder: Recorder) -> tuple[Any, bool]:
         if not ran:
             raise ProtocolError("feeds", "the model has run no batch since the session began")
         return ran[0], False
-    if describe.is_function(value):
+    if guards.is_function(value):
         return value, False
-    if not describe.is_tensor(value):
+    if not guards.is_tensor(value):
         words = "a tensor, a K.function or a Keras model is needed"
         raise ProtocolError("name", f"{words}, this is {summary.type_name(value)}")
-    nodes: list[Any] = walk([value])
-    open_ = [node for node in nodes if node.kind == "placeholder"]
+    open_ = [node for node in walk([value]) if isinstance(node, Placeholder)]
     known, _ = recorder.feeds(open_, {id(node) for node in open_ if node.default is None})
     fed = [node for node in open_ if node in known]
     return Function(fed, [value], name="trace"), True
 
 
-def _fed(inputs: list[Any], recorder: Recorder) -> tuple[list[Any] | None, bool]:
+def _fed(inputs: Sequence[Tensor], recorder: Recorder) -> tuple[list[Array] | None, bool]:
     """The arrays fed last to these inputs, None where one is missing; whether by one call."""
     found, together = recorder.feeds(inputs, {id(node) for node in inputs})
     if any(node not in found for node in inputs):
@@ -202,7 +214,7 @@ def _fed(inputs: list[Any], recorder: Recorder) -> tuple[list[Any] | None, bool]
     return [found[node] for node in inputs], together
 
 
-def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObject:
+def traced(value: object, recorder: Recorder, names: Mapping[str, object]) -> JsonObject:
     """What made the first NaN or infinity in a tensor, a function's or a model's last call.
 
     Runs in a thread that only looks.
@@ -220,7 +232,7 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObje
     if recorded is not None:
         function, (inputs, arrays), together = recorded.function, recorded.fed, True
     data = dict(found.data)
-    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
+    called = {id(value): name for name, value in names.items() if guards.is_tensor(value)}
     if data.get("source") and id(found.origin) in called:
         data["name_of"] = called[id(found.origin)]
     data["fed"] = [
@@ -234,7 +246,7 @@ def traced(value: Any, recorder: Recorder, names: Mapping[str, Any]) -> JsonObje
 
 
 def _found(
-    function: Any, arrays: list[Any], recorder: Recorder
+    function: Function, arrays: list[Array], recorder: Recorder
 ) -> tuple[nan_trace.SweepResult, _BadCall | None]:
     """What a run finds: of the first bad call where it is known, else of the last one.
 
@@ -254,7 +266,7 @@ def _found(
     return found, None
 
 
-def _nearer(function: Any, call: _BadCall) -> _BadCall:
+def _nearer(function: Function, call: _BadCall) -> _BadCall:
     """What is asked about, on that call's values, where it is bad there and needs no others."""
     fed = dict(zip(call.function.inputs, call.arrays, strict=True))
     if any(node not in fed for node in function.inputs):
@@ -270,14 +282,14 @@ def _nearer(function: Any, call: _BadCall) -> _BadCall:
 class _BadCall:
     """What an earlier call was found to have made, and of which function it was a call."""
 
-    function: Any
-    arrays: list[Any]
-    held: dict[Any, Any]  # values of variables
+    function: Function
+    arrays: list[Array]
+    held: dict[Variable, Array]  # values of variables
     found: nan_trace.SweepResult
     whole: bool
-    fed: tuple[list[Any], list[Any]]  # to what was run again for this
+    fed: tuple[list[Tensor], list[Array]]  # to what was run again for this
 
-    def words(self, names: Mapping[str, Any]) -> str:
+    def words(self, names: Mapping[str, object]) -> str:
         """Which call that was."""
         name = next((key for key, value in names.items() if value is self.function), "")
         of = describe.printable(name or self.function.name)
@@ -307,7 +319,7 @@ def _explain_bad_call(recorded: RecordedCalls | None) -> _BadCall | None:
 
 
 def _notes(
-    function: Any, data: JsonObject, random: str, together: bool, earlier: bool = False
+    function: Function, data: JsonObject, random: str, together: bool, earlier: bool = False
 ) -> list[str]:
     """What may make this run differ from the one that was seen; `earlier`: on its own variables."""
     notes = []

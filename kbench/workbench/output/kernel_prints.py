@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.engine.core import fork_safety
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 CHUNK_CHARACTERS = 1 << 17
 """Of one message."""
@@ -69,7 +72,7 @@ class PrintThrottle:
             time.sleep(debt / CHARACTERS_PER_SECOND)
 
 
-def install(shell: Any) -> None:
+def install(shell: Shell) -> None:
     """Put it before the standard streams of this kernel; a second time changes nothing."""
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
     for stream in streams:

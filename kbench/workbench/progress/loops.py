@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ def _loops_of_frames(frame: FrameType | None) -> list[Loop]:
     return found
 
 
-def _counted(table: tuple[tuple[str, str, str], ...], names: Mapping[str, Any]) -> list[Loop]:
+def _counted(table: tuple[tuple[str, str, str], ...], names: Mapping[str, object]) -> list[Loop]:
     """Keras' own counters, in one of its loops."""
     found = []
     for word, counter, bound in table:
@@ -194,7 +193,7 @@ def _statements(node: ast.AST) -> list[ast.stmt]:
 # ------------------------------------------------------------------ what counts in a loop
 
 
-def _count(loop: ast.For, names: Mapping[str, Any]) -> Loop | None:
+def _count(loop: ast.For, names: Mapping[str, object]) -> Loop | None:
     """How far a loop is, if its counter and its bounds can be read and do not change in it."""
     call = loop.iter
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
@@ -220,7 +219,7 @@ def _count(loop: ast.For, names: Mapping[str, Any]) -> Loop | None:
     return Loop(target.id if target.id != "_" else "step", passes.index(now), len(passes))
 
 
-def _passes(call: ast.Call, names: Mapping[str, Any]) -> range | None:
+def _passes(call: ast.Call, names: Mapping[str, object]) -> range | None:
     """The numbers that `range(...)` or `enumerate(...)` counts."""
     assert isinstance(call.func, ast.Name)
     if call.func.id == "range":
@@ -234,13 +233,13 @@ def _passes(call: ast.Call, names: Mapping[str, Any]) -> range | None:
     return None
 
 
-def _size(node: ast.expr, names: Mapping[str, Any]) -> int | None:
+def _size(node: ast.expr, names: Mapping[str, object]) -> int | None:
     """How many items a list, an array, a range or a `zip` of these gives."""
     if isinstance(node, ast.Name):
         held = names.get(node.id)
         if type(held) is np.ndarray:
             return len(held) if held.ndim else None
-        return len(held) if held is not None and type(held) in _SIZED else None
+        return len(held) if type(held) in _SIZED and isinstance(held, _SIZED) else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if names.get(node.func.id) is not None:
             return None
@@ -253,14 +252,15 @@ def _size(node: ast.expr, names: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
+def _number(node: ast.expr, names: Mapping[str, object]) -> int | None:
     """A whole number written, named, computed of such, or the length of something."""
-    value: Any = None
+    value: object = None
     if isinstance(node, ast.Constant):
         value = node.value
     elif isinstance(node, ast.Name):
         value = names.get(node.id)
-        value = int(value) if type(value) in (np.int32, np.int64) else value
+        if type(value) in (np.int32, np.int64) and isinstance(value, np.integer):
+            value = int(value)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _number(node.operand, names)
         value = None if inner is None else -inner
@@ -272,7 +272,7 @@ def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
     return value if type(value) is int and abs(value) < _MAX_NUMBER else None
 
 
-def _computed(node: ast.BinOp, names: Mapping[str, Any]) -> int | None:
+def _computed(node: ast.BinOp, names: Mapping[str, object]) -> int | None:
     left, right = _number(node.left, names), _number(node.right, names)
     if left is None or right is None:
         return None

@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import Any
 
 from kbench.engine.runtime import profile
 from kbench.workbench.core_types import JsonObject, Publish
@@ -57,7 +56,7 @@ class Estimate:
         return None if not slope else max(1.0 - part, 0.0) / slope
 
 
-def _slope(samples: deque[tuple[float, Any]]) -> float | None:
+def _slope(samples: deque[tuple[float, int]] | deque[tuple[float, float]]) -> float | None:
     if len(samples) < 2 or samples[-1][0] <= samples[0][0]:
         return None
     (since, before), (now, after) = samples[0], samples[-1]

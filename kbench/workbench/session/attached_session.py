@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from typing import Any
 
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.journal import Journal
@@ -179,7 +178,7 @@ class AttachedSession(KernelSession):
             self._their_cell(message, EARLIER_CELL_CODE, None)
             self.on_output(message, kind, content)
 
-    def _their_cell(self, message: str, code: str, count: Any) -> None:
+    def _their_cell(self, message: str, code: str, count: object) -> None:
         cell = self._new_cell(stream.cut(code))
         cell.origin, cell.status = OTHER_CLIENT, "running"
         cell.count = count if type(count) is int else None

@@ -6,9 +6,12 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.workbench.core_types import JsonObject
+
+if TYPE_CHECKING:
+    from kbench.workbench.session.events import Shown
 
 UNSEEN = "unseen"
 """Of a cell that is not shown and not counted, but run again after a restart and exported."""
@@ -30,7 +33,7 @@ class Cell:
     replay_of: int | None = None
     origin: str = ""  # empty for what was typed here
     unseen: str = ""  # UNSEEN or FORGOTTEN: run by the front end for its own ends
-    outputs: list[Any] = field(default_factory=list)
+    outputs: list[Shown] = field(default_factory=list)
     text_characters: int = 0
     """Characters of printed text, those included that were too many to be kept."""
     rich_characters: int = 0

@@ -9,7 +9,7 @@ import itertools
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Protocol
 
 from kbench.workbench.core_types import JsonObject, Message, Reply
 from kbench.workbench.inspector import protocol
@@ -68,7 +68,7 @@ class KernelClient:
         self._subshell: str | None = None
         self._comm: str | None = None
         self._numbers = itertools.count(1)
-        self._asked: dict[Any, tuple[str, Callable[[Reply], None]]] = {}
+        self._asked: dict[object, tuple[str, Callable[[Reply], None]]] = {}
         self._waiting: dict[str, Future[JsonObject]] = {}
 
     # ------------------------------------------------------------------ coming up

@@ -190,3 +190,6 @@ Event = (
     | Attached
     | ExitAsked
 )
+
+Shown = Stream | Result | Error
+"""What a cell's output is made of."""

@@ -207,7 +207,9 @@ def _write_connection(path: Path) -> JsonObject:
     return info
 
 
-def _spawn(command: list[str], environment: dict[str, str], log: Any) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], environment: dict[str, str], log: IO[bytes]
+) -> subprocess.Popen[bytes]:
     if POSIX:
         # A session of its own keeps the terminal's Ctrl+C away; the variable makes the kernel
         # end when this process does, however it ends.
@@ -222,7 +224,8 @@ def _spawn(command: list[str], environment: dict[str, str], log: Any) -> subproc
         )
     from jupyter_client.launcher import launch_kernel
 
+    out: Any = log  # its types know file descriptors only
     process: subprocess.Popen[bytes] = launch_kernel(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
     )
     return process

@@ -10,8 +10,9 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.history.journal import Journal
@@ -92,7 +93,7 @@ class KernelSession(Session):
         self._commands.post(lambda: self._enqueue(cell))
         return cell.ident
 
-    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+    def request(self, verb: str, **arguments: object) -> Future[Reply]:
         future: Future[Reply] = Future()
         if not self._commands.post(lambda: self._ask_now(verb, arguments, future)):
             future.set_result(failed_reply(verb, "kernel", "the session has ended"))
@@ -151,7 +152,7 @@ class KernelSession(Session):
         while (command := self._commands.next()) is not None:  # so that every question is answered
             self._guarded(command)
 
-    def _guarded(self, step: Any) -> None:
+    def _guarded(self, step: Callable[[], object]) -> None:
         """One step; a mistake in it, or a malformed message, must not end the session."""
         try:
             step()
@@ -333,7 +334,7 @@ class KernelSession(Session):
         if self._current.seen:
             self._signal_interrupt()
 
-    def _on_running(self, message: str, count: Any) -> None:
+    def _on_running(self, message: str, count: object) -> None:
         if current := self._execution_of(message):
             current.seen = True
             # An interrupted cell gets no reply that tells its number.

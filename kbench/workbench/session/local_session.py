@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from kbench.engine.core import cancel, errors, fork_safety
-from kbench.workbench.core_types import Reply
+from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.inspector import protocol
@@ -32,22 +32,26 @@ from kbench.workbench.session.session_interface import (
     failed_reply,
 )
 
+if TYPE_CHECKING:
+    from kbench.workbench import ipython_types
+    from kbench.workbench.session.events import Event
+
 
 class LocalSession(Session):
     """A session whose `execute` returns when the cell has run."""
 
     def __init__(
-        self, journal: Journal | None = None, namespace: dict[str, Any] | None = None
+        self, journal: Journal | None = None, namespace: dict[str, object] | None = None
     ) -> None:
         super().__init__(journal)
         self._given = namespace
         self._lock = fork_safety.lock()
         self._output = Output(self._emit, self.journal.folder)
-        self._shell: Any = None
+        self._shell: ipython_types.Shell | None = None
         self._inspector: Inspector | None = None
         self._runner: int | None = None
         self._running = 0
-        self._detail: dict[str, Any] = {}
+        self._detail: JsonObject = {}
         self._answers: list[str] = []
         self._stdout, self._stderr = sys.stdout, sys.stderr
 
@@ -71,7 +75,7 @@ class LocalSession(Session):
             self._run(cell.ident)
         return cell.ident
 
-    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+    def request(self, verb: str, **arguments: object) -> Future[Reply]:
         future: Future[Reply] = Future()
         if self._inspector is None:
             future.set_result(failed_reply(verb, "inspector", "the session has not started"))
@@ -87,6 +91,7 @@ class LocalSession(Session):
         from IPython.core.completer import provisionalcompleter
 
         with provisionalcompleter(), self._lock:
+            assert self._shell is not None, "start the session first"
             found = list(self._shell.Completer.completions(code, position))
         if not found:
             return Completion([], position, position, [])
@@ -165,7 +170,7 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
 
-    def show(self, data: dict[str, Any], count: int | None) -> None:
+    def show(self, data: JsonObject, count: int | None) -> None:
         """A value or display of the running cell; called by the shell."""
         self._output.flush()
         self._emit(output.result(self._running, data, count))
@@ -183,7 +188,7 @@ class LocalSession(Session):
             raise EOFError("no input in this session")
         return self._answers.pop(0)
 
-    def _emit(self, event: Any) -> None:
+    def _emit(self, event: Event) -> None:
         """As for every session, but what a handler prints is not taken for the cell's output."""
         with contextlib.redirect_stdout(self._stdout), contextlib.redirect_stderr(self._stderr):
             super()._emit(event)
@@ -193,7 +198,7 @@ class LocalSession(Session):
         """What answers questions about the names, once the session has started."""
         return self._inspector
 
-    def publish(self, message: dict[str, Any]) -> None:
+    def publish(self, message: JsonObject) -> None:
         """What the inspector and the shell say unasked."""
         data = message["data"]
         if message["push"] == "error":
@@ -222,7 +227,7 @@ class _Writer(io.TextIOBase):
         return len(text)
 
 
-def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
+def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> ipython_types.Shell:
     """An IPython shell that hands results, displays and errors to the session."""
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
@@ -236,21 +241,23 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
         def write_output_prompt(self) -> None: ...
         def finish_displayhook(self) -> None: ...
 
-        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        def write_format_data(self, format_dict: JsonObject, md_dict: object = None) -> None:
             session.show(format_dict, self.prompt_count)
 
     class Publisher(DisplayPublisher):
-        def publish(self, data: Any, *args: Any, **kwargs: Any) -> None:
+        def publish(self, data: JsonObject, *args: object, **kwargs: object) -> None:
             session.show(data, None)
 
     class Shell(InteractiveShell):
         displayhook_class = Hook
         display_pub_class = Publisher
 
-        def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        def _showtraceback(
+            self, etype: type[BaseException], evalue: BaseException, stb: list[str]
+        ) -> None:
             session.fail(evalue, list(stb))
 
-        def enable_gui(self, gui: Any = None) -> None: ...
+        def enable_gui(self, gui: object = None) -> None: ...
 
     settings = Config()
     settings.HistoryManager.enabled = False
@@ -259,7 +266,8 @@ def _make_shell(session: LocalSession, namespace: dict[str, Any] | None) -> Any:
     # As the process's one shell, `display` and `get_ipython` reach it; where there is one already
     # (a session inside IPython), that one keeps this place.
     build = Shell if InteractiveShell.initialized() else Shell.instance
-    shell: Any = build(user_ns=namespace, config=settings)
+    made = build(user_ns=namespace, config=settings)
+    shell = cast("ipython_types.Shell", made)
     prepare(shell, session.publish)
     setattr(shell, CHANNEL_ATTRIBUTE, session)  # as a kernel's shell has its channel
     shell.user_ns.setdefault("input", session.next_answer)

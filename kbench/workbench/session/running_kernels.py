@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
@@ -257,14 +256,14 @@ class ExistingKernel:
         self._going_until = 0.0  # it has said goodbye and was still there when last looked for
         self._present = True
 
-    def start(self, ended: Callable[[Any, int | None], object]) -> None:
+    def start(self, ended: Callable[[ExistingKernel, int | None], object]) -> None:
         """Watch; `ended(self, None)` is called from a thread when nobody listens any more."""
         watch = threading.Thread(
             target=self._watch, args=(ended,), name="kbench-kernel-watch", daemon=True
         )
         watch.start()
 
-    def _watch(self, ended: Callable[[Any, int | None], object]) -> None:
+    def _watch(self, ended: Callable[[ExistingKernel, int | None], object]) -> None:
         while not self._stop.wait(POLL_SECONDS / 5 if self._going_until else POLL_SECONDS):
             there = accepts(self.connection)
             if not there or time.monotonic() > self._going_until:

@@ -13,7 +13,7 @@ import itertools
 import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.runtime.signal import Signal
 from kbench.workbench.core_types import JsonObject, Reply
@@ -21,6 +21,9 @@ from kbench.workbench.history.journal import Journal
 from kbench.workbench.history.output_store import OutputStore
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import FORGOTTEN, Cell, renumbered
+
+if TYPE_CHECKING:
+    from kbench.workbench.session.events import Event
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Session(abc.ABC):
         """
 
     @abc.abstractmethod
-    def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+    def request(self, verb: str, **arguments: object) -> Future[Reply]:
         """Ask the inspector; the future's reply is as protocol.py describes and never an error."""
 
     @abc.abstractmethod
@@ -89,7 +92,7 @@ class Session(abc.ABC):
     def shutdown(self) -> None:
         """End; waits until it is done."""
 
-    def ask(self, verb: str, timeout: float = 5.0, **arguments: Any) -> Reply:
+    def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> Reply:
         """Ask the inspector and wait; a reply with ok False when no answer comes in time."""
         try:
             return self.request(verb, **arguments).result(timeout)
@@ -143,7 +146,7 @@ class Session(abc.ABC):
         self.cells[cell.ident] = cell
         return cell
 
-    def _emit(self, event: Any) -> None:
+    def _emit(self, event: Event) -> None:
         cell = self.cells.get(getattr(event, "cell", None) or 0)
         if cell is None or cell.unseen != FORGOTTEN:
             self.journal.record(event)
@@ -152,7 +155,7 @@ class Session(abc.ABC):
             del self.cells[cell.ident]
         self.events.emit(event)
 
-    def _keep(self, event: Any) -> None:
+    def _keep(self, event: Event) -> None:
         """Remember what a cell showed, for a notebook made of the session."""
         cell = self.cells.get(getattr(event, "cell", None) or 0)
         if cell is not None:

@@ -28,7 +28,7 @@ class Wire:
 
     def __init__(self, connection: JsonObject, rate_limit: RateLimit | None = None) -> None:
         self._rate_limit = rate_limit
-        self._context: zmq.Context[Any] = zmq.Context()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.setsockopt(zmq.RCVHWM, 0)  # a slow front end must not lose output
         self._file = ConnectionFileMixin(context=self._context)
         self._file.load_connection_info(cast(KernelConnectionInfo, dict(connection)))

@@ -11,7 +11,6 @@ import ast
 import builtins
 import types
 from collections.abc import Mapping
-from typing import Any
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
@@ -51,7 +50,7 @@ class Refused(Exception):
     """The expression is no watch; the text says why."""
 
 
-def compiled(text: str, names: Mapping[str, Any]) -> types.CodeType:
+def compiled(text: str, names: Mapping[str, object]) -> types.CodeType:
     """The code of an expression that only reads, as far as its text shows, among `names`.
 
     Raises:
@@ -85,7 +84,7 @@ def _syntax(text: str, error: BaseException) -> str:
     return "one expression is needed, this is a statement"
 
 
-def _reason(node: ast.AST, names: Mapping[str, Any]) -> str:
+def _reason(node: ast.AST, names: Mapping[str, object]) -> str:
     """Why a node may not be in a watch, '' if it may."""
     if type(node) in _NODES:
         return f"{_NODES[type(node)]}"
@@ -98,7 +97,7 @@ def _reason(node: ast.AST, names: Mapping[str, Any]) -> str:
     return _call(node, names) if isinstance(node, ast.Call) else ""
 
 
-def _attribute(node: ast.Attribute, names: Mapping[str, Any]) -> str:
+def _attribute(node: ast.Attribute, names: Mapping[str, object]) -> str:
     module = _module(node.value, names)
     if module is None:
         return ""
@@ -111,7 +110,7 @@ def _attribute(node: ast.Attribute, names: Mapping[str, Any]) -> str:
     return ""
 
 
-def _call(node: ast.Call, names: Mapping[str, Any]) -> str:
+def _call(node: ast.Call, names: Mapping[str, object]) -> str:
     called = node.func
     if any(word.arg == "out" for word in node.keywords):
         return "'out=' would write into an array"
@@ -143,7 +142,7 @@ def _function(value: object) -> str:
     return ""
 
 
-def _module(node: ast.expr, names: Mapping[str, Any]) -> types.ModuleType | None:
+def _module(node: ast.expr, names: Mapping[str, object]) -> types.ModuleType | None:
     """The module that `np` or `np.linalg` stands for; attributes of modules only are looked up."""
     if isinstance(node, ast.Name):
         value = names.get(node.id)

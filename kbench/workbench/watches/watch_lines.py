@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watches import Watches
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 PUSH_KIND = "watching"
 """The kind of the push that has the panes watch an expression, or no longer."""
@@ -16,12 +19,19 @@ _CHANNEL_ATTRIBUTE = "_kbench_channel"
 """As in kernel/extension.py, which a notebook need not load."""
 
 
-def channel(shell: Any) -> Any:
+class PaneChannel(Protocol):
+    """What tells the panes of a terminal something that they have not asked for."""
+
+    def publish(self, message: JsonObject) -> None: ...
+
+
+def channel(shell: Shell) -> PaneChannel | None:
     """What leads from a shell to the panes of a terminal, None where there are none."""
-    return getattr(shell, _CHANNEL_ATTRIBUTE, None)
+    found: PaneChannel | None = getattr(shell, _CHANNEL_ATTRIBUTE, None)
+    return found
 
 
-def tell(shell: Any, expression: str, watched: bool) -> None:
+def tell(shell: Shell, expression: str, watched: bool) -> None:
     """Have the panes watch an expression, or no longer; without panes nothing happens."""
     panes = channel(shell)
     if panes is not None:
@@ -31,7 +41,7 @@ def tell(shell: Any, expression: str, watched: bool) -> None:
 class WatchLines:
     """Expressions that are evaluated when their lines are asked for."""
 
-    def __init__(self, names: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, names: Callable[[], Mapping[str, object]]) -> None:
         self.expressions: list[str] = []
         self._watches = Watches(names)
         self._shown: dict[str, str] = {}

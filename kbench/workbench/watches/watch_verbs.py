@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol
 from kbench.workbench.inspector.protocol import ProtocolError
-from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.inspector.recorder import Feeds, Recorder
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.watches import expressions
 from kbench.workbench.watches.watches import MAX_WATCHES, Watches
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 
 class WatchVerbs:
@@ -27,7 +31,7 @@ class WatchVerbs:
             if publish is not None:
                 publish(protocol.push("watch", {"rows": rows}))
 
-        def fed(nodes: list[Any]) -> dict[Any, Any]:
+        def fed(nodes: Sequence[Tensor]) -> Feeds:
             return recorder.feeds(nodes, {id(node) for node in nodes})[0]
 
         self.watches = Watches(view.snapshot, tell, sandbox, fed)

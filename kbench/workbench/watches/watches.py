@@ -10,21 +10,28 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import FeedError, KbenchError
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.runtime import config
+from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import expressions
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Placeholder
 
 BUDGET_SECONDS = 0.05
 """That a watch gets by itself."""
@@ -40,10 +47,12 @@ _MAX_REMEMBERED = 4 * MAX_WATCHES
 """Watches whose last value is remembered."""
 _MAX_SKIPPED_CHANGES = 64
 """That a slow one sits out at most."""
+_COLLECTIONS = (list, tuple, dict, set, frozenset, range)
 _MAX_ITEMS = 6
 """Of an array or a list that is shown whole."""
 Stamp = tuple[int, int, int]
-Fed = Callable[[list[Any]], Mapping[Any, Any]]
+_Words = tuple[str, str, str]  # state, text and note of a value
+Fed = Callable[[Sequence["Tensor"]], dict["Tensor", np.ndarray]]
 
 
 @dataclass
@@ -90,7 +99,7 @@ class Watches:
 
     def __init__(
         self,
-        names: Callable[[], Mapping[str, Any]],
+        names: Callable[[], Mapping[str, object]],
         tell: Callable[[list[JsonObject]], None] | None = None,
         sandbox: Sandbox | None = None,
         fed: Fed = lambda _: {},
@@ -226,7 +235,7 @@ class Watches:
             watch.count += 1
         return True
 
-    def _take(self, watch: Watch, outcome: Outcome, budget: float) -> None:
+    def _take(self, watch: Watch, outcome: Outcome[_Words], budget: float) -> None:
         watch.seconds = outcome.seconds
         if outcome.used_random:
             reason = "it drew random numbers, which your program would then miss"
@@ -246,6 +255,7 @@ class Watches:
             slow = outcome.seconds > BUDGET_SECONDS
             watch.misses = watch.misses + 1 if slow else 0
             watch.skip = _MAX_SKIPPED_CHANGES if slow else 0
+            assert outcome.value is not None
             state, text, note = outcome.value
             took = f"took {describe_seconds(outcome.seconds)}" if slow else ""
             watch.take(state, text, note or took)
@@ -267,18 +277,20 @@ def _error_words(error: BaseException) -> str:
 # ------------------------------------------------------------------ values as words
 
 
-def _worded(code: CodeType, names: dict[str, Any], fed: Fed) -> tuple[str, str, str]:
+def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> _Words:
     """State, text and note of a value; a symbol's is computed, on what was fed last."""
+    from kbench.engine.graph.variables import Placeholder
+
     value = eval(code, dict(names))
-    if not describe.is_tensor(value):
+    if not guards.is_tensor(value):
         return "value", value_text(value), ""
-    if value.kind == "placeholder" and value.default is None:
+    if isinstance(value, Placeholder) and value.default is None:
         known = fed([value])
         if value in known:
             return "value", value_text(known[value]), "as fed last"
         return "spec", str(value.spec), "a placeholder, which is fed"
     try:
-        found = value.get_value() if describe.is_variable(value) else value.eval()
+        found = value.get_value() if guards.is_variable(value) else value.eval()
     except FeedError as error:
         open_ = _open(value)
         known = fed(open_)
@@ -290,30 +302,31 @@ def _worded(code: CodeType, names: dict[str, Any], fed: Fed) -> tuple[str, str, 
     return "value", value_text(found), ""
 
 
-def _open(value: Any) -> list[Any]:
+def _open(value: Tensor) -> list[Placeholder]:
     """The placeholders that a symbol waits for."""
     from kbench.engine.graph.traverse import walk
+    from kbench.engine.graph.variables import Placeholder
 
-    nodes: list[Any] = [node for node in walk([value]) if node.kind == "placeholder"]
-    return [node for node in nodes if node.default is None]
+    nodes = walk([value])
+    return [node for node in nodes if isinstance(node, Placeholder) and node.default is None]
 
 
-def _needs(nodes: list[Any], names: dict[str, Any]) -> str:
+def _needs(nodes: Sequence[Tensor], names: dict[str, object]) -> str:
     """The placeholders by their names in the program where they have one."""
-    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
+    called = {id(value): name for name, value in names.items() if guards.is_tensor(value)}
     open_ = [called.get(id(node), node.name.partition(":")[0]) for node in nodes]
     more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
     words = f"needs {', '.join(open_[:3])}{more}" if open_ else ""
     return describe.printable(words, MAX_TEXT_CHARACTERS)
 
 
-def value_text(value: Any, depth: int = 0) -> str:
+def value_text(value: object, depth: int = 0) -> str:
     """A value in one line: numbers and short lists as they are, an array by its range.
 
     No method of a user's object is called.
     """
     kind = type(value)
-    if kind in (str, bytes):
+    if kind in (str, bytes) and isinstance(value, (str, bytes)):
         return describe.printable(repr(value[:MAX_TEXT_CHARACTERS]), 60)
     if kind in (bool, int, float, type(None), complex):
         return describe.number(value) if kind in (int, float) else str(value)
@@ -321,12 +334,12 @@ def value_text(value: Any, depth: int = 0) -> str:
     if held is not None:
         return _array_text(held)
     matrix = sparse_summary.held_matrix(value)
-    if matrix is None and kind in (list, tuple, dict, set, frozenset, range):
+    if matrix is None and kind in _COLLECTIONS and isinstance(value, _COLLECTIONS):
         return _collection_text(value, depth)
     return describe.printable(summary.line(value, ascii=True), MAX_TEXT_CHARACTERS)
 
 
-def _array_text(held: Any) -> str:
+def _array_text(held: np.ndarray) -> str:
     row = describe.array(held)
     if "refused" in row:
         return f"{describe.spec_text(row['shape'], row['dtype'])} {row['refused']}"
@@ -349,7 +362,7 @@ def _array_text(held: Any) -> str:
     return "  ".join(part for part in (spec, words, flags) if part)
 
 
-def _collection_text(value: Any, depth: int) -> str:
+def _collection_text(value: Collection[object], depth: int) -> str:
     name, count = type(value).__name__, len(value)
     if depth or type(value) not in (list, tuple) or count > _MAX_ITEMS:
         return f"{name} of {count}"
