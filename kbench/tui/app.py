@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
@@ -33,6 +33,11 @@ from kbench.tui.themes import DEFAULT, THEMES, full_name
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.message import Message
+    from textual.notifications import SeverityLevel
+
+    from kbench.workbench.session.running_kernels import Kernel
+    from kbench.workbench.session.session_interface import Session
 
 KEY_NAMES = {
     "escape": "Esc",
@@ -73,9 +78,9 @@ class WorkbenchApp(App[int]):
     CSS_PATH = "app.tcss"
     TITLE = "kbench"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar[set[Any]] = {_commands}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
     COMMAND_PALETTE_BINDING = "ctrl+backslash"  # the main screen binds ctrl+P, remappable
-    BINDINGS: ClassVar[list[Any]] = [Binding("ctrl+c", "pass", show=False, system=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "pass", show=False, system=True)]
 
     def __init__(
         self,
@@ -84,7 +89,7 @@ class WorkbenchApp(App[int]):
         theme: str = "",
         ascii: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        kernels: Sequence[Any] = (),
+        kernels: Sequence[tuple[Kernel, str]] = (),
         resume: bool = False,
         motion: bool = True,
         lesson: int | None = None,
@@ -196,7 +201,7 @@ class WorkbenchApp(App[int]):
         problem = problem or keymap.choose(self.keys_file, preset)
         self._take_keys()
         self._main.relayout()
-        severity: Any = "warning" if problem else "information"
+        severity: SeverityLevel = "warning" if problem else "information"
         self.notify(problem or f"keys as in {preset}", severity=severity, markup=False)
 
     def save_state(self) -> None:
@@ -217,7 +222,7 @@ class WorkbenchApp(App[int]):
         """True when there never was a kernel."""
         return self._main.session_controller.state == "failed"
 
-    def _from_thread(self, message: Any) -> None:
+    def _from_thread(self, message: Message) -> None:
         if self.is_running:
             self._main.post_message(message)
 
@@ -310,7 +315,7 @@ class WorkbenchApp(App[int]):
         """Dialogs ignore ctrl+C; Textual would offer to quit."""
 
 
-def run(options: Any) -> int:
+def run(options: object) -> int:
     """Open the workbench; `options` are the command line's. Returns the exit code."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     ascii_wanted = bool(getattr(options, "ascii", False)) or not encoding.startswith("utf")
@@ -357,7 +362,7 @@ def _drop_output() -> None:
             os.dup2(nothing, stream.fileno())
 
 
-def _resume_words(session: Any) -> str:
+def _resume_words(session: Session | None) -> str:
     """How the cells of a session that has been left come back, '' when there are none."""
     if session is None or session.journal.path is None:
         return ""

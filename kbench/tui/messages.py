@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from kbench.tui.layout import TITLES
+from kbench.workbench.core_types import JsonObject, SettingValue
+
+if TYPE_CHECKING:
+    from kbench.workbench.session.events import Event
 
 
 class SessionEvent(Message):
     """Something the kernel session reports; `event` is one of `workbench.session.events`."""
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Event) -> None:
         self.event = event
         super().__init__()
 
@@ -101,7 +105,7 @@ class CopyText(Message):
 class AssignSetting(Message):
     """The user has chosen a value for a setting."""
 
-    def __init__(self, name: str, value: Any) -> None:
+    def __init__(self, name: str, value: SettingValue) -> None:
         self.name = name
         self.value = value
         super().__init__()
@@ -128,7 +132,7 @@ class TitleChanged(Message):
 class FetchPixel(Message):
     """What the cursor in a picture is on is needed; `window` says where, as the inspector asks."""
 
-    def __init__(self, window: dict[str, Any]) -> None:
+    def __init__(self, window: JsonObject) -> None:
         self.window = window
         super().__init__()
 

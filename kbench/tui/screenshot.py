@@ -19,7 +19,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from textual.widgets import Input
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.link import Opened
+from kbench.workbench.core_types import JsonObject, Row
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -155,7 +156,7 @@ def _type(app: WorkbenchApp, text: str) -> None:
         app.screen.query_one(Prompt).insert(text)
 
 
-async def _settle(pilot: Pilot[Any], seconds: float = SETTLE_SECONDS) -> None:
+async def _settle(pilot: Pilot[int], seconds: float = SETTLE_SECONDS) -> None:
     """Wait until nothing has been under way for so long."""
     quiet = 0.0
     for _ in range(MAX_POLLS):
@@ -212,7 +213,7 @@ def _fixed_session(timing: _Timing) -> Session:
                 event = dataclasses.replace(event, data=_timeless(event.data))
             super()._emit(event)
 
-        def request(self, verb: str, **arguments: Any) -> Future[Reply]:
+        def request(self, verb: str, **arguments: object) -> Future[Reply]:
             future = super().request(verb, **arguments)
             data = future.result().get("data") or {}
             if verb == "plan" and data:
@@ -224,7 +225,7 @@ def _fixed_session(timing: _Timing) -> Session:
     return FixedSession(Journal(None))
 
 
-def _timeless(data: Mapping[str, Any]) -> dict[str, Any]:
+def _timeless(data: Row) -> JsonObject:
     """What the kernel tells, as if it had taken `FIXED_SECONDS`."""
     return {name: FIXED_SECONDS if name == "seconds" else value for name, value in data.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
@@ -26,7 +26,7 @@ UNASKED_QUIET_SECONDS = 0.7
 pause within typing."""
 
 
-def key_hints(app: App[Any], before: str = "", **words: str) -> Content:
+def key_hints(app: App[int], before: str = "", **words: str) -> Content:
     """What a frame says of its keys: each action's first key, and its word."""
     bench = cast("WorkbenchApp", app)
     pieces = [f"{bench.key_word(ident)} {word}" for ident, word in words.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -35,7 +35,7 @@ class Command:
     words: str
     shown: str
     ident: str
-    run: Callable[[], Any]
+    run: Callable[[], object]
     first: bool = True  # offered before anything is typed
 
     @property

@@ -49,7 +49,7 @@ class SurvivingStream:
 class TerminalDriver(LinuxDriver):
     """Tells the app, by its `terminal_gone`, that there is no terminal any more."""
 
-    def __init__(self, app: App[Any], **options: Any) -> None:
+    def __init__(self, app: App[int], **options: Any) -> None:
         drawn_on = sys.__stderr__  # which Textual's thread writes to
         if drawn_on is not None and not isinstance(drawn_on, SurvivingStream):
             setattr(sys, "__stderr__", SurvivingStream(drawn_on))  # noqa: B010 - typed as final

@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.message import Message
@@ -42,7 +42,7 @@ class KeyProbe(Message):
 class KeyQueue:
     """Lets keys through to `forward` one after the other. Runs within the app's own messages."""
 
-    def __init__(self, app: App[Any], forward: Callable[[events.Event], Awaitable[None]]) -> None:
+    def __init__(self, app: App[int], forward: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
         self._forward = forward
         self._waiting: deque[events.Event] = deque()

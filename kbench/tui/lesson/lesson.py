@@ -6,7 +6,7 @@ What stands in it is the business of `lesson_controller.py`; here it is only dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from markdown_it import MarkdownIt
 from textual.app import ComposeResult
@@ -164,7 +164,7 @@ class LessonPane(Vertical):
         words = f"{where}: {words}" if where else words
         more = f"  {self._more}" if self._more and not where and self._cut else ""
         words = one_line(f" {words}", width - 1 - len(more), self._glyphs.ellipsis)
-        parts: list[str | tuple[str, Any]] = [(words, style), (more, "bold $text-accent")]
+        parts: list[str | tuple[str, str | Style]] = [(words, style), (more, "bold $text-accent")]
         room = width - Content(words).cell_length - len(more)
         for shown, command in choices:
             if len(shown) + 2 > room:

@@ -7,7 +7,7 @@ kernel judges. Whatever is typed is the learner's: nothing here runs unless it i
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -15,11 +15,13 @@ from kbench.tui.lesson import lesson_words
 from kbench.tui.lesson.lesson_commands import LessonCommands
 from kbench.tui.session.link import AskFailed
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import Verdict
 
 if TYPE_CHECKING:
     from kbench.tui.transcript.cells import Block
+    from kbench.workbench.session import events
 
 LOST = "the check did not end; when the kernel is there again, check once more"
 
@@ -59,7 +61,7 @@ class LessonController(LessonCommands):
         """There is a session: what was asked for before runs first."""
         self.hidden_cells.link_ready()
 
-    def cell_done(self, event: Any, block: Block | None) -> None:
+    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
         """A cell has ended, seen or not."""
         if not self.open:
             return
@@ -97,7 +99,7 @@ class LessonController(LessonCommands):
     async def _tell_made(self, code: str, exercise: str) -> None:
         """Say what entering an answer has made, and that it counts."""
         names = lesson_pages.made(code)
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         try:
             data = await self.screen.bench.link.ask("summary", names=names, statistics=False)
             rows = data.get("rows") or []
@@ -112,7 +114,7 @@ class LessonController(LessonCommands):
         if not self.prompt.text and not self.playing:
             self._give()
 
-    def on_verdict(self, data: dict[str, Any]) -> None:
+    def on_verdict(self, data: JsonObject) -> None:
         """The kernel has judged an answer."""
         if not self.hidden_cells.take(data) or self.coach is None:
             return
@@ -148,7 +150,7 @@ class LessonController(LessonCommands):
             words = f"lesson {self.lesson.number}: later steps need {', '.join(rest)}; made unseen"
             self.screen.session_controller.transcript.note(f"{words}, unless it was there")
 
-    def failed(self, event: Any) -> None:
+    def failed(self, event: events.Error) -> None:
         """An unseen cell has raised."""
         name = self.hidden_cells.name(event.cell)
         if name:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -12,6 +12,7 @@ from kbench.tui.panes.rows import shape_text
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
+from kbench.workbench.core_types import Row
 
 if TYPE_CHECKING:
     from kbench.workbench.lessons.lesson_files import Lesson, LessonError
@@ -109,7 +110,7 @@ def verdict(message: str, passed: bool) -> list[Content]:
     return [Content.styled(safe(line), GOOD if passed else BAD) for line in message.split("\n")]
 
 
-def created(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+def created(names: Sequence[str], rows: Iterable[Row]) -> str:
     """`means: tensor (2,) float32, ...`: what entering an answer has made.
 
     A class or a plain function is no variable: the inspector has no row for it but "gone".
@@ -118,7 +119,7 @@ def created(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     found = []
     for name in names:
         row = known.get(name, {})
-        shape: Any = row.get("shape")
+        shape = row.get("shape")
         kind, dtype = row.get("kind"), row.get("dtype")
         facts = "" if shape is None else f", {kind} {shape_text(shape)} {dtype}"
         found.append(f"`{name}`{facts}")

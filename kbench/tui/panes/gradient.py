@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from textual.content import Content
 from textual.message import Message
@@ -17,6 +15,7 @@ from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import Row
 
 HELP = (
     "No loss yet: make a scalar, loss = K.mean(y * y),",
@@ -48,7 +47,7 @@ class GradientTable(Table):
 
     def __init__(self) -> None:
         super().__init__("gradient")
-        self.data: Mapping[str, Any] = {}
+        self.data: Row = {}
         self._loss = ""
         self._note = ""
         self._reason = ""
@@ -57,7 +56,7 @@ class GradientTable(Table):
     def _set_empty_rows(self, lines: list[str]) -> None:
         self.empty_rows = [Content.styled(f" {line}", MUTED) for line in lines]
 
-    def show(self, data: Mapping[str, Any]) -> None:
+    def show(self, data: Row) -> None:
         """Draw what was computed."""
         self.data, self._note, self._reason = data, "", ""
         self._loss = str(data.get("loss") or "")
@@ -79,7 +78,7 @@ class GradientTable(Table):
         """There is nothing to derive."""
         self.fail("", "")
 
-    def row_of(self, key: str) -> Mapping[str, Any]:
+    def row_of(self, key: str) -> Row:
         """What is known of the gradient under a key."""
         rows = self.data.get("rows") or []
         return next((row for row in rows if row.get("key") == key), {})
@@ -120,7 +119,7 @@ class GradientTable(Table):
             parts.append(self._note)
         return " ".join(parts)
 
-    def _cells(self, row: Mapping[str, Any]) -> list[Content | str]:
+    def _cells(self, row: Row) -> list[Content | str]:
         zeros, mark = row.get("zeros"), str(row.get("mark") or "")
         bad = f" {row['bad']}" if row.get("bad") else ""
         words = Content.styled(f"{mark}{bad} !", "bold $text-error") if mark else Content("")
@@ -163,5 +162,5 @@ class GradientTable(Table):
             self.post_message(CopyText("  ".join(cell for cell in cells if cell), str(row["name"])))
 
 
-def _number(value: Any) -> str:
+def _number(value: float | str | None) -> str:
     return number_text(float(value) if isinstance(value, str) else value)

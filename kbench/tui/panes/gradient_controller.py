@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.panes import rows
 from kbench.tui.panes.gradient import GradientTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import Row
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -86,7 +86,7 @@ class GradientController:
         elif state == "computing" and int(data.get("number") or 0) > self._newest_number:
             table.note(loss, "computing, c stops it")
 
-    def on_push(self, data: Mapping[str, Any]) -> None:
+    def on_push(self, data: Row) -> None:
         """The kernel has computed, or has not."""
         table, loss = self._table, str(data.get("loss") or "")
         if table is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.messages import TitleChanged
@@ -14,6 +14,7 @@ from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.outline import root_of
 from kbench.tui.text.text import safe
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -115,8 +116,8 @@ class GraphController:
         words = counted(count, "layer" if whole.get("layers") else "node")
         self._set_title(f"Graph: {safe(name)} ({words})")
 
-    async def _ask(self, name: str, start: int) -> dict[str, Any]:
-        data: dict[str, Any] = await self._screen.bench.link.ask("graph", name=name, start=start)
+    async def _ask(self, name: str, start: int) -> JsonObject:
+        data: JsonObject = await self._screen.bench.link.ask("graph", name=name, start=start)
         return data
 
     # ------------------------------------------------------------------ keys

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.widget import Widget
 
 from kbench.tui.messages import TitleChanged
 from kbench.tui.panes import rows as pane_rows
@@ -18,9 +20,11 @@ from kbench.tui.value.grid import WindowRequest
 from kbench.tui.value.picture import PictureRequest
 from kbench.tui.value.search import ValueSearch
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import JsonObject, SettingValue
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
+    from kbench.tui.session.link import Link
 
 
 SYMBOLS = ("placeholder", "tensor", "update")
@@ -28,6 +32,8 @@ BATCH_NAMES = 1_000
 """Names whose statistics are asked for at once, where there are thousands."""
 ROWS_TIMEOUT_SECONDS = 60.0
 """Seconds for all rows there are: ten thousand arrays are read within a few seconds."""
+
+Pane = TypeVar("Pane", bound=Widget)
 
 
 class Panes:
@@ -49,11 +55,11 @@ class Panes:
         self.screen.background(work)
 
     @property
-    def link(self) -> Any:
+    def link(self) -> Link:
         """The link to the session."""
         return self.screen.bench.link
 
-    def _find(self, kind: type[Any]) -> Any:
+    def _find(self, kind: type[Pane]) -> Pane | None:
         found = self.screen.query(kind)
         return found.first() if found else None
 
@@ -75,8 +81,7 @@ class Panes:
         self.screen.gradient_controller.forget()
         self.screen.plan_controller.forget()
         self.screen.graph_controller.forget()
-        for kind in (VariablesTable, ValuePane):
-            pane = self._find(kind)
+        for pane in (self._find(VariablesTable), self._find(ValuePane)):
             if pane is not None:
                 pane.forget()
 
@@ -190,9 +195,9 @@ class Panes:
         except AskFailed as error:
             self.screen.on_title_changed(TitleChanged("variables", f"Variables: {error}"))
 
-    async def _all_rows(self, verb: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    async def _all_rows(self, verb: str, arguments: JsonObject) -> list[JsonObject]:
         """The rows of a reply; the inspector gives them in pages."""
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         start: int | None = 0
         while start is not None:
             data = await self.link.ask(verb, start=start, **arguments)
@@ -261,7 +266,7 @@ class Panes:
         pane = self._find(ValuePane)
         if pane is None or request.name != pane.shown:
             return
-        arguments: dict[str, Any] = {
+        arguments: JsonObject = {
             "name": request.name,
             "rows": [request.row, request.rows],
             "cols": [request.col, request.cols],
@@ -288,7 +293,7 @@ class Panes:
         pane = self._find(ValuePane)
         if pane is None or request.name != pane.shown:
             return
-        arguments: dict[str, Any] = {"size": list(request.size), "colours": request.colours}
+        arguments: JsonObject = {"size": list(request.size), "colours": request.colours}
         if request.index:
             arguments["index"] = list(request.index)
         if request.col_axis is not None:
@@ -303,12 +308,12 @@ class Panes:
         if request.name == pane.shown:
             pane.show_picture(pane_rows.ArrayPicture.of(data))
 
-    def fetch_pixel(self, window: dict[str, Any]) -> None:
+    def fetch_pixel(self, window: JsonObject) -> None:
         """Fetch what the cursor in a picture is on."""
         if window:
             self._pixel.submit(partial(self._fetch_pixel, window))
 
-    async def _fetch_pixel(self, window: dict[str, Any]) -> None:
+    async def _fetch_pixel(self, window: JsonObject) -> None:
         pane = self._find(ValuePane)
         with contextlib.suppress(AskFailed):  # the index alone is told
             data = await self.link.ask("window", **window)
@@ -316,7 +321,7 @@ class Panes:
                 pane.show_pixel(window, " ".join(data["cells"][0]))
 
     @staticmethod
-    def _limits(pane: ValuePane) -> dict[str, list[float]]:
+    def _limits(pane: ValuePane) -> JsonObject:
         """The range of the whole array, to which shades refer, as an argument of a request."""
         stats = pane.stats or (pane.row.stats if pane.row else None)
         if stats is None or stats.low is None or stats.high is None:
@@ -327,7 +332,7 @@ class Panes:
         """Statistics of every element of a large array."""
         pane, table = self._find(ValuePane), self._find(VariablesTable)
         row = table.find(name) if table is not None else None
-        if row is None:
+        if table is None or row is None:
             return
         try:
             data = await self.link.ask("stats", timeout=60.0, name=name, exact=True)
@@ -342,7 +347,7 @@ class Panes:
 
     # ------------------------------------------------------------------ settings
 
-    def show_settings(self, settings: dict[str, Any]) -> None:
+    def show_settings(self, settings: JsonObject) -> None:
         """What is set, as the kernel says it."""
         pane, value = self._find(SettingsPane), self._find(ValuePane)
         if pane is not None:
@@ -350,12 +355,13 @@ class Panes:
         if value is not None:
             value.settings_changed(settings)
 
-    def assign(self, name: str, value: Any) -> None:
+    def assign(self, name: str, value: SettingValue) -> None:
         """Set one setting; the kernel's answer is shown, be it a refusal."""
         self.screen.background(partial(self._assign, name, value))
 
-    async def _assign(self, name: str, value: Any) -> None:
+    async def _assign(self, name: str, value: SettingValue) -> None:
         pane = self._find(SettingsPane)
+        assert pane is not None  # it is what assigns
         try:
             data = await self.link.ask("config", set={name: value})
         except AskFailed as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -14,6 +14,7 @@ from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import coloured
 from kbench.tui.transcript.transcript import Transcript
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -57,7 +58,7 @@ class PlanController:
         if table is None:
             return
         self._dirty = False
-        wanted: dict[str, Any] = {} if table.pinned is None else {"run": table.pinned}
+        wanted: JsonObject = {} if table.pinned is None else {"run": table.pinned}
         timeout = MEASURE_TIMEOUT_SECONDS if measure else 5.0
         try:
             data = await self._ask(timeout, wanted | ({"measure": True} if measure else {}))
@@ -73,8 +74,8 @@ class PlanController:
             return
         table.show(data.get("run"), data.get("runs") or (), data.get("limits"))
 
-    async def _ask(self, timeout: float, arguments: dict[str, Any]) -> dict[str, Any]:
-        data: dict[str, Any] = await self._screen.bench.link.ask("plan", timeout, **arguments)
+    async def _ask(self, timeout: float, arguments: JsonObject) -> JsonObject:
+        data: JsonObject = await self._screen.bench.link.ask("plan", timeout, **arguments)
         return data
 
     def _notify(self, words: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from kbench.workbench.core_types import Row
 
 MAX_WHOLE_NUMBER = 10**24
 """An integer below is written in all its digits; one above as a power of ten."""
@@ -25,7 +27,7 @@ KIND_WORDS = {
 }
 
 
-def shape_text(shape: Any) -> str:
+def shape_text(shape: Sequence[int | None] | None) -> str:
     """`(32, ?, 3)`; '-' when there is no shape."""
     if shape is None:
         return "-"
@@ -40,7 +42,7 @@ SHORT_DTYPES = {"bool": "b1"} | {
 }
 
 
-def number_text(value: Any, digits: int = 3) -> str:
+def number_text(value: float | None, digits: int = 3) -> str:
     """A number in at most about seven characters; an integer in all its digits."""
     if value is None:
         return "-"
@@ -79,7 +81,7 @@ class Statistics:
     refused: str = ""
 
     @classmethod
-    def of(cls, row: Mapping[str, Any] | None) -> Statistics | None:
+    def of(cls, row: Row | None) -> Statistics | None:
         """From the `stats` of a reply."""
         if not row:
             return None
@@ -154,7 +156,7 @@ class ArrayWindow:
     version: int | None = None
 
     @classmethod
-    def of(cls, reply: Mapping[str, Any]) -> ArrayWindow:
+    def of(cls, reply: Row) -> ArrayWindow:
         """From the reply to `window`."""
         return cls(
             shape=tuple(reply["shape"]),
@@ -186,7 +188,7 @@ class ArrayPicture:
     top: int = 254  # the brightest level; one above it marks what is not finite
 
     @classmethod
-    def of(cls, reply: Mapping[str, Any]) -> ArrayPicture:
+    def of(cls, reply: Row) -> ArrayPicture:
         """From the reply to `image`."""
         low, high = (_real(limit) or 0.0 for limit in reply["limits"])
         return cls(
@@ -239,12 +241,12 @@ class ArrayPicture:
         return None if part[0] > self.top else (part[0], part[1], part[2])
 
 
-def rows_of(data: Mapping[str, Any]) -> list[NameRow]:
+def rows_of(data: Row) -> list[NameRow]:
     """The rows of a reply to `summary`; names that are gone are left out."""
     return [row_of(row) for row in data.get("rows") or () if row.get("kind") != "gone"]
 
 
-def row_of(row: Mapping[str, Any]) -> NameRow:
+def row_of(row: Row) -> NameRow:
     """One row of a reply to `summary`."""
     shape = row.get("shape")
     last = row.get("last") or {}
@@ -268,7 +270,7 @@ def row_of(row: Mapping[str, Any]) -> NameRow:
     )
 
 
-def _note(row: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+def _note(row: Row, last: Row) -> str:
     """Words for what has no range: the value of a scalar, the last value of a symbol, a type."""
     if row["kind"] == "variable" and row.get("trainable") is False:
         return "not trained"

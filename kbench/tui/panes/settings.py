@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -17,8 +15,9 @@ from kbench.tui.prompt.field import Field
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import one_line
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import JsonObject, Row, SettingValue
 
-CHOICES: dict[str, tuple[tuple[str, Any], ...]] = {
+CHOICES: dict[str, tuple[tuple[str, SettingValue], ...]] = {
     "floatx": (("float16", "float16"), ("float32", "float32"), ("float64", "float64")),
     "image_data_format": (
         ("channels_last", "channels_last"),
@@ -48,7 +47,7 @@ class SettingsList(LineView):
 
     def __init__(self) -> None:
         super().__init__(id="settings-list")
-        self.values: dict[str, Any] = {}
+        self.values: JsonObject = {}
         self.at = 0
         self.message = ""
 
@@ -89,7 +88,7 @@ class SettingsList(LineView):
             parts.append((f"({words}*)", "bold $text-accent") if chosen else f"({words})")
         return parts
 
-    def _choices(self, name: str) -> list[tuple[str, Any]]:
+    def _choices(self, name: str) -> list[tuple[str, SettingValue]]:
         """Words and values: short words where the pane is narrow, then only what is set."""
         choices = list(CHOICES.get(name, ()))
         room = self.size.width - self._label - 2  # for the mark of the line and that of what is set
@@ -99,7 +98,7 @@ class SettingsList(LineView):
             choices = [choice for choice in choices if choice[1] == self.values.get(name)]
         return choices
 
-    def place_of(self, name: str, x: int) -> Any:
+    def place_of(self, name: str, x: int) -> SettingValue:
         """The choice at column `x` of a setting's line; the name itself when there is none."""
         column = 1 + self._label
         for words, choice in self._choices(name):
@@ -192,7 +191,7 @@ class SettingsPane(Vertical):
         """The list."""
         return self.query_one(SettingsList)
 
-    def show(self, values: Mapping[str, Any]) -> None:
+    def show(self, values: Row) -> None:
         """What the kernel says is set."""
         lines = self.list
         if dict(values) != lines.values:
@@ -209,7 +208,7 @@ class SettingsPane(Vertical):
         self.list.message = note
         self.list.refresh()
 
-    def edit(self, name: str, value: Any) -> None:
+    def edit(self, name: str, value: SettingValue) -> None:
         """Open the line for typing."""
         self._editing = name
         field = self.query_one(Input)
@@ -224,7 +223,7 @@ class SettingsPane(Vertical):
         self.post_message(AssignSetting(self._editing, parse_number(event.value)))
         self._close()
 
-    def on_key(self, event: Any) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Escape gives up typing."""
         if event.key == "escape" and self.query_one(Input).display:
             event.stop()
@@ -235,7 +234,7 @@ class SettingsPane(Vertical):
         self.list.focus()
 
 
-def parse_number(text: str) -> Any:
+def parse_number(text: str) -> int | float | str:
     """A number if the text is one, else the text."""
     for kind in (int, float):
         try:

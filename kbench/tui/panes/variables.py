@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from textual.content import Content
 from textual.message import Message
@@ -24,6 +23,7 @@ from kbench.tui.text.outline import Outline
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import JsonObject
 
 SORTS = ("name", "kind", "size", "change")
 BAR_CELLS = 8
@@ -187,7 +187,7 @@ class VariablesTable(Table):
         if changed and flash:
             self.flash(changed)
 
-    def take_parts(self, asked: list[str], data: list[dict[str, Any]]) -> None:
+    def take_parts(self, asked: list[str], data: list[JsonObject]) -> None:
         """What the kernel says of the parts of unfolded rows."""
         changed = self.outline.take(asked, data)
         self._show()

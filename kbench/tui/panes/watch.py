@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from textual.content import Content
 from textual.message import Message
@@ -14,7 +13,7 @@ from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import one_line, safe
 from kbench.tui.themes import MUTED
-from kbench.workbench.core_types import Row
+from kbench.workbench.core_types import JsonObject, Row
 
 BAD = "bold $text-error"
 MAX_OLD_VALUE_CELLS = 24
@@ -63,7 +62,7 @@ class WatchTable(Table):
 
     def __init__(self) -> None:
         super().__init__("watch")
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, JsonObject] = {}
         self._stale = False
         self.empty_rows = [
             "No watches yet: press {watch_name} on a variable or a cell,",

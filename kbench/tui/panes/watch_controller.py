@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
 from kbench.tui.dialogs.dialogs import InputDialog
@@ -12,6 +12,7 @@ from kbench.tui.messages import TitleChanged
 from kbench.tui.panes.watch import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -87,12 +88,12 @@ class WatchController:
         ]
         table.show(self.expressions, [{**row, "changed": False} for row in rows])
 
-    def on_push(self, rows: Sequence[dict[str, Any]]) -> None:
+    def on_push(self, rows: Sequence[JsonObject]) -> None:
         """The kernel has evaluated some."""
         if (table := self._table) is not None:
             table.show(self.expressions, rows)
 
-    def on_magic(self, data: dict[str, Any]) -> None:
+    def on_magic(self, data: JsonObject) -> None:
         """`%watch` was said in a cell: the pane follows."""
         expression = str(data.get("expression", ""))[:MAX_EXPRESSION_CHARACTERS]
         if not data.get("watched"):
@@ -115,7 +116,7 @@ class WatchController:
         elif what == "remove":
             self._set([kept for kept in self.expressions if kept != expression])
 
-    def _type(self, title: str, text: str, take: Any) -> None:
+    def _type(self, title: str, text: str, take: Callable[[str], object]) -> None:
         def check(typed: str) -> str:
             return (
                 f"at most {MAX_EXPRESSION_CHARACTERS} characters"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from textual import events
 from textual.widget import Widget
 from textual.widgets import Input
@@ -25,8 +23,15 @@ async def act_on(widget: Widget, key: str) -> bool:
 class Field(Input):
     """The line of dialogs and of the settings."""
 
-    def __init__(self, value: str = "", **options: Any) -> None:
-        super().__init__(value, compact=True, **options)
+    def __init__(
+        self,
+        value: str = "",
+        *,
+        placeholder: str = "",
+        password: bool = False,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(value, placeholder, password=password, id=id, compact=True)
 
     async def _on_key(self, event: events.Key) -> None:
         if not event.is_printable and await act_on(self, event.key):

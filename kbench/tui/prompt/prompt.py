@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import codeop
 import warnings
-from typing import Any
 
 from textual import events
 from textual.geometry import Offset
@@ -398,5 +397,5 @@ class Prompt(TextArea):
         """Printable keys and Enter belong to the editor; with Alt they are commands."""
         if key.startswith("alt+"):
             return False
-        consumed: Any = super().check_consume_key(key, character)
+        consumed = super().check_consume_key(key, character)
         return bool(consumed) or key == "enter"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons import lesson_cells
 from kbench.workbench.session.cell import FORGOTTEN, UNSEEN
 
@@ -51,7 +52,7 @@ class HiddenCells:
         self._check = self.screen.session_controller.run_unseen(code, FORGOTTEN)
         return self.checking
 
-    def take(self, data: dict[str, Any]) -> bool:
+    def take(self, data: JsonObject) -> bool:
         """Whether this is the verdict that is waited for."""
         if data.get("ticket") != self._ticket or not self.checking:
             return False

@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from textual.message import Message
 
 from kbench.tui.messages import LinkFailed, LinkReady, SessionEvent
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.workbench.history.input_history import History
+    from kbench.workbench.session.running_kernels import Kernel
     from kbench.workbench.session.session_interface import Completion, Session
 
 SWITCH_SECONDS = 0.0005
@@ -49,7 +51,7 @@ def open_kernel() -> Opened:
     return Opened(_smooth(KernelSession()), History(), paths.state_dir())
 
 
-def open_existing(kernel: Any) -> Opened:
+def open_existing(kernel: Kernel) -> Opened:
     """A session in a kernel that runs already: an `running_kernels.Kernel`."""
     from kbench.engine.runtime import paths
     from kbench.workbench.history.input_history import History
@@ -69,6 +71,10 @@ def _smooth(session: Session) -> Session:
     gc.set_threshold(*GC_THRESHOLDS)
     session.events.subscribe(lambda event: gc.freeze() if isinstance(event, Started) else None)
     return session
+
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 class AskFailed(Exception):
@@ -108,7 +114,7 @@ class Link:
         except Exception as error:  # whatever it is, the user must read it
             self._post(LinkFailed(f"{type(error).__name__}: {error}"))
 
-    async def ask(self, verb: str, timeout: float = 5.0, **arguments: Any) -> dict[str, Any]:
+    async def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> JsonObject:
         """The `data` of the inspector's reply.
 
         Raises:
@@ -124,7 +130,7 @@ class Link:
         if not reply.get("ok"):
             error = reply.get("error") or {}
             raise AskFailed(str(error.get("reason") or "refused"))
-        data: dict[str, Any] = reply.get("data") or {}
+        data: JsonObject = reply.get("data") or {}
         return data
 
     async def complete(self, code: str, position: int) -> Completion | None:
@@ -134,7 +140,7 @@ class Link:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self.session.complete, code, position)
 
-    async def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         """Run something slow of the session in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -14,6 +14,7 @@ from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -72,13 +73,14 @@ class NanController:
         self._job = -1
         self._block: Block | None = None  # the cell below which a quiet answer goes
         self._quiet_job = -1
-        self._early: dict[str, Any] | None = None  # an answer that came before its job's number
+        self._early: JsonObject | None = None  # an answer that came before its job's number
 
     # ------------------------------------------------------------------ asked for by a key
 
-    def trace(self, **wanted: Any) -> None:
+    def trace(self, **wanted: str) -> None:
         """Look for the origin in a name, in a cell's code, or in a recorded function."""
         title = str(next(iter(wanted.values()), "")).strip().split("\n")[-1]
+        asked: JsonObject = {**wanted}
         shown = TraceScreen(title, self)
         self._shown, self._job, self._early = shown, -1, None
 
@@ -91,7 +93,7 @@ class NanController:
 
         async def ask() -> None:
             try:
-                data = await self.screen.bench.link.ask("nan", **wanted)
+                data = await self.screen.bench.link.ask("nan", **asked)
             except AskFailed as error:
                 shown.show([f"not traced: {error}"], "")
                 return
@@ -100,7 +102,8 @@ class NanController:
                 if self._early is not None:
                     self.on_push(self._early)
             else:
-                shown.show([_REASONS.get(data["state"], data["state"])], "")
+                state = str(data["state"])
+                shown.show([_REASONS.get(state, state)], "")
 
         self.screen.background(ask)
 
@@ -112,7 +115,7 @@ class NanController:
             except AskFailed:
                 return
 
-    def on_push(self, data: dict[str, Any]) -> None:
+    def on_push(self, data: JsonObject) -> None:
         """The kernel has an answer."""
         if data.get("quiet"):
             self._on_quiet_push(data)
@@ -163,7 +166,7 @@ class NanController:
         if data["state"] == "tracing":
             self._quiet_job = int(data["job"])
 
-    def _on_quiet_push(self, data: dict[str, Any]) -> None:
+    def _on_quiet_push(self, data: JsonObject) -> None:
         block, self._block = self._block, None
         if block is None or data.get("state") != "found":
             return

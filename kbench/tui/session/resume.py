@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
@@ -12,6 +12,7 @@ from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.text import one_line
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+from kbench.workbench.session import events
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -169,7 +170,7 @@ class ResumeController:
         ]
         self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
 
-    def cell_done(self, event: Any) -> None:
+    def cell_done(self, event: events.CellDone) -> None:
         """The cell that was asked about has ended: its result is on the screen, so go on."""
         if self._awaited and str(event.cell) == self._awaited:
             self._awaited = ""
@@ -184,12 +185,11 @@ def block_of(cell: Cell) -> Block:
     block = Block(str(cell.ident), cell.code, state, origin, past=True)
     block.count, block.seconds = cell.count, cell.seconds
     for event in cell.outputs:
-        kind = type(event).__name__
-        if kind == "Stream":
+        if isinstance(event, events.Stream):
             block.stream(event.name, event.text)
-        elif kind == "Result":
+        elif isinstance(event, events.Result):
             block.add(ResultPart(event.text, labelled=event.count is not None))
-        elif kind == "Error":
+        else:
             texts = (event.name, event.value, event.traceback)
             block.add(ErrorPart(*texts, event.detail, block.ident))
     return block

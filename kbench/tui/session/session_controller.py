@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
 from kbench.tui.prompt.prompt import Prompt
@@ -12,9 +12,11 @@ from kbench.tui.session import status
 from kbench.tui.session.status_controller import StatusController
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
+    from kbench.workbench.session import events
 
 
 class SessionController(StatusController):
@@ -22,9 +24,9 @@ class SessionController(StatusController):
 
     def __init__(self, screen: MainScreen) -> None:
         super().__init__(screen)
-        self.hello: dict[str, Any] = {}
+        self.hello: JsonObject = {}
         self.ready_seconds: float | None = None
-        self.death: Any = None
+        self.death: events.Died | None = None
         self._early: list[Block] = []
         self._stuck = False
         self._numbers = 0
@@ -119,16 +121,17 @@ class SessionController(StatusController):
 
     # ------------------------------------------------------------------ events
 
-    def take(self, event: Any) -> None:
+    def take(self, event: events.Event) -> None:
         """Dispatch on the event's class; an event of a newer session is ignored."""
-        handler: Callable[[Any], None] | None = getattr(self, f"_on_{type(event).__name__}", None)
+        handler: Callable[[events.Event], None] | None
+        handler = getattr(self, f"_on_{type(event).__name__}", None)
         if handler is not None:
             handler(event)
 
     def _block(self, cell: int | None) -> Block | None:
         return None if cell is None else self.transcript.find(str(cell))
 
-    def _on_Started(self, event: Any) -> None:
+    def _on_Started(self, event: events.Started) -> None:
         self.hello, self.ready_seconds = event.hello, event.seconds
         self.state = "idle"
         self.death = None
@@ -140,7 +143,7 @@ class SessionController(StatusController):
         self.show_status()
         self.show_hint()
 
-    def _on_CellStarted(self, event: Any) -> None:
+    def _on_CellStarted(self, event: events.CellStarted) -> None:
         if event.cell in self._unseen or event.replay_of in self._unseen:
             self._unseen.add(event.cell)
             self._unseen_runs = True
@@ -154,14 +157,14 @@ class SessionController(StatusController):
         self._since = time.monotonic()
         self.transcript.changed(block)
 
-    def _on_Stream(self, event: Any) -> None:
+    def _on_Stream(self, event: events.Stream) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._cleared(block, event.cell)
             block.stream(event.name, event.text)
             self.transcript.refit()
 
-    def _on_ClearOutput(self, event: Any) -> None:
+    def _on_ClearOutput(self, event: events.ClearOutput) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._clearing.add(event.cell)
@@ -175,7 +178,7 @@ class SessionController(StatusController):
             block.parts.clear()
             block.touch()
 
-    def _on_Result(self, event: Any) -> None:
+    def _on_Result(self, event: events.Result) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._cleared(block, event.cell)
@@ -184,7 +187,7 @@ class SessionController(StatusController):
             block.add(ResultPart(event.text, labelled=event.count is not None))
             self.transcript.refit()
 
-    def _on_Error(self, event: Any) -> None:
+    def _on_Error(self, event: events.Error) -> None:
         if event.cell in self._unseen:
             self.screen.lesson_controller.failed(event)
         block = self._block(event.cell)
@@ -193,7 +196,7 @@ class SessionController(StatusController):
             block.add(ErrorPart(event.name, event.value, traceback, detail, block.ident))
             self.transcript.refit()
 
-    def _on_CellDone(self, event: Any) -> None:
+    def _on_CellDone(self, event: events.CellDone) -> None:
         block = self._block(event.cell)
         self._stuck = self._unseen_runs = False
         self._last_seconds = event.seconds
@@ -215,7 +218,7 @@ class SessionController(StatusController):
         self.show_number()
         self.show_hint()
 
-    def _on_Attached(self, event: Any) -> None:
+    def _on_Attached(self, event: events.Attached) -> None:
         self._ran_before = event.count
         before = f" after {counted(event.count, 'cell')}" if event.count else ""
         self.transcript.note(f"attached to kernel {event.kernel}{before}; leaving lets it run on")
@@ -224,7 +227,7 @@ class SessionController(StatusController):
             prompt.remember(code)
         self.show_number()
 
-    def _on_Busy(self, event: Any) -> None:
+    def _on_Busy(self, event: events.Busy) -> None:
         self.state = "busy"
         self.pace = {}
         self._since = time.monotonic()
@@ -232,7 +235,7 @@ class SessionController(StatusController):
         self.screen.watch_controller.refresh()
         self.show_status()
 
-    def _on_Idle(self, event: Any) -> None:
+    def _on_Idle(self, event: events.Idle) -> None:
         if self.state == "busy":
             self.state = "idle"
             self.screen.background(self._measure, "memory", exclusive=True)
@@ -240,7 +243,7 @@ class SessionController(StatusController):
         self.screen.gradient_controller.refresh()
         self.show_status()
 
-    def _on_Told(self, event: Any) -> None:
+    def _on_Told(self, event: events.Told) -> None:
         if event.kind == "watch":
             self.screen.watch_controller.on_push(event.data.get("rows") or [])
         elif event.kind == "watching":
@@ -254,25 +257,25 @@ class SessionController(StatusController):
         elif event.kind == "lesson":
             self.screen.lesson_controller.on_verdict(event.data)
 
-    def _on_Changed(self, event: Any) -> None:
+    def _on_Changed(self, event: events.Changed) -> None:
         self.take_settings(event.config)
         self.screen.panes.changed(list(event.names), event.many)
         for name, reason in (event.refused or {}).items():
             self.screen.panes.setting_refused(f"{name}: {reason}")
 
-    def _on_InputRequested(self, event: Any) -> None:
+    def _on_InputRequested(self, event: events.InputRequested) -> None:
         overlays.ask_input(self.screen, event.prompt, event.password)
 
-    def _on_ExitAsked(self, event: Any) -> None:
+    def _on_ExitAsked(self, event: events.ExitAsked) -> None:
         self.screen.app.exit(0)
 
-    def _on_Stuck(self, event: Any) -> None:
+    def _on_Stuck(self, event: events.Stuck) -> None:
         self._stuck = True
         key = self.screen.bench.key_word("interrupt")
         words = f"still inside a call that does not stop; {key} again to restart (variables lost)"
         self._banner(words, [("restart", "screen.restart")])
 
-    def _on_Died(self, event: Any) -> None:
+    def _on_Died(self, event: events.Died) -> None:
         self.state = "dead"
         self.death = event
         self._stuck = False
@@ -292,7 +295,7 @@ class SessionController(StatusController):
         self.screen.panes.kernel_lost()
         self.show_status()
 
-    def _on_Restarted(self, event: Any) -> None:
+    def _on_Restarted(self, event: events.Restarted) -> None:
         self.state = "starting"
         self._since = time.monotonic()
         self._clear_banner()

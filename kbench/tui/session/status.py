@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.cells import cell_len
 
@@ -13,6 +11,7 @@ from kbench.tui.session.bars import JOINT_CELLS, Piece, longest_piece
 from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.text import one_line
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import Row
 
 WIDE_CELLS = 100
 """Cells from which on nothing is shortened."""
@@ -26,12 +25,12 @@ class Status:
     seconds: float
     last_seconds: float | None
     waiting: int
-    settings: Mapping[str, Any]
+    settings: Row
     pid: int | None
     memory: int
     beat: int
     attached: str = ""
-    pace: Mapping[str, Any] = field(default_factory=dict)
+    pace: Row = field(default_factory=dict)
 
 
 def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
@@ -84,7 +83,7 @@ def state_piece(now: Status, glyphs: Glyphs) -> Piece:
     return f"idle{took}", "$text-success"
 
 
-def pace_words(pace: Mapping[str, Any], room: int) -> str:
+def pace_words(pace: Row, room: int) -> str:
     """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known.
 
     What does not fit into `room` cells is left out, the inner loops first: how far the outer

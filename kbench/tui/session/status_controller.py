@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -16,6 +16,7 @@ from kbench.tui.text.glyphs import counted, human_seconds
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block
 from kbench.tui.transcript.transcript import Transcript
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -34,9 +35,9 @@ class StatusController:
     def __init__(self, screen: MainScreen) -> None:
         self.screen = screen
         self.state = "starting"  # starting, idle, busy, dead, failed
-        self.settings: dict[str, Any] = {}
+        self.settings: JsonObject = {}
         self.memory = 0  # bytes of the kernel process, when last asked
-        self.pace: dict[str, Any] = {}  # of the running cell's loop, as the kernel tells it
+        self.pace: JsonObject = {}  # of the running cell's loop, as the kernel tells it
         self._since = time.monotonic()
         self._last_seconds: float | None = None
         self._beat = 0
@@ -80,7 +81,7 @@ class StatusController:
             self.screen.choices.banner = 0
             self.screen.relayout()
 
-    def take_settings(self, settings: dict[str, Any]) -> None:
+    def take_settings(self, settings: JsonObject) -> None:
         """The kernel's settings, shown at once."""
         if settings:
             self.settings = dict(settings)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import NameRow
+from kbench.workbench.core_types import Row
 
 MAX_UNFOLDED_LAYERS = 64
 """Layers whose weights one key unfolds."""
@@ -70,7 +70,7 @@ class Outline:
         visible = {*seen, *(key.rpartition("/")[0] for key in seen if "/" in key)}
         return sorted(self._old & self.unfolded & visible)
 
-    def take(self, asked: Iterable[str], data: Sequence[Mapping[str, Any]]) -> set[str]:
+    def take(self, asked: Iterable[str], data: Sequence[Row]) -> set[str]:
         """The reply to `parts` of the asked rows; gives the keys whose rows have changed."""
         below: dict[str, list[str]] = {key: [] for key in asked}
         changed = set()

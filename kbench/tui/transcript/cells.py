@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from textual.content import Content
 from textual.highlight import highlight
@@ -13,6 +12,7 @@ from kbench.tui.text.glyphs import Glyphs, human_seconds
 from kbench.tui.text.text import OutputDecoder, fold, one_line, safe, wrap
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.output.terminal_lines import overwrite, settled
 
 MAX_PART_LINES = 10_000
@@ -165,7 +165,7 @@ class ErrorPart:
     name: str
     value: str
     traceback: list[str]
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
     cell: str = ""
 
 
@@ -194,7 +194,7 @@ class Block:
         self.seconds: float | None = None
         self.parts: list[OutputPart] = []
         self.folded = False
-        self._cache: tuple[Any, list[Content]] | None = None
+        self._cache: tuple[object, list[Content]] | None = None
         self._version = 0
 
     def touch(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -13,6 +13,7 @@ from textual.style import Style
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import fold, one_line, safe
 from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.transcript.cells import ErrorPart
@@ -76,9 +77,7 @@ def _last_rows(words: str, keys: Content, width: int) -> list[Content]:
     return [*rows, margin + keys]
 
 
-def chain_rows(
-    detail: dict[str, Any], width: int, glyphs: Glyphs, full: bool = False
-) -> list[Content]:
+def chain_rows(detail: JsonObject, width: int, glyphs: Glyphs, full: bool = False) -> list[Content]:
     """The lines called on the way, one row each; `full`: what failed in them marked below."""
     chain = [call for call in detail.get("chain", ()) if isinstance(call, dict)]
     if not chain:
@@ -97,7 +96,7 @@ def chain_rows(
 
 
 def _called(
-    call: dict[str, Any], place: str, label: int, width: int, glyphs: Glyphs, full: bool
+    call: JsonObject, place: str, label: int, width: int, glyphs: Glyphs, full: bool
 ) -> list[Content]:
     """`In [9]  loss = train(x)`, the call or the operand at fault underlined."""
     source = str(call.get("source") or "")
@@ -138,7 +137,7 @@ def _window(
 
 
 def expression_rows(
-    source: Sequence[str], detail: dict[str, Any], width: int, glyphs: Glyphs
+    source: Sequence[str], detail: JsonObject, width: int, glyphs: Glyphs
 ) -> list[Content]:
     """The user's expression; below each line, joined to where it stands, what each operand is."""
     operands = [operand for operand in detail.get("operands", ()) if isinstance(operand, dict)]
@@ -178,7 +177,7 @@ def expression_rows(
     return rows
 
 
-def _located(operands: Sequence[dict[str, Any]]) -> bool:
+def _located(operands: Sequence[JsonObject]) -> bool:
     return any(operand.get("line") is not None for operand in operands)
 
 
@@ -205,10 +204,10 @@ def _caret(text: str, start: int, end: int, width: int) -> list[Content]:
 
 
 def _branch(
-    left: list[tuple[int, dict[str, Any]]],
+    left: list[tuple[int, JsonObject]],
     start: int,
     reach: int,
-    operand: dict[str, Any],
+    operand: JsonObject,
     width: int,
     glyphs: Glyphs,
 ) -> Content:
@@ -228,7 +227,7 @@ def _branch(
     return Content.assemble((lead, "$text-warning"), words)
 
 
-def operand_words(operand: dict[str, Any]) -> str:
+def operand_words(operand: JsonObject) -> str:
     """`float32[32, 784]  axis -2 !  placeholder 'x', In [2]`."""
     words = str(operand.get("spec", ""))
     axis = operand.get("axis")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -34,7 +35,7 @@ async def cells(
     here = pane.target
     if here is None:
         return None
-    shown: dict[str, Any] = {"name": pane.shown, "index": list(here.index), "exact": True}
+    shown: JsonObject = {"name": pane.shown, "index": list(here.index), "exact": True}
     shown |= {"row_axis": here.row_axis, "col_axis": here.col_axis}
     single = rows[1] == 1  # then it is read in pages along the row, else down the rows
     along, across = (cols, rows) if single else (rows, cols)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.glyphs import human_bytes
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -32,7 +33,7 @@ class Exporter:
         if self.running:
             self._screen.notify("another file is being written; Esc gives it up", markup=False)
             return
-        arguments: dict[str, Any] = {"name": pane.shown, "path": path, "wait": False}
+        arguments: JsonObject = {"name": pane.shown, "path": path, "wait": False}
         if not whole:
             arguments |= part(pane)
         self._begin(pane, arguments, replace=False)
@@ -41,10 +42,10 @@ class Exporter:
         """Give the writing up, if there is any."""
         self._stopping = self.running
 
-    def _begin(self, pane: ValuePane, arguments: dict[str, Any], replace: bool) -> None:
+    def _begin(self, pane: ValuePane, arguments: JsonObject, replace: bool) -> None:
         self._screen.background(partial(self._run, pane, {**arguments, "replace": replace}))
 
-    async def _run(self, pane: ValuePane, arguments: dict[str, Any]) -> None:
+    async def _run(self, pane: ValuePane, arguments: JsonObject) -> None:
         self.running, self._stopping = True, False
         ask, screen = self._screen.bench.link.ask, self._screen
         try:
@@ -68,7 +69,7 @@ class Exporter:
             pane.set_note("")
 
 
-def part(pane: ValuePane) -> dict[str, Any]:
+def part(pane: ValuePane) -> JsonObject:
     """What is on show, as arguments of an export."""
     here, picture = pane.target, pane.picture.picture
     if pane.as_picture and picture is not None:

@@ -6,7 +6,6 @@ While the picture has the focus a cursor stands on one pixel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rich.color import Color as RichColor
 from rich.segment import Segment
@@ -20,6 +19,7 @@ from kbench.tui.keys import keys
 from kbench.tui.panes.rows import ArrayPicture
 from kbench.tui.text.glyphs import ASCII
 from kbench.tui.text.lines import LineView
+from kbench.workbench.core_types import JsonObject
 
 RAMP = " .:-=+*#%@"
 HALF = "▀"
@@ -92,7 +92,7 @@ class PictureView(LineView):
         self.picture, self.at, self.aim = None, (0, 0), ()
         self.refit()
 
-    def window(self, name: str) -> dict[str, Any]:
+    def window(self, name: str) -> JsonObject:
         """The window of an array that holds what the cursor is on; of colours, each channel."""
         picture = self.picture
         if picture is None:

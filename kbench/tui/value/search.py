@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
+from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -61,7 +62,7 @@ class ValueSearch:
 
     async def _search(
         self, pane: ValuePane, name: str, condition: str, number: int
-    ) -> dict[str, Any] | None:
+    ) -> JsonObject | None:
         """The last reply; None when the search was given up."""
         ask = partial(
             self._screen.bench.link.ask, "find", PIECE_TIMEOUT_SECONDS, name=name, what=condition

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -22,6 +20,7 @@ from kbench.tui.value import words as value_words
 from kbench.tui.value.grid import ValueGrid, WindowRequest
 from kbench.tui.value.picture import PictureRequest, PictureView
 from kbench.tui.value.slices import Target, cell_index, free_axes, stepped, with_cell
+from kbench.workbench.core_types import Row
 
 MIN_HISTOGRAM_ROWS = 14
 """Rows of the pane from which on the histogram has a line of its own."""
@@ -151,7 +150,7 @@ class ValuePane(Vertical):
         if self.shown and self.row is not None:
             self._fetch(self.row)
 
-    def show_graph(self, reply: Mapping[str, Any]) -> None:
+    def show_graph(self, reply: Row) -> None:
         """Draw what was fetched."""
         self.note = ""
         self.graph.show(reply)
@@ -170,7 +169,7 @@ class ValuePane(Vertical):
             self.picture.show(picture)
             self.on_picture_view_moved()
 
-    def show_pixel(self, window: Mapping[str, Any], text: str) -> None:
+    def show_pixel(self, window: Row, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
         if window == self.picture.window(self.shown):
             self.picture.value = text
@@ -189,7 +188,7 @@ class ValuePane(Vertical):
         self.refetch()
         self.app.notify(safe(reason), severity="warning", markup=False)
 
-    def settings_changed(self, settings: Mapping[str, Any]) -> None:
+    def settings_changed(self, settings: Row) -> None:
         """Where the channels are may have changed."""
         shown = self.picture.picture if self.is_mounted and self.as_picture else None
         if shown is not None and shown.data_format != settings.get("image_data_format"):
