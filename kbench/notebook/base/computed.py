@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from kbench.engine.runtime import read_only
 from kbench.notebook.base import inspector_hub
 from kbench.workbench.analysis.known_value import unasked
 
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
+
 MAX_FOLLOW_SECONDS = 1.0
 """Seconds that following a change may take; a slower tensor is not followed."""
 
@@ -21,10 +26,10 @@ MAX_FOLLOW_SECONDS = 1.0
 class ComputedValue:
     """A tensor and its value; `close` it when it is not needed any more."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Tensor) -> None:
         self._value = value
         self._hub = inspector_hub.acquire(None)
-        self._made: tuple[list[Any], Any] | None = None
+        self._made: tuple[list[Tensor], Function] | None = None
         self._slow = False
 
     def compute_now(self) -> np.ndarray:
@@ -48,8 +53,7 @@ class ComputedValue:
         self._slow = outcome.stopped == "time"
         if outcome.error is not None and not outcome.stopped:
             raise outcome.error
-        value: np.ndarray | None = outcome.value
-        return value
+        return outcome.value
 
     def close(self) -> None:
         """Compute no more."""
@@ -58,13 +62,14 @@ class ComputedValue:
     def _compute(self) -> np.ndarray:
         from kbench.engine.execute.function import Function
         from kbench.engine.graph.traverse import walk
+        from kbench.engine.graph.variables import Placeholder
 
         value = self._value
-        nodes: list[Any] = walk([value])
+        nodes = walk([value])
         why = next(filter(None, map(unasked, nodes)), None)
         if why is not None:
             raise ArgumentError(f"{_own(value)} is not computed, {why}")
-        open_ = [node for node in nodes if node.kind == "placeholder"]
+        open_ = [node for node in nodes if isinstance(node, Placeholder)]
         needed = [node for node in open_ if node.default is None]
         fed, _ = self._hub.inspector.recorder.feeds(open_, {id(node) for node in needed})
         missing = [node for node in needed if node not in fed]
@@ -82,7 +87,7 @@ class ComputedValue:
         return np.asarray(found.toarray() if is_csr(found) else found)
 
 
-def _needs(value: Any, missing: list[Any], there: inspector_hub.InspectorHub) -> str:
+def _needs(value: Tensor, missing: Sequence[Tensor], there: inspector_hub.InspectorHub) -> str:
     names = {id(value): name for name, value in there.view.values().items()}
     shown = [names.get(id(node), node.name.partition(":")[0]) for node in missing]
     words = ", ".join(describe.printable(name) for name in shown[:4])
@@ -91,12 +96,12 @@ def _needs(value: Any, missing: list[Any], there: inspector_hub.InspectorHub) ->
     return f"{_own(value)} {what}: call a K.function or K.eval that feeds them, then look again"
 
 
-def _own(value: Any) -> str:
+def _own(value: Tensor) -> str:
     """What a tensor is, with its name."""
     return f"{value.kind} {describe.printable(value.name.partition(':')[0])!r} {value.spec}"
 
 
-def value_of(value: Any) -> np.ndarray:
+def value_of(value: Tensor) -> np.ndarray:
     """The value of a tensor on what was fed last.
 
     Raises:

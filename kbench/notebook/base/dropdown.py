@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 from traitlets import observe
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.widget_types import TraitChange
 
 
 class Dropdown(widgets.Dropdown):  # type: ignore[misc]
@@ -14,7 +17,7 @@ class Dropdown(widgets.Dropdown):  # type: ignore[misc]
     index: Any  # a trait of the base class, which has no types
 
     @observe("value")
-    def _propagate_value(self, change: Any) -> None:
+    def _propagate_value(self, change: TraitChange) -> None:
         values = self._options_values
         if change.new is not None or None not in values:
             super()._propagate_value(change)

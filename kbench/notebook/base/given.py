@@ -5,17 +5,26 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench import guards
 from kbench.workbench.analysis import engine_functions, keras_models
 from kbench.workbench.inspector import summary
 
-Accepts = Callable[[Any], bool]
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
+
+Accepts = Callable[[object], bool]
+
+
+def _is_list(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return type(value) in (list, tuple)
 
 
 def has_graph(value: object) -> bool:
@@ -24,19 +33,19 @@ def has_graph(value: object) -> bool:
     >>> has_graph(3)
     False
     """
-    if type(value) in (list, tuple):
-        return bool(value) and all(map(_has_nodes, value))  # type: ignore[call-overload]
+    if _is_list(value):
+        return bool(value) and all(map(_has_nodes, value))
     return _has_nodes(value) or keras_models.is_layer(value)
 
 
-def _has_nodes(value: object) -> bool:
-    return describe.is_tensor(value) or describe.is_function(value)
+def _has_nodes(value: object) -> TypeGuard[Tensor | Function]:
+    return guards.is_tensor(value) or guards.is_function(value)
 
 
 def is_runnable(value: object) -> bool:
     """Whether a value is what the engine runs, or a list of such."""
-    if type(value) in (list, tuple):
-        return bool(value) and all(map(engine_functions.is_computed, value))  # type: ignore[call-overload]
+    if _is_list(value):
+        return bool(value) and all(map(engine_functions.is_computed, value))
     return engine_functions.is_computed(value)
 
 
@@ -52,9 +61,9 @@ def argument_error(widget: str, argument: str, value: object, needed: str) -> Ar
     )
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[object]:
     """What was given, one or several, as a list."""
-    return list(value) if type(value) in (list, tuple) else [value]
+    return [*value] if _is_list(value) else [value]
 
 
 # ------------------------------------------------------------------ names for what has none
@@ -68,7 +77,7 @@ def identifier_of(value: object) -> str:
     """
     name: object = ""
     if _has_nodes(value):
-        name = value.name  # type: ignore[attr-defined]
+        name = value.name
     elif keras_models.is_layer(value):
         name = keras_models.name_of(value)
     text = str(name).partition(":")[0].rpartition("/")[2]
@@ -94,27 +103,27 @@ def unique_name(name: str, taken: Iterable[str]) -> str:
 # ------------------------------------------------------------------ what can be looked into
 
 
-def values_inside(value: object, name: str) -> list[tuple[str, Any]] | None:
+def values_inside(value: object, name: str) -> list[tuple[str, object]] | None:
     """The values within a list, dictionary, model, layer or function, with what to call them.
 
     None for what is one value by itself, such as a tensor, an array or a list of numbers.
     """
-    found: list[tuple[str, Any]] | None = None
+    found: list[tuple[str, object]] | None = None
     if keras_models.is_layer(value):
-        parts = _weights(value, "")
+        weights = [part.weight for part in _weights(value, "") if part.weight is not None]
         found = [
-            (describe.printable(part.value.name).removesuffix(":0"), part.value) for part in parts
+            (describe.printable(weight.variable.name).removesuffix(":0"), weight.variable)
+            for weight in weights
         ]
-    elif describe.is_function(value):
-        function: Any = value
+    elif guards.is_function(value):
+        function = value
         stores = [(describe.printable(target.name), target) for target in function.plan.targets]
         made = [(describe.printable(output.name), output) for output in function.outputs]
         found = [(text.removesuffix(":0"), value) for text, value in (*made, *stores)]
     elif type(value) is dict:
         found = [(describe.printable(key), value) for key, value in value.items()]
-    elif type(value) in (list, tuple) and any(map(_is_value, value)):  # type: ignore[call-overload]
-        items: Any = value
-        found = [(_item(item, f"{name}[{at}]"), item) for at, item in enumerate(items)]
+    elif _is_list(value) and any(map(_is_value, value)):
+        found = [(_item(item, f"{name}[{at}]"), item) for at, item in enumerate(value)]
     if found is None:
         return None
     seen: list[str] = []
@@ -125,14 +134,14 @@ def values_inside(value: object, name: str) -> list[tuple[str, Any]] | None:
 
 def _is_value(value: object) -> bool:
     held = describe.held_array(value)
-    return describe.is_tensor(value) or (held is not None and held.ndim > 0)
+    return guards.is_tensor(value) or (held is not None and held.ndim > 0)
 
 
 def _item(value: object, place: str) -> str:
-    return f"{place} {identifier_of(value)}" if describe.is_tensor(value) else place
+    return f"{place} {identifier_of(value)}" if guards.is_tensor(value) else place
 
 
-def _weights(layer: Any, address: str) -> list[keras_models.Part]:
+def _weights(layer: object, address: str) -> list[keras_models.Part]:
     """The parts below a layer that are weights."""
     found = []
     for part in keras_models.parts(layer, address):
@@ -143,7 +152,7 @@ def _weights(layer: Any, address: str) -> list[keras_models.Part]:
     return found
 
 
-def array_of(value: Any) -> np.ndarray | None:
+def array_of(value: object) -> np.ndarray | None:
     """The numbers that a value holds or is made of; None for a symbol.
 
     Raises:
@@ -153,8 +162,9 @@ def array_of(value: Any) -> np.ndarray | None:
     if held is not None:
         return held
     if sparse_summary.held_matrix(value) is not None:
-        return np.asarray(value if describe.is_tensor(value) else value.toarray())
-    if describe.is_tensor(value):
+        matrix: Any = value
+        return np.asarray(value if guards.is_tensor(value) else matrix.toarray())
+    if guards.is_tensor(value):
         return None
     kind = summary.type_name(value)
     if value is None or isinstance(value, (str, bytes)) or callable(value):

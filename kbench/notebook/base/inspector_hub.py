@@ -6,8 +6,6 @@ then, or since `%load_ext kbench`, and evaluates only what a shown widget asks f
 
 from __future__ import annotations
 
-from typing import Any
-
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
 from kbench.notebook.base import given, recording, redraw
@@ -22,7 +20,7 @@ PUSHES = ("watch", "gradient")
 class InspectorHub:
     """An inspector, and signals that carry what it tells unasked, by the kind of news."""
 
-    def __init__(self, names: dict[str, Any], hidden: dict[str, Any] | None) -> None:
+    def __init__(self, names: dict[str, object], hidden: dict[str, object] | None) -> None:
         self.pushes = {kind: Signal(f"hub.{kind}") for kind in PUSHES}
         self.inspector = Inspector(names, self._publish, hidden)
         before = recording.earlier()
@@ -42,7 +40,7 @@ class InspectorHub:
         """The names."""
         return self.inspector.view
 
-    def ask(self, verb: str, **arguments: Any) -> JsonObject:
+    def ask(self, verb: str, **arguments: object) -> JsonObject:
         """What the inspector answers.
 
         Raises:
@@ -64,7 +62,7 @@ class InspectorHub:
             start = page.get("next")
         return whole
 
-    def name_of(self, value: Any) -> str:
+    def name_of(self, value: object) -> str:
         """The name of a value; one that has none gets one, for the widgets alone."""
         for name, known in self.view.values().items():
             if known is value:
@@ -94,7 +92,7 @@ _lock = fork_safety.lock()
 _hubs: dict[int, InspectorHub] = {}
 
 
-def acquire(namespace: dict[str, Any] | None) -> InspectorHub:
+def acquire(namespace: dict[str, object] | None) -> InspectorHub:
     """The hub of a namespace, by default the user's; whoever has it gives it back to `release`."""
     names, hidden = redraw.named(namespace)
     with _lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
@@ -18,9 +18,12 @@ from kbench.notebook.html.markup import element
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.protocol import ProtocolError
 
+if TYPE_CHECKING:
+    from kbench.notebook.base.widget_types import ChoiceControl, Control, TraitChange
+
 NONE = "-"
 CLOSED = "closed"
-Option = tuple[str, Any]
+Option = tuple[str, object]
 
 
 class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
@@ -35,7 +38,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def __init__(
         self,
-        namespace: dict[str, Any] | None,
+        namespace: dict[str, object] | None,
         sources: Sequence[Signal],
         also: Sequence[Callable[[], Undo]] = (),
     ) -> None:
@@ -46,7 +49,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         )
         self._lock = fork_safety.lock()
         self._own_changes = OwnChanges()
-        self._given: dict[str, Any] = {}  # what has no name of the user's
+        self._given: dict[str, object] = {}  # what has no name of the user's
         self._body = widgets.HTML()
         self.redraws = Redraws(self._refresh_if_open, sources, also)
 
@@ -63,7 +66,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         return str(self._body.value)
 
     def _name_of_argument(
-        self, argument: str, value: Any, accepts: given.Accepts, needed: str
+        self, argument: str, value: object, accepts: given.Accepts, needed: str
     ) -> str:
         """The name of what the widget was given, by name or as it is; '' for nothing.
 
@@ -139,7 +142,9 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             self._body.value = markup
             self._update_twin()
 
-    def _set_options(self, control: Any, options: Iterable[Option], value: Any) -> None:
+    def _set_options(
+        self, control: ChoiceControl, options: Iterable[Option], value: object
+    ) -> None:
         """Give a control new choices and one of them as its value, unheard."""
         with self._lock, self._own_changes():  # a choice and its value go together
             found = list(options) or [(NONE, None)]
@@ -150,10 +155,12 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             if control.value != wanted:
                 control.value = wanted
 
-    def _on_change(self, control: Any, action: Callable[[Any], None], trait: str = "value") -> None:
+    def _on_change(
+        self, control: Control, action: Callable[[Any], None], trait: str = "value"
+    ) -> None:
         """Call `action` with what a user has set a control to."""
 
-        def hear(change: Any) -> None:
+        def hear(change: TraitChange) -> None:
             if not self._own_changes:
                 action(change.new)
 

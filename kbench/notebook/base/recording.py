@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime import profile
@@ -83,7 +82,7 @@ class Recording:
         if rest is not None:
             rest.cancel()
 
-    def _ran(self, _record: Any) -> None:
+    def _ran(self, _record: object) -> None:
         """A call was recorded; after some of them, which nobody looks at, there is a rest."""
         with self._lock:
             if self._viewers or self._ended or self._pause is None:

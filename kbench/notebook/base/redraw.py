@@ -12,12 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
+    from kbench.workbench.ipython_types import Shell
 
 REDRAW_SECONDS = 0.1
 """Seconds between two redraws: often enough to follow a loop, and not felt by it."""
@@ -136,7 +142,7 @@ class Redraws:
             end()
         self.throttle.stop()
 
-    def _event(self, payload: Any) -> None:
+    def _event(self, payload: object) -> None:
         if self.wanted(payload):
             self.throttle.request()
 
@@ -163,13 +169,16 @@ class OwnChanges:
 # ------------------------------------------------------------------ the shell and its names
 
 
-def shell() -> Any:
+def shell() -> Shell | None:
     """The running IPython shell, None outside IPython; never loads IPython."""
     module = sys.modules.get("IPython")
-    return module.get_ipython() if module is not None else None
+    found: Shell | None = module.get_ipython() if module is not None else None
+    return found
 
 
-def named(namespace: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def named(
+    namespace: dict[str, object] | None = None,
+) -> tuple[dict[str, object], dict[str, object] | None]:
     """A namespace, by default the user's (of the running shell, else the main module's), and which
     of its names the shell has put there itself."""
     running = shell()
@@ -180,19 +189,21 @@ def named(namespace: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict
     return vars(sys.modules["__main__"]), None
 
 
-def names(namespace: dict[str, Any] | None = None) -> View:
+def names(namespace: dict[str, object] | None = None) -> View:
     """A view of a namespace, by default the user's."""
     return View(*named(namespace))
 
 
-class NameRows(list[dict[str, Any]]):
+class NameRows(list[JsonObject]):
     """Rows of names, and how many names there are in `total`, those included that have no row."""
 
     total = 0
 
 
 def rows(
-    view: View, pattern: str | None = None, order: Callable[[dict[str, Any]], Any] | None = None
+    view: View,
+    pattern: str | None = None,
+    order: Callable[[JsonObject], SupportsRichComparison] | None = None,
 ) -> NameRows:
     """The rows of a view's names with their statistics: the first `MAX_ROWS` in an order.
 
@@ -211,8 +222,8 @@ def rows(
 
 def _pages(
     view: View, chosen: list[str] | None, statistics: bool, pattern: str | None = None
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+) -> list[JsonObject]:
+    found: list[JsonObject] = []
     start: int | None = 0
     while start is not None:
         page, start = view.rows(chosen, statistics, pattern, start)
@@ -231,7 +242,7 @@ def on_cells(event: str, action: Callable[[], None]) -> Undo:
     if running is None:
         return lambda: None
 
-    def act(*_arguments: Any) -> None:
+    def act(*_arguments: object) -> None:
         action()
 
     running.events.register(event, act)
@@ -261,7 +272,7 @@ def between_cells(action: Callable[[], None]) -> None:
 # ------------------------------------------------------------------ messages of a front end
 
 
-def use_requested_subshell(widget: Any) -> None:
+def use_requested_subshell(widget: object) -> None:
     """Have what a front end says to a widget and its parts heard where the front end asks for.
 
     JupyterLab asks for a thread beside the program, so that widgets answer while a cell runs.
@@ -275,5 +286,5 @@ def use_requested_subshell(widget: Any) -> None:
         use_requested_subshell(part)
 
 
-def _as_asked(_data: Any, subshell: Any) -> Any:
+def _as_asked(_data: object, subshell: object) -> object:
     return subshell

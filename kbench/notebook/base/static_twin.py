@@ -9,13 +9,18 @@ the style hides the front end's complaint about that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
 from kbench.engine.inspect import describe
 from kbench.notebook.base.redraw import Throttle, shell, use_requested_subshell
 from kbench.notebook.html.markup import element, escape, page
+
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
+
+    from kbench.notebook.base.widget_types import TraitChange
 
 _UPDATE_SECONDS = 1.0
 """Seconds between two updates of a static twin, which goes into the saved notebook."""
@@ -36,7 +41,7 @@ class WithStaticTwin:
     or the notebook closed.
     """
 
-    _handle: Any = None
+    _handle: DisplayHandle | None = None
     _view_count: int | None
     _throttle: Throttle | None = None
     _container: WithStaticTwin | None = None  # the widget that this one is a part of
@@ -66,7 +71,7 @@ class WithStaticTwin:
             self._view_count = 0
             self.observe(self._views_changed, "_view_count")  # type: ignore[attr-defined]
 
-    def _views_changed(self, change: Any) -> None:
+    def _views_changed(self, change: TraitChange) -> None:
         if not change.new:
             self._deactivate()
         elif not change.old:
@@ -84,7 +89,7 @@ class WithStaticTwin:
             self._throttle.stop()
             self._throttle = None
 
-    def _ipython_display_(self, **_kwargs: Any) -> None:
+    def _ipython_display_(self, **_kwargs: object) -> None:
         if not hasattr(shell(), "kernel"):  # a terminal: there is only text, and nothing to follow
             display({"text/plain": self._static_text()}, raw=True)
             return

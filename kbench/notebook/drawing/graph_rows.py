@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.markup import Html, details, element, table
+from kbench.workbench.core_types import JsonObject
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 MAX_ROWS = 12
 """Operations listed of one graph: what fits an output beside its values."""
@@ -14,7 +18,7 @@ MAX_WALKED_NODES = 10_000
 _HEADS = ("node", "op", "name", "spec", "inputs", "made at")
 
 
-def graph(value: Any) -> Html:
+def graph(value: Tensor) -> Html:
     """What a tensor is made from, folded."""
     near, whole = _nearest(value)
     if whole:
@@ -38,9 +42,9 @@ def graph(value: Any) -> Html:
     return details("graph", element("div", table(caption, _HEADS, lines), class_="kb-text"))
 
 
-def _nearest(value: Any) -> tuple[list[Any], bool]:
+def _nearest(value: Tensor) -> tuple[list[Tensor], bool]:
     """The nodes above a tensor, breadth first, and whether these are all of them."""
-    found: dict[int, Any] = {}
+    found: dict[int, Tensor] = {}
     layer = {id(value): value}
     while layer:
         found.update(layer)
@@ -55,7 +59,7 @@ def _nearest(value: Any) -> tuple[list[Any], bool]:
     return list(found.values()), True
 
 
-def _rows(nodes: list[Any]) -> list[dict[str, Any]]:
+def _rows(nodes: list[Tensor]) -> list[JsonObject]:
     """As those of `describe.graph`, of these nodes only, the tensor itself last."""
     order = nodes[::-1]
     ids = {id(node): number for number, node in enumerate(order)}

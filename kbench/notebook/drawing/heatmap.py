@@ -58,7 +58,7 @@ class SlicePainter:
         self._frame: HeatmapFigure | None = None
         self._bars: HistogramFigure | None = None
 
-    def heat(self, part: NDArray[Any], labels: tuple[str, str]) -> bytes:
+    def heat(self, part: np.ndarray, labels: tuple[str, str]) -> bytes:
         """A colour map with its scale; NaN and infinities are left blank and crossed, or red.
 
         Of a slice that is larger than the picture each block gives its least and greatest number.
@@ -76,7 +76,7 @@ class SlicePainter:
             texts = (labels[0], labels[1], block_view.words(each))
             return self._frame.drawn(levels, (low, high), part.shape, texts)
 
-    def image(self, part: NDArray[Any]) -> bytes:
+    def image(self, part: np.ndarray) -> bytes:
         """Rows, columns and one, three or four channels (last) as grey or colour.
 
         Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched.
@@ -99,7 +99,7 @@ class SlicePainter:
         shown.resize(size, Image.Resampling.NEAREST).save(stream, "png", compress_level=4)
         return stream.getvalue()
 
-    def histogram(self, part: NDArray[Any], label: str) -> bytes:
+    def histogram(self, part: np.ndarray, label: str) -> bytes:
         """How often which value occurs; of a large slice in some of its elements, at random."""
         values, note = sampled(part)
         low, high, _ = block_view.extremes(part, 1, 1) if part.size else (0.0, 0.0, None)
@@ -277,7 +277,7 @@ def grown(marks: NDArray[np.bool_], wanted: bool = True) -> NDArray[np.bool_]:
     return found
 
 
-def sampled(part: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
+def sampled(part: np.ndarray) -> tuple[NDArray[np.float64], str]:
     """The elements of a slice, of a large one some at random; and words for that."""
     if part.size <= _MAX_COUNTED_ELEMENTS:
         return np.asarray(part, np.float64).reshape(-1), ""
@@ -288,7 +288,7 @@ def sampled(part: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
     ), f"{_MAX_COUNTED_ELEMENTS:,} of {part.size:,} elements"
 
 
-def thinning(part: NDArray[Any]) -> str:
+def thinning(part: np.ndarray) -> str:
     """What a picture makes of a large image, '' when it is as it is."""
     steps = [-(-size // MAX_SIDE_PIXELS) for size in part.shape[:2]]
     if max(steps) <= 1:
@@ -297,8 +297,8 @@ def thinning(part: NDArray[Any]) -> str:
 
 
 def thinned(
-    part: NDArray[Any], room: tuple[int, int] = (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS)
-) -> NDArray[Any]:
+    part: np.ndarray, room: tuple[int, int] = (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS)
+) -> np.ndarray:
     """An image of at most so many pixels; a large one's are the means of blocks."""
     rows, cols = min(part.shape[0], room[0]), min(part.shape[1], room[1])
     if (rows, cols) == part.shape[:2] or not part.size:
@@ -309,7 +309,7 @@ def thinned(
     return found
 
 
-def unit_range(values: NDArray[Any]) -> NDArray[np.float64]:
+def unit_range(values: np.ndarray) -> NDArray[np.float64]:
     """Pixels as floats in 0 to 1; what is not finite becomes 0."""
     if values.dtype.kind in "ui" and values.size and values.min() >= 0 and values.max() <= 255:
         return np.asarray(values, np.float64) / 255.0

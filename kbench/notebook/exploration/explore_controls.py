@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _CHOICE_CHARACTERS = 60
 class Choice:
     """One of several values."""
 
-    options: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, object], ...]
     start: int = 0
 
 
@@ -60,14 +60,14 @@ class Text:
 class Fixed:
     """A value that stays."""
 
-    value: Any
+    value: object
 
 
 Control = Choice | Number | Flag | Text | Fixed
 Shape = tuple[int, ...]
 
 
-def start_of(control: Control) -> Any:
+def start_of(control: Control) -> object:
     """The value that a control begins with."""
     if isinstance(control, Choice):
         return control.options[control.start][1]
@@ -78,11 +78,11 @@ def start_of(control: Control) -> Any:
     return control.start
 
 
-def python_text(value: Any) -> str:
+def python_text(value: object) -> str:
     """A value as Python."""
     if type(value) is float:
         return repr(float(f"{value:.6g}")) if math.isfinite(value) else f"float('{value}')"
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple) and isinstance(value, (list, tuple)):
         inner = ", ".join(python_text(item) for item in value)
         if type(value) is list:
             return f"[{inner}]"
@@ -90,7 +90,7 @@ def python_text(value: Any) -> str:
     return repr(value)
 
 
-def choice(values: Sequence[Any], start: Any) -> Control:
+def choice(values: Sequence[object], start: object) -> Control:
     """A choice among values, among which the first one is put if it is missing."""
     found = list(values)[:MAX_CHOICES]
     if not any(_same(value, start) for value in found):
@@ -102,7 +102,7 @@ def choice(values: Sequence[Any], start: Any) -> Control:
     return Choice(options, at)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b))
 
 
@@ -112,7 +112,7 @@ _PLAIN = (bool, int, float, str, tuple, list, type(None))
 # ------------------------------------------------------------------ ranges that were asked for
 
 
-def requested_control(name: str, wanted: Any, derived: Control | None, function: str) -> Control:
+def requested_control(name: str, wanted: object, derived: Control | None, function: str) -> Control:
     """The control for a range: (low, high[, step]), a list or dict of choices, or a fixed value.
 
     A tuple for an argument that takes tuples is a value.
@@ -135,7 +135,7 @@ def requested_control(name: str, wanted: Any, derived: Control | None, function:
     return Fixed(wanted)
 
 
-def _labelled(pairs: Sequence[tuple[str, Any]], name: str, function: str) -> Control:
+def _labelled(pairs: Sequence[tuple[str, object]], name: str, function: str) -> Control:
     if not pairs:
         raise ArgumentError(f"{name} needs at least one choice, got none", function=function)
     options = tuple(
@@ -144,7 +144,7 @@ def _labelled(pairs: Sequence[tuple[str, Any]], name: str, function: str) -> Con
     return Choice(options)
 
 
-def _is_range(wanted: tuple[Any, ...]) -> bool:
+def _is_range(wanted: tuple[object, ...]) -> TypeGuard[tuple[float, ...]]:
     numbers = (int, float, np.integer, np.floating)
     plain = [isinstance(number, numbers) and not isinstance(number, bool) for number in wanted]
     return len(wanted) in (2, 3) and all(plain)
@@ -156,7 +156,7 @@ def _takes_tuples(derived: Control | None) -> bool:
     return isinstance(derived, Fixed) and isinstance(derived.value, tuple)
 
 
-def _range(name: str, wanted: tuple[Any, ...], derived: Control | None, function: str) -> Number:
+def _range(name: str, wanted: tuple[float, ...], derived: Control | None, function: str) -> Number:
     low, high = wanted[:2]
     whole = all(isinstance(number, (int, np.integer)) for number in wanted)
     if not all(map(math.isfinite, wanted)) or low > high:
@@ -170,12 +170,14 @@ def _range(name: str, wanted: tuple[Any, ...], derived: Control | None, function
             f"the step of {name} must be positive, got {python_text(wanted[2])}", function=function
         )
     step = wanted[2] if len(wanted) == 3 else 1 if whole else (high - low) / 40 or 1.0
-    before = start_of(derived) if isinstance(derived, Number) else (low + high) / 2
+    before = (low + high) / 2
+    if isinstance(derived, Number):
+        before = int(derived.start) if derived.whole else derived.start
     start = min(max(before, low), high)
     return Number(low, high, step, int(start) if whole else start, whole)
 
 
-def by_value(value: Any) -> Control:
+def by_value(value: object) -> Control:
     """The control for a value of which only its type is known, as `ipywidgets.interact` has it."""
     if isinstance(value, (bool, np.bool_)):
         return Flag(bool(value))

@@ -28,7 +28,7 @@ def functions() -> dict[str, list[str]]:
     return found
 
 
-def find(wanted: Any) -> tuple[Any, str]:
+def find(wanted: object) -> tuple[Any, str]:
     """The function that is meant and its name in the API, '' for one of the user's own.
 
     Raises:

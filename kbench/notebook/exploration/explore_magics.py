@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -15,6 +15,9 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
+
+if TYPE_CHECKING:
+    pass
 
 _EXPLORE = "%explore wants a function, such as conv2d, or a call, such as conv2d(x, strides=[1, 2])"
 _PLOT = "%plot wants a value, such as w, or one of {} and a value"
@@ -92,9 +95,10 @@ class ExploreMagics(Magics):
         except KbenchError as error:
             raise UsageError(f"%plot: {_reason_of(error)}") from None
 
-    def _namespace(self) -> dict[str, Any]:
-        shell: Any = self.shell
-        found: dict[str, Any] = shell.user_ns
+    def _namespace(self) -> dict[str, object]:
+        shell = self.shell
+        assert shell is not None
+        found: dict[str, object] = shell.user_ns
         return found
 
     def _value(self, node: ast.expr) -> Any:
@@ -107,7 +111,7 @@ class ExploreMagics(Magics):
             raise UsageError(f"{shown}: {type(error).__name__}: {error}") from None
 
 
-def _usual(value: Any, plots: Any) -> Any:
+def _usual(value: object, plots: Any) -> Any:
     """The picture for a value of which nothing else was said."""
     if isinstance(value, plots.History):
         return plots.history

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
@@ -22,6 +22,9 @@ from kbench.notebook.exploration.explore_subject import subject
 from kbench.notebook.exploration.explore_widgets import WIDE, value_of, widget_of
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import join
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.widget_types import TraitChange
 
 MODES = ("numbers", "heat map")
 
@@ -134,7 +137,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             tooltip="Which function to explore",
         )  # fmt: skip
 
-        def other(change: Any) -> None:
+        def other(change: TraitChange) -> None:
             picked.options = known[change.new]
 
         families.observe(other, "value")

@@ -58,7 +58,7 @@ def _between(low: float, high: float, step: float) -> Callable[[ArgumentFacts], 
     return rule
 
 
-def _of(*values: Any) -> Callable[[ArgumentFacts], Control]:
+def _of(*values: object) -> Callable[[ArgumentFacts], Control]:
     return lambda facts: choice(values, facts.default)
 
 
@@ -74,7 +74,7 @@ def _axes(facts: ArgumentFacts) -> Control | None:
         return None
     extra = 1 if facts.function in ("expand_dims", "stack") else 0
     count = facts.rank + extra
-    each: list[Any] = list(range(-count, count))
+    each: list[object] = list(range(-count, count))
     several = "Axis" in facts.annotation or facts.function == "reverse"
     if several:
         each += itertools.combinations(range(count), 2)

@@ -12,16 +12,21 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import ArgumentError, KbenchError
 from kbench.engine.execute.function import Function
+from kbench.engine.graph.variables import Placeholder
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.notebook.exploration.explore_subject import Subject
+from kbench.workbench import guards
 from kbench.workbench.errors import explanation, positions
 from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 TIMEOUT_SECONDS = 20.0
 """Seconds after which an evaluation is stopped."""
@@ -42,7 +47,7 @@ class Result:
     """One thing that the call gave: `value` is an array where there is one, `text` tells it."""
 
     label: str
-    value: Any
+    value: object
     text: str
     note: str = ""
 
@@ -65,7 +70,7 @@ class Runner:
         self._lock = fork_safety.lock()
         self._file = f"<explore {next(_numbers)}>"
 
-    def run(self, subject: Subject, values: Mapping[str, Any]) -> Outcome:
+    def run(self, subject: Subject, values: Mapping[str, object]) -> Outcome:
         """Call the function with these values of its controls."""
         with self._lock:
             return self._run(subject, subject.line(values))
@@ -81,6 +86,7 @@ class Runner:
                 return Outcome(line, words=tuple(words(done.error)))
         finally:
             linecache.cache.pop(self._file, None)
+        assert done.value is not None
         results, cut = done.value
         return Outcome(line, results, cut)
 
@@ -93,14 +99,14 @@ class Runner:
         found = []
         for label, leaf in kept:
             array = arrays.get(id(leaf), leaf)
-            note = f"{leaf.kind} {leaf.spec}" if describe.is_tensor(leaf) else ""
-            if describe.is_tensor(leaf) and leaf.kind == "update":
+            note = f"{leaf.kind} {leaf.spec}" if guards.is_tensor(leaf) else ""
+            if guards.is_tensor(leaf) and leaf.kind == "update":
                 note = f"{STORED} in the variable"
             found.append(Result(label, array, _describe_value(array), note))
         return tuple(found), len(leaves) - len(kept)
 
 
-def _leaves(value: Any, label: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, label: str = "") -> Iterator[tuple[str, object]]:
     """The tensors, arrays and other values in lists, tuples and dictionaries, with their places."""
     if isinstance(value, (list, tuple)) and any(_is_data(item) for item in _flat(value)):
         for at, item in enumerate(value):
@@ -112,7 +118,7 @@ def _leaves(value: Any, label: str = "") -> Iterator[tuple[str, Any]]:
         yield label, value
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def _flat(value: object) -> Iterator[object]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _flat(item)
@@ -120,15 +126,15 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: object) -> bool:
     return (
-        describe.is_tensor(value)
+        guards.is_tensor(value)
         or describe.held_array(value) is not None
         or sparse_summary.held_matrix(value) is not None
     )
 
 
-def _evaluated(tensors: list[Any]) -> dict[int, Any]:
+def _evaluated(tensors: list[Tensor]) -> dict[int, object]:
     """The values of tensors, computed together; of an update the value that it would store."""
     nodes = [tensor.inputs[1] if tensor.kind == "update" else tensor for tensor in tensors]
     for node in nodes:
@@ -144,27 +150,27 @@ def _evaluated(tensors: list[Any]) -> dict[int, Any]:
     return {id(tensor): array for tensor, array in zip(tensors, arrays, strict=True)}
 
 
-def _unprinted(node: Any) -> Any:
+def _unprinted(node: Tensor) -> Tensor:
     """What print_tensor passes on: an exploration prints nothing."""
     return node.inputs[0] if node.op.name == "print_tensor" else node
 
 
-def _has_value(leaf: Any) -> bool:
+def _has_value(leaf: object) -> TypeGuard[Tensor]:
     """Whether a leaf is a tensor that can be evaluated; a placeholder waits to be fed."""
-    if not describe.is_tensor(leaf):
+    if not guards.is_tensor(leaf):
         return False
-    return leaf.kind != "placeholder" or leaf.default is not None
+    return not isinstance(leaf, Placeholder) or leaf.default is not None
 
 
-def _describe_value(value: Any) -> str:
-    if describe.is_tensor(value):
+def _describe_value(value: object) -> str:
+    if guards.is_tensor(value):
         return f"{value.kind} {value.spec}, which has a value once it is fed"
     return describe.printable(repr(value), 200) if _is_plain(value) else summary.line(value)
 
 
-def _is_plain(value: Any, depth: int = 4) -> bool:
+def _is_plain(value: object, depth: int = 4) -> bool:
     """Whether a value's text runs no code of the user's."""
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple) and isinstance(value, (list, tuple)):
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value[:100])
     return type(value) in (str, int, float, bool, type(None))
 

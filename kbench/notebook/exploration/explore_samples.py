@@ -278,7 +278,7 @@ def fitting(function: str, parameter: str, shape: tuple[int, ...]) -> str | None
     return None
 
 
-def fitting_value(function: str, parameter: str, default: Any, shape: tuple[int, ...]) -> Any:
+def fitting_value(function: str, parameter: str, default: object, shape: tuple[int, ...]) -> Any:
     """An argument of the sample, made to fit an input of another shape."""
     rank = len(shape)
     if (function, parameter) == ("permute_dimensions", "pattern"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from kbench.notebook.exploration.explore_controls import (
 from kbench.notebook.exploration.explore_functions import find, own_name
 from kbench.notebook.exploration.explore_rules import ArgumentFacts, derive
 from kbench.notebook.exploration.explore_samples import Code
+from kbench.workbench import guards
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
 
 _DEFAULT_SHAPE = (4, 3)
 """Rows and columns of an input of which nothing is known."""
@@ -44,18 +48,18 @@ _KEYWORDS = (inspect.Parameter.VAR_KEYWORD,)
 class Subject:
     """A function as it is explored. `inputs` are those that are made, `given` those of the user."""
 
-    function: Any
+    function: Callable[..., object]
     name: str
     called: str  # the text that calls it
     public: bool  # a function of the API
     parameters: Mapping[str, inspect.Parameter] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
-    given: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, object] = field(default_factory=dict)
     operands: dict[str, Code] = field(default_factory=dict)  # parameter -> its text in the call
     controls: dict[str, Control] = field(default_factory=dict)
-    _made: tuple[Any, dict[str, Any]] | None = None
+    _made: tuple[object, dict[str, object]] | None = None
 
-    def line(self, values: Mapping[str, Any]) -> str:
+    def line(self, values: Mapping[str, object]) -> str:
         """The call with these values of the controls, as one line of Python."""
         texts: list[str] = []
         keywords = False
@@ -73,7 +77,7 @@ class Subject:
         return f"{self.called}({', '.join(texts)})"
 
     def _argument(
-        self, name: str, parameter: inspect.Parameter, values: Mapping[str, Any]
+        self, name: str, parameter: inspect.Parameter, values: Mapping[str, object]
     ) -> str | None:
         """An argument's text, None where it is left out."""
         if name in self.operands:
@@ -91,11 +95,11 @@ class Subject:
         lines += [f"{name} = {text}" for name, text in self.inputs.items()]
         return "\n".join(lines)
 
-    def namespace(self) -> dict[str, Any]:
+    def namespace(self) -> dict[str, object]:
         """The names that the line is evaluated with; made anew after a change of the settings."""
         key = (config.epoch(), scope.generation(), *self.inputs, *self.given)
         if self._made is None or self._made[0] != key:
-            made: dict[str, Any] = {"__name__": "kbench_explore"}
+            made: dict[str, object] = {"__name__": "kbench_explore"}
             with scope.name_scope("explore"):  # the numbers of the user's names stay
                 exec(compile(self.preamble(), "<kbench explore>", "exec"), made)
             made.update(self.given)
@@ -104,7 +108,7 @@ class Subject:
             self._made = (key, made)
         return self._made[1]
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """The inputs by their names in the line."""
         namespace, line = self.namespace(), " ".join(self.operands.values())
         known = [name for name in (*self.given, *self.inputs) if name in namespace]
@@ -119,7 +123,7 @@ class Subject:
         self._made = None
 
 
-def _is_default(value: Any, default: Any) -> bool:
+def _is_default(value: object, default: object) -> bool:
     """Whether an argument can be left out."""
     numbers = (int, float)
     if type(value) in numbers and type(default) in numbers:
@@ -130,7 +134,7 @@ def _is_default(value: Any, default: Any) -> bool:
 # ------------------------------------------------------------------ putting it together
 
 
-def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Subject:
+def subject(wanted: object, values: Sequence[object], ranges: Mapping[str, object]) -> Subject:
     """A function with its inputs and controls.
 
     Raises:
@@ -139,8 +143,8 @@ def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Su
     function, name = find(wanted)
     own = "" if name else own_name(function)
     made = Subject(function, name or own, f"K.{name}" if name else own, bool(name))
-    if describe.is_function(function):
-        _fed(made, values)
+    if guards.is_function(function):
+        _fed(made, function, values)
         return made
     try:
         made.parameters = dict(inspect.signature(function).parameters)
@@ -162,7 +166,7 @@ def subject(wanted: Any, values: Sequence[Any], ranges: Mapping[str, Any]) -> Su
     return made
 
 
-def _check(made: Subject, values: Sequence[Any], ranges: Mapping[str, Any]) -> None:
+def _check(made: Subject, values: Sequence[object], ranges: Mapping[str, object]) -> None:
     kinds = [parameter.kind for parameter in made.parameters.values()]
     places = sum(kind in (inspect.Parameter.POSITIONAL_ONLY, _POSITIONAL) for kind in kinds)
     if len(values) > places and _STAR not in kinds:
@@ -183,9 +187,9 @@ def _check(made: Subject, values: Sequence[Any], ranges: Mapping[str, Any]) -> N
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def _bound(made: Subject, values: Sequence[Any]) -> dict[str, Any]:
+def _bound(made: Subject, values: Sequence[object]) -> dict[str, object]:
     """The user's values by parameter; those of `*args` count on behind its name."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     left = list(values)
     parameters: dict[str, inspect.Parameter] = {}
     for name, parameter in made.parameters.items():
@@ -204,14 +208,14 @@ def _bound(made: Subject, values: Sequence[Any]) -> dict[str, Any]:
     return found
 
 
-def _take(made: Subject, parameter: str, value: Any) -> Code:
+def _take(made: Subject, parameter: str, value: object) -> Code:
     """Keep a value of the user's under the name it has; a placeholder gets sample values."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return Code(python_text(value))
     if isinstance(value, (list, tuple)) and _is_small(value):
         made.inputs[parameter] = f"np.array({python_text(list(value))})"
         return Code(parameter)
-    if isinstance(value, (list, tuple)) and any(describe.is_tensor(item) for item in value):
+    if isinstance(value, (list, tuple)) and any(guards.is_tensor(item) for item in value):
         parts = [_take(made, f"{parameter}{at}", item) for at, item in enumerate(value)]
         return Code(f"[{', '.join(parts)}]")
     name = next((known for known, held in names().values().items() if held is value), parameter)
@@ -219,7 +223,7 @@ def _take(made: Subject, parameter: str, value: Any) -> Code:
         if made.given.get(name) is value:
             return Code(name)
         name = parameter
-    if describe.is_tensor(value) and value.kind == "placeholder":
+    if guards.is_tensor(value) and value.kind == "placeholder":
         known = _known_shape(value.spec.shape or ())
         made.inputs[name] = explore_samples.normal(known, len(made.inputs))
     else:
@@ -227,7 +231,7 @@ def _take(made: Subject, parameter: str, value: Any) -> Code:
     return Code(name)
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: Sequence[object]) -> bool:
     """Whether nested lists hold nothing but a few numbers, which a line of Python can say."""
     try:
         array = np.asarray(value)
@@ -240,21 +244,21 @@ def _is_small(value: Any) -> bool:
     )
 
 
-def _is_plain(value: Any) -> bool:
-    if type(value) in (list, tuple):
+def _is_plain(value: object) -> bool:
+    if type(value) in (list, tuple) and isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return type(value) in (int, float, bool)
 
 
-def _fed(made: Subject, values: Sequence[Any]) -> None:
+def _fed(made: Subject, function: Function, values: Sequence[object]) -> None:
     """A `K.function`: its inputs are fed the user's values, or else samples of their shapes."""
-    if values and len(values) != len(made.function.inputs):
+    if values and len(values) != len(function.inputs):
         raise ArgumentError(
-            f"{made.name} takes {len(made.function.inputs)} values, got {len(values)}",
+            f"{made.name} takes {len(function.inputs)} values, got {len(values)}",
             function="explore",
         )
     parts = []
-    for number, tensor in enumerate(made.function.inputs):
+    for number, tensor in enumerate(function.inputs):
         name = tensor.name.split(":")[0].replace("/", "_")
         name = name if name.isidentifier() else f"input{number}"
         if values:
@@ -263,12 +267,12 @@ def _fed(made: Subject, values: Sequence[Any]) -> None:
         shape = _known_shape(tensor.spec.shape or ())
         made.inputs[name] = explore_samples.fed(shape, number, tensor.spec.dtype)
         parts.append(Code(name))
-    made.parameters = dict(inspect.signature(made.function.__call__).parameters)
+    made.parameters = dict(inspect.signature(function.__call__).parameters)
     made.operands = {"inputs": Code(f"[{', '.join(parts)}]")}
 
 
 def _fill(
-    made: Subject, sample: explore_samples.Sample, ranges: Mapping[str, Any], others: bool
+    made: Subject, sample: explore_samples.Sample, ranges: Mapping[str, object], others: bool
 ) -> None:
     """Inputs and controls for all arguments that have no value yet."""
     shape = _first_shape(made)
@@ -356,12 +360,12 @@ def _known_shape(shape: Sequence[int | None]) -> Shape:
     return tuple(_UNKNOWN_AXIS_SIZE if size is None else size for size in shape)
 
 
-def _shape_of(value: Any) -> Shape | None:
+def _shape_of(value: object) -> Shape | None:
     if isinstance(value, (list, tuple)) and value:
         first = value[0]
-        if describe.is_tensor(first) or isinstance(first, np.ndarray):  # operands, side by side
+        if guards.is_tensor(first) or isinstance(first, np.ndarray):  # operands, side by side
             return _shape_of(first)
-    if describe.is_tensor(value):
+    if guards.is_tensor(value):
         shape = value.spec.shape
         return (
             None
@@ -369,6 +373,7 @@ def _shape_of(value: Any) -> Shape | None:
             else tuple(_UNKNOWN_AXIS_SIZE if size is None else size for size in shape)
         )
     try:
-        return tuple(np.shape(value))
+        found: Any = value
+        return tuple(np.shape(found))
     except Exception:
         return None

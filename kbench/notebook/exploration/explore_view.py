@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+
+import numpy as np
 
 from kbench.engine.inspect import describe
 from kbench.notebook.base.slicing import Slice
@@ -22,6 +23,7 @@ from kbench.notebook.html.markup import (
     table,
 )
 from kbench.notebook.html.style import STYLE
+from kbench.workbench import guards
 from kbench.workbench.inspector import summary
 
 _LINE_CHARACTERS = 4_000
@@ -58,10 +60,10 @@ def inputs(subject: Subject) -> Html:
     return element("div", content, class_="kb-text")
 
 
-def _facts(value: Any) -> tuple[object, object, object]:
+def _facts(value: object) -> tuple[object, object, object]:
     held = describe.held_array(value)
-    kind = str(value.kind) if describe.is_tensor(value) else type(value).__name__
-    if describe.is_tensor(value):
+    kind = str(value.kind) if guards.is_tensor(value) else type(value).__name__
+    if guards.is_tensor(value):
         spec = str(value.spec)
     elif held is not None:
         spec = describe.spec_text(held.shape, str(held.dtype))
@@ -70,7 +72,7 @@ def _facts(value: Any) -> tuple[object, object, object]:
     return kind, spec, Html("") if held is None else spread(held)
 
 
-def spread(array: Any) -> Html:
+def spread(array: np.ndarray) -> Html:
     """The range of an array with its histogram, and in words what is not finite."""
     row = describe.array(array)
     if row.get("refused"):
@@ -109,7 +111,7 @@ def _values(text: str) -> str:
     return text.partition("B  ")[2] or text
 
 
-def arrays(outcome: Outcome | None) -> dict[str, Any]:
+def arrays(outcome: Outcome | None) -> dict[str, np.ndarray]:
     """The arrays that a call gave, by their places in what it gave."""
     found = {}
     for result in outcome.results if outcome is not None else ():
@@ -197,7 +199,7 @@ def text(subject: Subject, good: Outcome | None, now: Outcome | None) -> str:
     return "\n".join(lines)
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     """An input in one line; the names that tensors have for themselves say nothing here."""
     held = describe.held_array(value)
     return summary.line(value if held is None else held)

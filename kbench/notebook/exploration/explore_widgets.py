@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
 from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Flag, Number, Text
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.widget_types import TraitChange
 
 WIDE = {"description_width": "9em"}
 _LAYOUT = {"width": "26em", "max_width": "100%"}
@@ -69,14 +72,14 @@ def _number(control: Number, common: dict[str, Any]) -> tuple[Any, Any]:
     return field, widgets.HBox([field, slider], layout={"flex_flow": "row wrap"})
 
 
-def _by_its_digit(field: Any, low: float, _change: Any = None) -> None:
+def _by_its_digit(field: Any, low: float, _change: object = None) -> None:
     """Have the arrow keys change the first digit: 0.1, 0.2 ... 1, 2 ...; steps count from 0."""
     if field.value < low:
         field.value = low
     field.step = 10.0 ** (math.ceil(round(math.log10(field.value), 9)) - 1)
 
 
-def _rounded(change: Any) -> None:
+def _rounded(change: TraitChange) -> None:
     """What a slider adds up in steps has digits that nobody means, such as 0.05000000000000004."""
     if isinstance(change.new, float):
         meant = float(f"{change.new:.6g}")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from kbench.notebook.html.markup import Html, details, element, escape, join, page, table
 from kbench.workbench.inspector import summary
 
+if TYPE_CHECKING:
+    from kbench.api.differences import Comparison, Result
+
 HOME = "kbench.api.differences"  # where the class lives, which need not be loaded to tell it
 
 
-def is_comparison(value: object) -> bool:
+def is_comparison(value: object) -> TypeGuard[Comparison]:
     """Whether `value` is a result of `kbench.compare`."""
     return (type(value).__module__, type(value).__name__) == (HOME, "Comparison")
 
 
-def comparison(value: Any) -> str:
+def comparison(value: Comparison) -> str:
     """A table of engines; failures below it, and the values folded away."""
     head = join([element("b", "comparison"), escape(f" of {value.title()}")])
     parts: list[Html] = []
     rows = value.rows()
-    if rows:
+    if rows and value.reference is not None:
         caption = f"differences are those from {value.reference.engine}"
         content = table(caption, value.heads, rows)
         parts.append(element("div", content, class_="kb-text"))
@@ -36,7 +39,7 @@ def comparison(value: Any) -> str:
     return page(element("p", head, class_="kb-head"), parts)
 
 
-def _outputs(result: Any) -> Html:
+def _outputs(result: Result) -> Html:
     """One line of text for each output of an engine."""
     lines = [
         element("p", join([element("code", f"{result.engine}{name}"), escape(f" {text}")]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
-def install(shell: Any) -> Callable[[], None]:
+
+def install(shell: Shell) -> Callable[[], None]:
     """Report KbenchErrors in this shell; the returned function restores what was there before."""
     before = shell.custom_exceptions, shell.CustomTB
     shell.set_custom_exc((errors.KbenchError,), _report)
@@ -20,7 +23,7 @@ def install(shell: Any) -> Callable[[], None]:
     return restore
 
 
-def _report(shell: Any, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+def _report(shell: Shell, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
     """IPython's handler: show and return the lines of the report."""
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
     own = explanation.user_frames(traceback) or traceback

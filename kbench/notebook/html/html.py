@@ -8,7 +8,9 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from kbench.api.differences import seconds
 from kbench.engine.inspect import describe, slice_view, sparse_summary
@@ -26,10 +28,16 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
+from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models, known_value, plan_text
+from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
 
 EDGE_CELLS = 5
 """Rows and columns shown from each edge of a slice."""
@@ -37,7 +45,7 @@ MAX_OPEN_ELEMENTS = 40
 """An array of no more elements is shown unfolded."""
 
 
-def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
+def bundle(value: object, *_unused: object, **_ignored: object) -> dict[str, str]:
     """What IPython shows of a value: a line of text with the corners of a small table, and HTML.
 
     A tensor that needs no feed is computed for it, within a budget: see `known`.
@@ -47,7 +55,7 @@ def bundle(value: Any, *_unused: Any, **_ignored: Any) -> dict[str, str]:
         return {"text/plain": text(value, found), "text/html": show(value, found)}
 
 
-def text(value: Any, found: KnownValue = NO_VALUE) -> str:
+def text(value: object, found: KnownValue = NO_VALUE) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
         if error_view.is_error(value):
@@ -61,7 +69,7 @@ def text(value: Any, found: KnownValue = NO_VALUE) -> str:
     return summary.text(value, found=found)
 
 
-def show(value: Any, found: KnownValue = NO_VALUE) -> str:
+def show(value: object, found: KnownValue = NO_VALUE) -> str:
     """HTML of anything of kbench's, of arrays, Keras models, errors, and of lists of such.
 
     Of anything else only its type. `found` is what was computed for a tensor.
@@ -69,10 +77,10 @@ def show(value: Any, found: KnownValue = NO_VALUE) -> str:
     return _guarded(_show, value, found)
 
 
-def _show(value: Any, found: KnownValue) -> str:
-    if describe.is_tensor(value):
+def _show(value: object, found: KnownValue) -> str:
+    if guards.is_tensor(value):
         return _tensor(value, found)
-    if describe.is_function(value):
+    if guards.is_function(value):
         return _function(value)
     if comparing.is_comparison(value):
         return comparing.comparison(value)
@@ -92,7 +100,7 @@ def _show(value: Any, found: KnownValue) -> str:
     return _numbers(value)
 
 
-def _numbers(value: Any) -> str:
+def _numbers(value: object) -> str:
     """An array or a sparse matrix; else the type alone."""
     array = describe.held_array(value)
     matrix = sparse_summary.held_matrix(value)
@@ -131,7 +139,7 @@ def _head(kind: str, name: str, spec: str) -> Html:
 # ------------------------------------------------------------------ tensors
 
 
-def _tensor(value: Any, found: KnownValue) -> str:
+def _tensor(value: Tensor, found: KnownValue) -> str:
     row = describe.tensor(value)
     array = describe.held_array(value if found.value is None else found.value)
     known = [
@@ -153,7 +161,7 @@ def _tensor(value: Any, found: KnownValue) -> str:
     return page(_head(row["kind"], row["name"], row["spec"]), parts)
 
 
-def _matrix(matrix: Any) -> list[tuple[str, Any]]:
+def _matrix(matrix: object) -> list[tuple[str, object]]:
     """What is told of a sparse matrix, whose cells are not shown."""
     row = sparse_summary.facts(matrix)
     return [
@@ -163,7 +171,7 @@ def _matrix(matrix: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _inputs(row: Mapping[str, Any]) -> Html | None:
+def _inputs(row: Row) -> Html | None:
     """The inputs as name and spec; a long list is cut, and says so."""
     shown = row["inputs"][:4]
     if not shown:
@@ -176,7 +184,7 @@ def _inputs(row: Mapping[str, Any]) -> Html | None:
     return join([Html(", ".join(texts)), tail])
 
 
-def _state(row: Mapping[str, Any]) -> str:
+def _state(row: Row) -> str:
     """Why a symbolic tensor shows no value, and what is known of its last one."""
     last = row["last"]
     if last is None:
@@ -201,7 +209,7 @@ class SliceLike(Protocol):
     def col_axis(self) -> int | None: ...
 
 
-def array_view(array: Any, name: str = "", shown: SliceLike | None = None) -> str:
+def array_view(array: np.ndarray, name: str = "", shown: SliceLike | None = None) -> str:
     """HTML of an array: statistics and the edges of one slice."""
 
     def build() -> str:
@@ -213,7 +221,7 @@ def array_view(array: Any, name: str = "", shown: SliceLike | None = None) -> st
     return _guarded(build)
 
 
-def _array_parts(array: Any, name: str, shown: SliceLike | None = None) -> list[Html]:
+def _array_parts(array: np.ndarray, name: str, shown: SliceLike | None = None) -> list[Html]:
     row = describe.array(array)
     if row.get("refused"):
         return [element("p", row["refused"])]
@@ -225,7 +233,7 @@ def _array_parts(array: Any, name: str, shown: SliceLike | None = None) -> list[
     return parts
 
 
-def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
+def _statistics(row: Row) -> list[tuple[str, object]]:
     """Range with histogram, mean, deviation and zeros of the finite values."""
     if not row["finite"]:
         return []
@@ -241,11 +249,11 @@ def _statistics(row: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _values(array: Any, name: str, row: Mapping[str, Any], shown: SliceLike | None) -> Html:
+def _values(array: np.ndarray, name: str, row: Row, shown: SliceLike | None) -> Html:
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
     limits = (row["min"], row["max"]) if row["finite"] else None
 
-    def cut(rows: tuple[int, int], cols: tuple[int, int]) -> dict[str, Any]:
+    def cut(rows: tuple[int, int], cols: tuple[int, int]) -> JsonObject:
         if shown is None:
             return slice_view.window(array, None, rows, cols, limits=limits)
         axes = (shown.row_axis, shown.col_axis)
@@ -307,7 +315,7 @@ def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:
     return labels
 
 
-def _slice(name: str, window: Mapping[str, Any]) -> str:
+def _slice(name: str, window: Row) -> str:
     """`w[0, :, :]`: which slice a table shows."""
     shown = (window["row_axis"], window["col_axis"])
     index = [":" if axis in shown else str(at) for axis, at in enumerate(window["index"])]
@@ -317,7 +325,7 @@ def _slice(name: str, window: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------ functions
 
 
-def _function(value: Any) -> str:
+def _function(value: Function) -> str:
     inputs, outputs = list(value.inputs), list(value.outputs)
     known: list[tuple[str, object]] = [
         ("inputs", _names(inputs)),
@@ -331,7 +339,7 @@ def _function(value: Any) -> str:
     return page(_head("function", str(value.name), ""), parts)
 
 
-def _names(tensors: Sequence[Any]) -> Html:
+def _names(tensors: Sequence[Tensor]) -> Html:
     row = {"inputs": [], "input_count": len(tensors)}
     for tensor in tensors[:4]:
         facts_of_one = describe.tensor(tensor)
@@ -344,7 +352,7 @@ def _duration(record: RunRecord) -> str:
     return f"{count} step{'' if count == 1 else 's'}, {seconds(record.seconds)}"
 
 
-def run_table(rows: Mapping[str, Any], limits: Mapping[str, Any] | None = None) -> Html:
+def run_table(rows: Row, limits: Row | None = None) -> Html:
     """The steps of a recorded run: what, in which form, how long, how fast.
 
     With `limits`, the best rates of this machine, each step's part of them too; they may be empty.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import ReadBudget
@@ -20,6 +19,7 @@ from kbench.notebook.html.markup import (
 from kbench.notebook.html.style import STYLE
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.keras_models import Part
+from kbench.workbench.core_types import Row
 
 TABLE_BYTES = MAX_OUTPUT_BYTES - len(STYLE.encode()) - 1_500
 """Bytes for the tables of one output."""
@@ -57,12 +57,14 @@ def parts(value: object) -> list[Html]:
     return found
 
 
-def spec(row: Mapping[str, Any]) -> str | None:
+def spec(row: Row) -> str | None:
     """`float32[?, 10]` of a layer's one output."""
     return None if row["shape"] is None else describe.spec_text(row["shape"], row["dtype"])
 
 
-def _cut(build: Any, shown: Sequence[Part], room: int, total: int) -> Html:
+def _cut(
+    build: Callable[[Sequence[Part], int], Html], shown: Sequence[Part], room: int, total: int
+) -> Html:
     """The table of as many parts as there is room for."""
     while True:
         content = element("div", build(shown, total), class_="kb-text")
@@ -93,17 +95,19 @@ def _weights(shown: Sequence[Part], total: int) -> Html:
     rows = []
     budget = ReadBudget()
     for part in shown:
-        array = describe.held_array(part.value)
+        assert part.weight is not None
+        variable = part.weight.variable
+        array = describe.held_array(variable)
         row = describe.array(array) if budget.take(array) else {}
-        name = describe.printable(part.value.name).removesuffix(":0")
-        learns = "yes" if part.weight is not None and part.weight.trainable else "no"
+        name = describe.printable(variable.name).removesuffix(":0")
+        learns = "yes" if part.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""
-        rows.append((name, str(part.value.spec), _range(row), mean, learns))
+        rows.append((name, str(variable.spec), _range(row), mean, learns))
     heads = ("weight", "dtype[shape]", "range", "mean", "trainable")
     return table(_caption(len(shown), total, "weights"), heads, rows)
 
 
-def _range(row: Mapping[str, Any]) -> Html:
+def _range(row: Row) -> Html:
     if not row:
         return escape("not read")
     if "refused" in row:

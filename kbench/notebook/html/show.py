@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbench.notebook.base.redraw import shell
 from kbench.notebook.html import html, views
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 _BEFORE = "_kbench_arrays"  # what showed arrays in a shell before this did
 
@@ -37,12 +40,12 @@ def _settings() -> dict[str, str]:
     return {"text/plain": text, "text/html": views.settings()}
 
 
-def are_arrays(running: Any) -> bool:
+def are_arrays(running: Shell) -> bool:
     """Whether a shell shows NumPy arrays as `show` does."""
     return hasattr(running, _BEFORE)
 
 
-def arrays(running: Any, on: bool) -> None:
+def arrays(running: Shell, on: bool) -> None:
     """Have a shell show NumPy arrays as `show` does, or again as it did before."""
     formatter = running.display_formatter.mimebundle_formatter
     known = formatter.type_printers

@@ -23,6 +23,7 @@ from kbench.notebook.html.markup import (
     table,
 )
 from kbench.notebook.html.style import STYLE
+from kbench.workbench.core_types import Row
 
 MAX_ROWS = 100
 """Rows of a table; fewer where they would not fit an output."""
@@ -56,7 +57,7 @@ def settings() -> str:
     return page(_title("kbench settings"), [element("div", content, class_="kb-text")])
 
 
-def setting(name: str, value: Any) -> str:
+def setting(name: str, value: object) -> str:
     """A setting's value as shown to people."""
     if name == "learning_phase" and value is None:
         return "symbolic"
@@ -69,7 +70,7 @@ def lines(text: str, limit: int) -> Html:
     return Html("\n".join(escape(line, MESSAGE_CHARACTERS) for line in shown.split("\n")))
 
 
-def alerts(row: Mapping[str, Any]) -> Html:
+def alerts(row: Row) -> Html:
     """NaN and infinities in words, with how many and where the first one is."""
     found = []
     for word, name in (("nan", "NaN"), ("inf", "Inf")):
@@ -106,7 +107,7 @@ def listing(
 # ------------------------------------------------------------------ names
 
 
-def names_table(rows: Sequence[Mapping[str, Any]], title: str = "names") -> str:
+def names_table(rows: Sequence[Row], title: str = "names") -> str:
     """Rows of `namespace.View` as a table; a long list is cut, and says so.
 
     Of `NameRows` (redraw.py) it says how many names there are in all.
@@ -141,12 +142,12 @@ def _names_page(shown: Sequence[Mapping[str, Any]], total: int, title: str) -> s
     return styled(join([_title(title), content]))
 
 
-def _last_shape(row: Mapping[str, Any]) -> str:
+def _last_shape(row: Row) -> str:
     last = row.get("last")
     return f"[{', '.join(map(str, last['shape']))}]" if last else ""
 
 
-def spec_of(row: Mapping[str, Any]) -> str:
+def spec_of(row: Row) -> str:
     """`float32[2, 3]` of what has a shape, else what kind of object it is."""
     if "shape" in row:
         return describe.spec_text(row["shape"], row["dtype"])
@@ -154,7 +155,7 @@ def spec_of(row: Mapping[str, Any]) -> str:
     return f"{row.get('type', '')}{length}"
 
 
-def _range(row: Mapping[str, Any]) -> Html:
+def _range(row: Row) -> Html:
     """NaN and infinities in words, then the range with a histogram; or the value itself."""
     if "histogram" not in row:
         last = row.get("last") or {}

@@ -6,11 +6,14 @@ Without this, `___` would be what IPython means by it: the last result but two.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING
 
 from IPython.core.error import InputRejected
 
 from kbench.workbench.lessons.lesson_files import BLANK
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 
 class BlankLeft(InputRejected):
@@ -38,13 +41,13 @@ def _check(node: ast.expr, name: str) -> None:
         raise BlankLeft(f"line {node.lineno} still has a {BLANK} to fill in")
 
 
-def refuse(shell: Any) -> None:
+def refuse(shell: Shell) -> None:
     """Have the shell reject cells with blanks from now on."""
     if not any(isinstance(transformer, _Refuser) for transformer in shell.ast_transformers):
         shell.ast_transformers.append(_Refuser())
 
 
-def allow(shell: Any) -> None:
+def allow(shell: Shell) -> None:
     """Run every cell again as it is."""
     shell.ast_transformers[:] = [
         transformer

@@ -7,7 +7,7 @@ and the formatter are added.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.notebook.base import recording
@@ -15,6 +15,9 @@ from kbench.notebook.exploration.explore_magics import ExploreMagics
 from kbench.notebook.html import error_report, html, show
 from kbench.notebook.ipython import blanks, progress_bar
 from kbench.notebook.ipython.magics import KbenchMagics
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 _KINDS = ("line", "cell")
 _MAGICS = (KbenchMagics, ExploreMagics)
@@ -27,13 +30,13 @@ _ATTRIBUTE = "_kbench_unload"
 _WORKBENCH = "_kbench_channel"
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: Shell) -> None:
     """Add magics, the HTML of functions, and error reports to a shell."""
     if getattr(shell, _ATTRIBUTE, None) is not None:
         return
     undo: list[Callable[[], None]] = []
     setattr(shell, _ATTRIBUTE, undo)
-    steps: list[Callable[[Any], Callable[[], None]]] = [_add_magics, _add_formatter]
+    steps: list[Callable[[Shell], Callable[[], None]]] = [_add_magics, _add_formatter]
     if getattr(shell, _WORKBENCH, None) is None:
         steps += [error_report.install, _name_places]
         if hasattr(shell, "kernel"):  # in a terminal there is nothing that could be redrawn
@@ -47,7 +50,7 @@ def load_ipython_extension(shell: Any) -> None:
         raise
 
 
-def unload_ipython_extension(shell: Any) -> None:
+def unload_ipython_extension(shell: Shell) -> None:
     """Put everything back as it was before."""
     for action in reversed(getattr(shell, _ATTRIBUTE, None) or []):
         action()
@@ -55,7 +58,7 @@ def unload_ipython_extension(shell: Any) -> None:
         delattr(shell, _ATTRIBUTE)
 
 
-def _add_magics(shell: Any) -> Callable[[], None]:
+def _add_magics(shell: Shell) -> Callable[[], None]:
     manager = shell.magics_manager
     known = manager.magics
     names = [(kind, name) for magics in _MAGICS for kind in _KINDS for name in magics.magics[kind]]
@@ -82,14 +85,12 @@ def _add_magics(shell: Any) -> Callable[[], None]:
     return restore
 
 
-def _add_formatter(shell: Any) -> Callable[[], None]:
+def _add_formatter(shell: Shell) -> Callable[[], None]:
     """Functions, models, runs and errors are shown as HTML; tensors bring theirs with them."""
     formatter = shell.display_formatter.mimebundle_formatter
     deferred, direct = formatter.deferred_printers, formatter.type_printers
-    before = [
-        {key: found for key, found in deferred.items() if key in _SHOWN},
-        {key: found for key, found in direct.items() if _path(key) in _SHOWN},
-    ]
+    before_deferred = {key: found for key, found in deferred.items() if key in _SHOWN}
+    before_direct = {key: found for key, found in direct.items() if _path(key) in _SHOWN}
     for name in _SHOWN:
         formatter.for_type_by_name(*name, html.bundle)
 
@@ -99,8 +100,8 @@ def _add_formatter(shell: Any) -> Callable[[], None]:
             deferred.pop(name, None)
         for kind in [kind for kind in direct if _path(kind) in _SHOWN]:
             direct.pop(kind)
-        deferred.update(before[0])
-        direct.update(before[1])
+        deferred.update(before_deferred)
+        direct.update(before_direct)
 
     return restore
 
@@ -109,7 +110,7 @@ def _path(kind: type) -> tuple[str, str]:
     return kind.__module__, kind.__name__
 
 
-def _name_places(shell: Any) -> Callable[[], None]:
+def _name_places(shell: Shell) -> Callable[[], None]:
     """Places are told by the number of the cell."""
     from kbench.workbench.kernel import extension
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -35,6 +35,7 @@ from kbench.notebook.ipython import blanks
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import plan_text
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
@@ -44,6 +45,9 @@ from kbench.workbench.nan import nan_verbs, nan_words
 from kbench.workbench.watches import watch_lines
 from kbench.workbench.watches.watch_lines import WatchLines, words
 
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
+
 
 class TextAndHtml:
     """Something with both forms that a front end chooses from: a text and HTML."""
@@ -51,7 +55,7 @@ class TextAndHtml:
     def __init__(self, text: str, markup: str) -> None:
         self.text, self.markup = text, markup
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         return {"text/plain": self.text, "text/html": self.markup}
 
 
@@ -252,7 +256,7 @@ class KbenchMagics(Magics):
         return KbenchMagics.coach
 
 
-def _in_terminal(shell: Any) -> bool:
+def _in_terminal(shell: Shell) -> bool:
     """Whether there are no cells below: the front end is a prompt."""
     return getattr(shell, "kernel", None) is None or watch_lines.channel(shell) is not None
 
@@ -313,7 +317,7 @@ def _pairs(title: str, facts: list[tuple[str, str]]) -> TextAndHtml:
     return TextAndHtml(text, views.styled(content))
 
 
-def _run(rows: dict[str, Any]) -> TextAndHtml:
+def _run(rows: JsonObject) -> TextAndHtml:
     """A recorded run as text and as a table."""
     lines = [f"{rows['function']}  {seconds(float(rows['seconds']))}"]
     for row in rows["rows"][:40]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
@@ -22,9 +22,13 @@ from kbench.engine.runtime import config, profile
 from kbench.notebook.base.redraw import shell
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.progress import loops, pace
 from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.progress import Progress
+
+if TYPE_CHECKING:
+    from kbench.workbench.ipython_types import Shell
 
 Item = TypeVar("Item")
 Bundle = dict[str, str]
@@ -57,7 +61,7 @@ class CellProgressBar(pace.Pace):
         self._since = 0.0
         self._foreign = False  # another bar was seen in this cell, which stays the only one
 
-    def before_cell(self, *_: Any) -> None:
+    def before_cell(self, *_: object) -> None:
         """A cell begins; one that it runs itself is a part of it."""
         self._depth += 1
         if self._depth == 1:
@@ -90,7 +94,7 @@ class CellProgressBar(pace.Pace):
         if found or calls > 1 or data["compiling"]:
             self._show_progress(data)
 
-    def _show_progress(self, data: dict[str, Any]) -> None:
+    def _show_progress(self, data: JsonObject) -> None:
         with self._shown:
             if not self._busy:
                 return
@@ -128,7 +132,7 @@ def own_bar(thread: int) -> bool:
 # ------------------------------------------------------------------ in words
 
 
-def drawn(data: dict[str, Any]) -> Bundle:
+def drawn(data: JsonObject) -> Bundle:
     """A bar of the outermost loop, and what is known in words."""
     text = words(data)
     parts: list[Html] = []
@@ -139,7 +143,7 @@ def drawn(data: dict[str, Any]) -> Bundle:
     return {"text/plain": text, "text/html": views.styled(element("p", join(parts)))}
 
 
-def words(data: dict[str, Any]) -> str:
+def words(data: JsonObject) -> str:
     """`epoch 4 of 10, batch 45 of 60, 182 calls/s, 1:20 left`, of what is known."""
     found = [
         f"{describe.printable(name)} {min(count + 1, total)} of {total}"
@@ -157,7 +161,7 @@ def words(data: dict[str, Any]) -> str:
     return ", ".join(found)
 
 
-def done(data: dict[str, Any], seconds: float, failed: bool) -> Bundle:
+def done(data: JsonObject, seconds: float, failed: bool) -> Bundle:
     """The line that stays: how long it took, and where it stopped if it did."""
     text = f"stopped after {clock(seconds)}" if failed else f"done in {clock(seconds)}"
     at = [
@@ -194,7 +198,7 @@ def _display(bundle: Bundle) -> Callable[[Bundle], None]:
     return change
 
 
-def install(running: Any, show: Show = _display) -> Callable[[], None]:
+def install(running: Shell, show: Show = _display) -> Callable[[], None]:
     """Draw bars in a shell from its next cell on; the returned function undoes it."""
     if getattr(running, _BARS, None) is not None:
         return lambda: None

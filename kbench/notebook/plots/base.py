@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +17,11 @@ from kbench.notebook.base import given
 from kbench.notebook.base.computed import value_of
 from kbench.notebook.base.redraw import names
 from kbench.notebook.base.slicing import Slice, first
+from kbench.workbench import guards
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 SIZE_INCHES = (6.4, 4.0)
 """Width and height of a figure, as matplotlib's own."""
@@ -42,7 +46,7 @@ def figure(size: tuple[float, float] = SIZE_INCHES) -> Figure:
     return made
 
 
-def axes_of(ax: Any, function: str, size: tuple[float, float] = SIZE_INCHES) -> Axes:
+def axes_of(ax: object, function: str, size: tuple[float, float] = SIZE_INCHES) -> Axes:
     """The axes to draw in: those that were given, or those of a new figure."""
     if ax is None:
         return figure(size).add_subplot()
@@ -54,13 +58,13 @@ def axes_of(ax: Any, function: str, size: tuple[float, float] = SIZE_INCHES) -> 
 
 def figure_of(ax: Axes) -> Figure:
     """The whole figure that axes are in."""
-    found: Any = ax.figure
+    found = ax.figure
     while isinstance(found, SubFigure):
         found = found.figure
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def checked_figure(wanted: Any, function: str, size: tuple[float, float]) -> Any:
+def checked_figure(wanted: object, function: str, size: tuple[float, float]) -> Figure | SubFigure:
     """The figure, or part of one, to draw in; empty."""
     if wanted is None:
         return figure(size)
@@ -70,7 +74,7 @@ def checked_figure(wanted: Any, function: str, size: tuple[float, float]) -> Any
     return wanted
 
 
-def values_of(x: Any, function: str) -> np.ndarray[Any, Any]:
+def values_of(x: object, function: str) -> np.ndarray:
     """The numbers of a tensor, array, nested list or name; a symbol is computed on what was fed.
 
     Raises:
@@ -80,7 +84,7 @@ def values_of(x: Any, function: str) -> np.ndarray[Any, Any]:
         value = names().get(x.strip()) if isinstance(x, str) else x
         array = given.array_of(value)
         if array is None:
-            array = value_of(value)
+            array = value_of(cast("Tensor", value))  # what holds no numbers is a symbol
     except (ProtocolError, ArgumentError) as error:
         raise ArgumentError(error.reason, function=function) from None
     refused = describe.array(array).get("refused")
@@ -92,13 +96,13 @@ def values_of(x: Any, function: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def name_of(x: Any, own: str | None) -> str:
+def name_of(x: object, own: str | None) -> str:
     """What to call a value in a title."""
     if own is not None:
         return plain(own)
     if isinstance(x, str):
         return plain(x.strip())
-    return plain(describe.printable(x.name).removesuffix(":0")) if describe.is_tensor(x) else ""
+    return plain(describe.printable(x.name).removesuffix(":0")) if guards.is_tensor(x) else ""
 
 
 def plain(text: object) -> str:

@@ -18,6 +18,7 @@ from kbench.engine.execute.function import Function
 from kbench.engine.graph import variables
 from kbench.engine.graph.traverse import walk
 from kbench.engine.inspect import describe
+from kbench.workbench.core_types import JsonObject
 
 MAX_ENTRIES = 200
 """Entries of one record unless the call says otherwise: more are not told apart in a figure."""
@@ -56,7 +57,7 @@ class _Thinning:
             self.steps += 1
             return due
 
-    def _keep(self, step: int, row: dict[str, Any]) -> None:
+    def _keep(self, step: int, row: JsonObject) -> None:
         with self._lock:
             self._rows.append({"step": step, **row})
             if len(self._rows) >= self._most:
@@ -93,7 +94,7 @@ class History(_Thinning):
             self.add(describe.held_array(variable))
             self._end = variables.changed.subscribe(self._stored)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Take the values of an array as those of the next step."""
         step = self.steps
         if self._due():

@@ -18,6 +18,7 @@ from kbench.notebook.base.redraw import names
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
 from kbench.workbench.analysis import engine_functions
+from kbench.workbench.core_types import Row
 from kbench.workbench.inspector.protocol import ProtocolError
 
 _SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
@@ -80,7 +81,7 @@ def history(record: Any, ax: Any = None, name: str | None = None) -> Figure:
 
 
 def _draw_shares(
-    axes: Any, rows: Sequence[Mapping[str, Any]], steps: Any, low: float, high: float, every: int
+    axes: Any, rows: Sequence[Row], steps: Any, low: float, high: float, every: int
 ) -> None:
     """The histograms of all steps over one common range, darker where there are more values."""
     bins = 40

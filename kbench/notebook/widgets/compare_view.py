@@ -49,7 +49,7 @@ class CompareView(NamespaceWidget):
         self,
         expression: Any = "",
         variants: str = comparison.VARIANTS[0][2],
-        namespace: dict[str, Any] | None = None,
+        namespace: dict[str, object] | None = None,
     ) -> None:
         super().__init__(namespace, [])
         self.comparison: Any = None  # the last one, a `kbench.api.differences.Comparison`

@@ -90,7 +90,7 @@ class ConfigPanel(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 self._local.pulling = False
         self._update_twin()
 
-    def _push(self, name: str, value: Any) -> None:
+    def _push(self, name: str, value: object) -> None:
         """Control to engine, validated there; a refusal puts the control back.
 
         Holds no lock: the engine tells every panel, and each takes its own lock for that.

@@ -39,7 +39,7 @@ class ValueTab(NamespaceWidget):
 
     uses_inspector = False
 
-    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [])
         self._names = names(namespace)
         self._wanted = ""
@@ -130,7 +130,7 @@ class ValueTab(NamespaceWidget):
 class Explorer(WithStaticTwin, widgets.Tab):  # type: ignore[misc]
     """The widgets of this package side by side, over the user's names or a given namespace."""
 
-    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, namespace: dict[str, object] | None = None) -> None:
         self._names = names(namespace)
         self._hub = inspector_hub.acquire(namespace)
         self._shown, self._open = False, True
@@ -179,7 +179,7 @@ class Explorer(WithStaticTwin, widgets.Tab):  # type: ignore[misc]
         """Put a name on view in every tab that can show it."""
         self._picked(None, name)
 
-    def open_at(self, value: Any) -> None:
+    def open_at(self, value: object) -> None:
         """Open the tab that shows most of a value, or of what has this name."""
         name = value if isinstance(value, str) else self._hub.name_of(value)
         try:

@@ -20,7 +20,7 @@ from kbench.notebook.html.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
-from kbench.workbench.core_types import Row
+from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
 
@@ -45,7 +45,7 @@ class GradPanel(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, loss: Any = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, loss: Any = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.view: TensorView | None = None
         names = [
@@ -125,7 +125,7 @@ class GradPanel(NamespaceWidget):
     def _listen(self) -> Any:
         return self.hub.pushes["gradient"].subscribe(self._take)
 
-    def _take(self, data: dict[str, Any]) -> None:
+    def _take(self, data: JsonObject) -> None:
         """The gradients were computed, or were not."""
         self._newest_number = int(data.get("number") or 0)
         if data.get("stopped"):

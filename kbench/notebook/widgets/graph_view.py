@@ -43,7 +43,7 @@ class GraphView(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, name: Any = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, name: Any = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.inputs_fed, config.changed])
         self._name = self._name_of_argument("name", name, given.has_graph, NEEDED)
         self._title = ""

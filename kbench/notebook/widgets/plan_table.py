@@ -39,7 +39,7 @@ class PlanTable(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, function: Any = "", namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, function: Any = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.run_finished], [self._record])
         self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
         self._run: dict[str, Any] = {}

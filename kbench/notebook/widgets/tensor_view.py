@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import ipywidgets as widgets
 import numpy as np
@@ -22,8 +22,12 @@ from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import element, join
+from kbench.workbench import guards
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 _WRAPPED = {"flex_flow": "row wrap"}
 NAME = "TensorView"
@@ -42,7 +46,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             `image_data_format` setting says) or "histogram" (of the slice on view).
     """
 
-    def __init__(self, value: Any, name: str | None = None, mode: str = "numbers") -> None:
+    def __init__(self, value: object, name: str | None = None, mode: str = "numbers") -> None:
         super().__init__()
         self.redraws = Redraws(self._refresh_if_open, [variables.changed, config.changed])
         self.redraws.wanted = self._wanted
@@ -80,7 +84,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.refresh()
         use_requested_subshell(self)
 
-    def _chosen(self, value: Any) -> tuple[Any, str]:
+    def _chosen(self, value: object) -> tuple[Any, str]:
         """The value to show first, and what to call it."""
         own = self._name
         if isinstance(value, str):
@@ -89,7 +93,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 value = names().get(value.strip())
             except ProtocolError as error:
                 raise ArgumentError(error.reason) from None
-        elif not own and (describe.is_tensor(value) or describe.is_function(value)):
+        elif not own and (guards.is_tensor(value) or guards.is_function(value)):
             own = str(value.name)
         found = given.values_inside(value, own)
         if found is None:
@@ -103,12 +107,12 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 return inner, text
         return found[0][1], found[0][0]
 
-    def _take(self, value: Any, name: str) -> None:
+    def _take(self, value: object, name: str) -> None:
         """Look at a value; ArgumentError, and nothing changes, when it has no numbers."""
         array = given.array_of(value)
         computed = None
         if array is None:
-            computed = ComputedValue(value)
+            computed = ComputedValue(cast("Tensor", value))  # what holds no numbers is a symbol
             try:
                 array = computed.compute_now()
             except ArgumentError:
@@ -154,7 +158,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             self._set_message(error.reason)
             self._show_slice()
 
-    def replace(self, value: Any, name: str) -> bool:
+    def replace(self, value: object, name: str) -> bool:
         """Look at another value of the same shape in the same way; False when it has another."""
         array = given.array_of(value)
         if array is None or array.shape != self._array.shape:
@@ -164,7 +168,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.redraws.throttle.request_now()
         return True
 
-    def shows(self, value: Any, name: str) -> bool:
+    def shows(self, value: object, name: str) -> bool:
         """Whether it looks at this value, or can go on in the same slice with what has its name.
 
         Raises:

@@ -105,7 +105,7 @@ class VariableTable(NamespaceWidget):
         return views.names_table(self._rows())
 
 
-def _names_of(value: Any) -> dict[str, Any] | None:
+def _names_of(value: object) -> dict[str, Any] | None:
     """The names to show: of a namespace, or of the values within; None where there are none."""
     if value is None or type(value) is dict:
         return value

@@ -32,7 +32,7 @@ class WatchList(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, expressions: Any = (), namespace: dict[str, Any] | None = None) -> None:
+    def __init__(self, expressions: Any = (), namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.expressions: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
