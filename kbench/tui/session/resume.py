@@ -12,11 +12,11 @@ from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.text import one_line
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
-from kbench.workbench.session import events
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
     from kbench.workbench.history.session_archive import EarlierSession
+    from kbench.workbench.session import events
     from kbench.workbench.session.cell import Cell
 
 REMIND_WITHIN_SECONDS = 7 * 86_400.0
@@ -180,6 +180,8 @@ class ResumeController:
 
 def block_of(cell: Cell) -> Block:
     """A cell of another session as a block of the transcript."""
+    from kbench.workbench.session import events
+
     state = _STATES.get(cell.status, "failed")
     origin = f"{cell.origin}, not run" if cell.status == "withdrawn" else cell.origin
     block = Block(str(cell.ident), cell.code, state, origin, past=True)
