@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 _SAMPLED_ELEMENTS = 262_144
 """Elements that are read of an array above the limit."""
@@ -16,7 +20,7 @@ class ReadBudget:
     def __init__(self, elements: int = MAX_EXACT_ELEMENTS) -> None:
         self._left = elements
 
-    def take(self, array: Any) -> bool:
+    def take(self, array: np.ndarray) -> bool:
         """Whether the statistics of `array` may be taken as well."""
         cost = int(array.size) if array.size <= MAX_EXACT_ELEMENTS else _SAMPLED_ELEMENTS
         if cost > self._left:

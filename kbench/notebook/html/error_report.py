@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from kbench.workbench.ipython_types import Shell
 
 
@@ -23,7 +25,13 @@ def install(shell: Shell) -> Callable[[], None]:
     return restore
 
 
-def _report(shell: Shell, kind: type, error: Any, traceback: Any, tb_offset: Any = None) -> Any:
+def _report(
+    shell: Shell,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+    tb_offset: int | None = None,
+) -> list[str]:
     """IPython's handler: show and return the lines of the report."""
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
     own = explanation.user_frames(traceback) or traceback

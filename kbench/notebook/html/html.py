@@ -7,7 +7,7 @@ Nothing here raises: what cannot be shown says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -280,7 +280,7 @@ def _values(array: np.ndarray, name: str, row: Row, shown: SliceLike | None) -> 
     return details("values", content, shown is not None or array.size <= MAX_OPEN_ELEMENTS)
 
 
-def _line(bands: Sequence[Mapping[str, Any]], line: int) -> tuple[list[object], list[str]]:
+def _line(bands: Sequence[Row], line: int) -> tuple[list[object], list[str]]:
     """One row of cells over the column bands, with `…` between the bands."""
     cells: list[object] = []
     levels: list[str] = []

@@ -98,7 +98,7 @@ def _weights(shown: Sequence[Part], total: int) -> Html:
         assert part.weight is not None
         variable = part.weight.variable
         array = describe.held_array(variable)
-        row = describe.array(array) if budget.take(array) else {}
+        row = describe.array(array) if array is not None and budget.take(array) else {}
         name = describe.printable(variable.name).removesuffix(":0")
         learns = "yes" if part.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""

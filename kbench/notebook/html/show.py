@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _BEFORE = "_kbench_arrays"  # what showed arrays in a shell before this did
 
 
-def show(*values: Any) -> None:
+def show(*values: object) -> None:
     """Show values as kbench sees them: tensors, arrays, models, errors, runs, lists of such.
 
     A tensor that needs no feed is computed, those inside a list are not. Without values, the
@@ -53,7 +53,7 @@ def arrays(running: Shell, on: bool) -> None:
         setattr(running, _BEFORE, known.get(np.ndarray))
         known[np.ndarray] = html.bundle
     elif not on and are_arrays(running):
-        before: Callable[..., Any] | None = getattr(running, _BEFORE)
+        before: Callable[..., object] | None = getattr(running, _BEFORE)
         delattr(running, _BEFORE)
         if before is None:
             known.pop(np.ndarray, None)

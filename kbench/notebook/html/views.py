@@ -7,8 +7,7 @@ exported, reopened or read on a code hosting site still shows the state in which
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
@@ -122,7 +121,7 @@ def names_table(rows: Sequence[Row], title: str = "names") -> str:
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
 
-def _names_page(shown: Sequence[Mapping[str, Any]], total: int, title: str) -> str:
+def _names_page(shown: Sequence[Row], total: int, title: str) -> str:
     lines = [
         (
             row["name"],

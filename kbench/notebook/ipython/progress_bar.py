@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
@@ -28,7 +28,7 @@ from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.progress import Progress
 
 if TYPE_CHECKING:
-    from kbench.workbench.ipython_types import Shell
+    from kbench.workbench.ipython_types import CellResult, Shell
 
 Item = TypeVar("Item")
 Bundle = dict[str, str]
@@ -56,7 +56,7 @@ class CellProgressBar(pace.Pace):
         self._show = show
         self._shown = fork_safety.lock()
         self._change: Callable[[Bundle], None] | None = None
-        self._last: dict[str, Any] = {}
+        self._last: JsonObject = {}
         self._depth = 0
         self._since = 0.0
         self._foreign = False  # another bar was seen in this cell, which stays the only one
@@ -69,7 +69,7 @@ class CellProgressBar(pace.Pace):
             self._foreign = False
             self.cell_started()
 
-    def after_cell(self, result: Any = None) -> None:
+    def after_cell(self, result: CellResult | None = None) -> None:
         """The cell has ended: its bar goes, and a line at its end says how far it came."""
         self._depth = max(self._depth - 1, 0)
         if self._depth:

@@ -6,7 +6,7 @@ that is there. Nothing is told by colour alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,6 +20,10 @@ from kbench.notebook.drawing.heatmap import MAX_SIDE_PIXELS, thinned, unit_range
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
 from kbench.notebook.plots.time import gradient_norms, history, timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import SubFigure
 
 __all__ = [
     "GradientNorms",
@@ -40,9 +44,9 @@ _MAX_CROSSED_CELLS = 60
 
 
 def heatmap(
-    x: Any,
+    x: object,
     index: str | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
     name: str | None = None,
     cmap: str | None = None,
 ) -> Figure:
@@ -106,7 +110,7 @@ def _axis(axis: int | None, word: str) -> str:
 
 
 def _title(
-    x: Any, name: str | None, array: Any, shown: Slice, each: tuple[int, int] = (1, 1)
+    x: object, name: str | None, array: np.ndarray, shown: Slice, each: tuple[int, int] = (1, 1)
 ) -> str:
     row = describe.array(array)
     words = [f"{base.name_of(x, name)}{shown if array.ndim else ''}"]
@@ -117,10 +121,10 @@ def _title(
 
 
 def image_grid(
-    x: Any,
+    x: object,
     columns: int | None = None,
     most: int = MAX_PICTURES,
-    figure: Any = None,
+    figure: Figure | SubFigure | None = None,
     name: str | None = None,
 ) -> Figure:
     """Images beside each other, in the layout that `image_data_format` says.
@@ -164,7 +168,7 @@ def image_grid(
     return whole if isinstance(whole, Figure) else whole.figure
 
 
-def _pictures(array: Any, most: int) -> tuple[list[tuple[str, Any]], int]:
+def _pictures(array: np.ndarray, most: int) -> tuple[list[tuple[str, np.ndarray]], int]:
     """Labelled images with their channels last, and how many there are in all."""
     last = config.image_data_format() == "channels_last"
     if array.ndim == 2:

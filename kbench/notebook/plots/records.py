@@ -7,7 +7,7 @@ long. Loads no matplotlib.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,13 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
 from kbench.engine.graph import variables
 from kbench.engine.graph.traverse import walk
+from kbench.engine.graph.variables import Placeholder
 from kbench.engine.inspect import describe
+from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.variables import Variable
 
 MAX_ENTRIES = 200
 """Entries of one record unless the call says otherwise: more are not told apart in a figure."""
@@ -37,12 +42,12 @@ class _Thinning:
             )
         self._most = most
         self._lock = fork_safety.lock()
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[JsonObject] = []
         self.every = 1  # of so many steps one is kept
         self.steps = 0  # that there were
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """The entries that are kept, each with its `step`."""
         with self._lock:
             return list(self._rows)
@@ -78,10 +83,10 @@ class History(_Thinning):
     """
 
     def __init__(
-        self, variable: Any = None, name: str | None = None, most: int = MAX_ENTRIES
+        self, variable: object = None, name: str | None = None, most: int = MAX_ENTRIES
     ) -> None:
         super().__init__(most, "History")
-        if variable is not None and (not describe.is_variable(variable) or variable.is_sparse):
+        if variable is not None and (not guards.is_variable(variable) or variable.is_sparse):
             raise ArgumentError(
                 "a dense variable is needed, whose stores tell of its values; give those of "
                 f"anything else to add(), got {describe.printable(type(variable).__name__)}",
@@ -121,7 +126,7 @@ class History(_Thinning):
         name = describe.printable(self.name)
         return f"<history of {name}: {len(self)} entries of {self.steps} steps>"
 
-    def _stored(self, variable: Any) -> None:
+    def _stored(self, variable: object) -> None:
         if variable is self._variable:
             self.add(describe.held_array(variable))
 
@@ -138,22 +143,23 @@ class GradientNorms(_Thinning):
     """
 
     def __init__(
-        self, loss: Any, variables: Sequence[Any] | None = None, most: int = MAX_ENTRIES
+        self, loss: object, variables: Sequence[object] | None = None, most: int = MAX_ENTRIES
     ) -> None:
         super().__init__(most, "GradientNorms")
-        if not describe.is_tensor(loss):
+        if not guards.is_tensor(loss):
             kind = describe.printable(type(loss).__name__)
             raise ArgumentError(f"loss must be a tensor, got {kind}", function="GradientNorms")
         nodes = walk([loss])
-        reached = [node for node in nodes if describe.is_variable(node) and _learns(node)]
-        chosen = list(variables) if variables is not None else reached
-        if not chosen or not all(describe.is_variable(variable) for variable in chosen):
+        reached = [node for node in nodes if guards.is_variable(node) and _learns(node)]
+        given = list(variables) if variables is not None else reached
+        chosen = [variable for variable in given if guards.is_variable(variable)]
+        if not chosen or len(chosen) < len(given):
             raise ArgumentError(
-                "the loss depends on no float variable" if not chosen else "variables are needed",
+                "the loss depends on no float variable" if not given else "variables are needed",
                 function="GradientNorms",
             )
-        inputs = [node for node in nodes if node.kind == "placeholder"]
-        self.inputs: list[Any] = sorted(inputs, key=lambda node: int(node.serial))
+        inputs = [node for node in nodes if isinstance(node, Placeholder)]
+        self.inputs = sorted(inputs, key=lambda node: int(node.serial))
         found = gradients(loss, chosen)
         self.names = _distinct([variable.name.removesuffix(":0") for variable in chosen])
         self.missing = [
@@ -197,7 +203,7 @@ class GradientNorms(_Thinning):
         return f"<gradient norms of {len(self.names)} variables: {len(self)} of {self.steps} steps>"
 
 
-def norm(array: Any) -> float:
+def norm(array: object) -> float:
     """The length of an array as one vector, without overflow on the way."""
     values = np.asarray(array, np.float64).reshape(-1)
     if not values.size:
@@ -208,7 +214,7 @@ def norm(array: Any) -> float:
     return largest * float(np.sqrt(np.sum(np.square(values / largest))))
 
 
-def _learns(variable: Any) -> bool:
+def _learns(variable: Variable) -> bool:
     return str(variable.spec.dtype).startswith("float") and not variable.is_sparse
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import PowerNorm
@@ -18,8 +18,11 @@ from kbench.notebook.base.redraw import names
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
 from kbench.workbench.analysis import engine_functions
-from kbench.workbench.core_types import Row
+from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
 MAX_STEPS = 40
@@ -33,7 +36,7 @@ _COLOURS = ("#4c78a8", "#e4a33d", "#59a14f", "#c9605b", "#8a7ab8", "#7f7f7f")
 # ------------------------------------------------------------------ records
 
 
-def history(record: Any, ax: Any = None, name: str | None = None) -> Figure:
+def history(record: object, ax: Axes | None = None, name: str | None = None) -> Figure:
     """How the values of a variable were spread over time: shares as shades, and their statistics.
 
     Arguments:
@@ -81,7 +84,7 @@ def history(record: Any, ax: Any = None, name: str | None = None) -> Figure:
 
 
 def _draw_shares(
-    axes: Any, rows: Sequence[Row], steps: Any, low: float, high: float, every: int
+    axes: Axes, rows: Sequence[Row], steps: np.ndarray, low: float, high: float, every: int
 ) -> None:
     """The histograms of all steps over one common range, darker where there are more values."""
     bins = 40
@@ -103,7 +106,7 @@ def _draw_shares(
     base.figure_of(axes).colorbar(drawn, ax=axes, label="share of the values")
 
 
-def gradient_norms(record: Any, ax: Any = None) -> Figure:
+def gradient_norms(record: object, ax: Axes | None = None) -> Figure:
     """The norm of the gradient for each variable over the steps, on a logarithmic scale.
 
     Arguments:
@@ -154,7 +157,7 @@ def gradient_norms(record: Any, ax: Any = None) -> Figure:
     return base.figure_of(axes)
 
 
-def _series(record: Any) -> tuple[dict[str, tuple[list[int], list[float]]], list[str]]:
+def _series(record: object) -> tuple[dict[str, tuple[list[int], list[float]]], list[str]]:
     if isinstance(record, GradientNorms):
         rows = record.rows
         steps = [row["step"] for row in rows]
@@ -178,7 +181,7 @@ def _series(record: Any) -> tuple[dict[str, tuple[list[int], list[float]]], list
 # ------------------------------------------------------------------ runs
 
 
-def timeline(source: Any, ax: Any = None) -> Figure:
+def timeline(source: object, ax: Axes | None = None) -> Figure:
     """The steps of a recorded run in time, one below the other; their form by hatch and word.
 
     Arguments:
@@ -224,7 +227,7 @@ def timeline(source: Any, ax: Any = None) -> Figure:
     return base.figure_of(axes)
 
 
-def _runs(source: Any) -> list[dict[str, Any]]:
+def _runs(source: object) -> list[JsonObject]:
     """The rows of what was recorded."""
     if isinstance(source, str):
         try:

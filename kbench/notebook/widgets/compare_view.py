@@ -47,7 +47,7 @@ class CompareView(NamespaceWidget):
 
     def __init__(
         self,
-        expression: Any = "",
+        expression: object = "",
         variants: str = comparison.VARIANTS[0][2],
         namespace: dict[str, object] | None = None,
     ) -> None:

@@ -5,7 +5,7 @@ Computed beside the program on what was fed last, while the panel is shown and n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
@@ -23,6 +23,9 @@ from kbench.workbench.analysis.gradients import PREFIX
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.redraw import Undo
 
 EMPTY = "no loss yet: make a scalar tensor, such as loss = K.mean(K.square(y - t))"
 NEEDED = "a tensor that depends on variables, a K.function, a compiled Keras model, or a name"
@@ -45,7 +48,7 @@ class GradPanel(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, loss: Any = "", namespace: dict[str, object] | None = None) -> None:
+    def __init__(self, loss: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.view: TensorView | None = None
         names = [
@@ -53,7 +56,7 @@ class GradPanel(NamespaceWidget):
         ]
         self._losses = [name for name in names if name]  # that were asked for
         self._loss = self._losses[0] if self._losses else ""
-        self._data: dict[str, Any] = {}
+        self._data: JsonObject = {}
         self._note, self._newest_number = "", 0
         self._make_controls()
         self._show()
@@ -122,7 +125,7 @@ class GradPanel(NamespaceWidget):
         self.hub.ask("gradient", loss=self._loss, stop=True)
         self._set_note(_STATES["stopped"], self._data.get("loss", ""))
 
-    def _listen(self) -> Any:
+    def _listen(self) -> Undo:
         return self.hub.pushes["gradient"].subscribe(self._take)
 
     def _take(self, data: JsonObject) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -43,7 +42,7 @@ class GraphView(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, name: Any = "", namespace: dict[str, object] | None = None) -> None:
+    def __init__(self, name: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.inputs_fed, config.changed])
         self._name = self._name_of_argument("name", name, given.has_graph, NEEDED)
         self._title = ""

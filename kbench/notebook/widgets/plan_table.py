@@ -5,7 +5,7 @@ Every call is recorded while this is shown; before that some are (`notebook/base
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
@@ -19,8 +19,11 @@ from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sente
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
 from kbench.workbench.analysis import engine_functions, plan_text
-from kbench.workbench.core_types import Row
+from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.redraw import Undo
 
 EMPTY = "no run yet: call a K.function or K.eval"
 NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
@@ -39,10 +42,10 @@ class PlanTable(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, function: Any = "", namespace: dict[str, object] | None = None) -> None:
+    def __init__(self, function: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.run_finished], [self._record])
         self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
-        self._run: dict[str, Any] = {}
+        self._run: JsonObject = {}
         self._limits: Row | None = None
         self._problem = ""  # why the machine was not measured
         self._make_controls()
@@ -98,12 +101,12 @@ class PlanTable(NamespaceWidget):
             self._problem = problem
         self.redraws.throttle.request_now()
 
-    def _record(self) -> Any:
+    def _record(self) -> Undo:
         return self.hub.record()
 
     def refresh(self) -> None:
         """Read the run on show again."""
-        wanted: dict[str, Any] = {}
+        wanted: JsonObject = {}
         if self.run.value is not None:
             wanted = {"run": self.run.value}
         elif self._function:
@@ -130,7 +133,7 @@ class PlanTable(NamespaceWidget):
         self._show()
         self._show_source()
 
-    def _last_run(self) -> dict[str, Any]:
+    def _last_run(self) -> JsonObject:
         """What to ask for: the last run that is kept of what was chosen, not of its namesakes."""
         try:
             value = self.hub.view.get(self._function)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
@@ -17,6 +17,9 @@ from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watch_lines import line, words
+
+if TYPE_CHECKING:
+    from kbench.notebook.base.redraw import Undo
 
 EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
 NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
@@ -32,10 +35,12 @@ class WatchList(NamespaceWidget):
         namespace: a dictionary, or None for the names of the running shell.
     """
 
-    def __init__(self, expressions: Any = (), namespace: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, expressions: object = (), namespace: dict[str, object] | None = None
+    ) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.expressions: list[str] = []
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, JsonObject] = {}
         self._message = ""
         self._make_controls()
         wanted = [expression for expression in given.as_list(expressions) if expression is not None]
@@ -141,10 +146,10 @@ class WatchList(NamespaceWidget):
         news = [row for row in data["rows"] if row["state"] != "new"]
         self._take([{**row, "changed": False} for row in news], HELD if data["held"] else "")
 
-    def _listen(self) -> Any:
+    def _listen(self) -> Undo:
         return self.hub.pushes["watch"].subscribe(lambda data: self._take(data["rows"], ""))
 
-    def _take(self, rows: Sequence[dict[str, Any]], note: str) -> None:
+    def _take(self, rows: Sequence[JsonObject], note: str) -> None:
         """News of some watches: a reply and what is told later may cross."""
         with self._lock:
             for row in rows:
