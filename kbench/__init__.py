@@ -33,14 +33,14 @@ def _rich_repr(value: object) -> dict[str, str]:
 _tensor.set_rich_repr(_rich_repr)
 
 
-def load_ipython_extension(shell: object) -> None:
+def load_ipython_extension(shell: Any) -> None:
     """`%load_ext kbench`: magics, displays and error reports in IPython and Jupyter."""
     from kbench.notebook.ipython.extension import load_ipython_extension as load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: object) -> None:
+def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext kbench`: everything as it was before."""
     from kbench.notebook.ipython.extension import unload_ipython_extension as unload
 

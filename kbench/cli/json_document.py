@@ -104,7 +104,7 @@ def _value_row(value: object, found: Any = None) -> Row:
     line = summary.line(value, found=found)
     row: Row = {"type": type(value).__name__, "summary": line}
     if describe.is_tensor(value):
-        row["tensor"] = describe.tensor(value)  # type: ignore[arg-type]
+        row["tensor"] = describe.tensor(value)
     if keras_models.is_model(value):
         row["model"] = keras_models.facts(value)
     value = value if found.value is None else found.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kbench.cli.attach import choose, clean
 from kbench.workbench.history import session_archive
@@ -13,6 +13,8 @@ from kbench.workbench.session.cell import Cell
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from kbench.workbench.ipython_types import Shell
 
 
 def offer(shell: InteractiveShell, log: ShellJournal) -> None:
@@ -74,11 +76,11 @@ def _ask(shell: InteractiveShell, log: ShellJournal, cells: list[Cell]) -> None:
     answer = _answer(f"run (a)ll {count} again, (o)ne by one, (n)othing: ", "aon")
     if answer == "a":
         for cell in whole:
-            log.run(shell, cell)
+            log.run(cast("Shell", shell), cell)
     for cell in cells if answer == "o" else ():
         _show(cell)
         answer = _answer("(r)un it, (s)kip it, (q)uit asking: ", "rsq")
         if answer == "r":
-            log.run(shell, cell)
+            log.run(cast("Shell", shell), cell)
         elif answer == "q":
             break

@@ -175,6 +175,8 @@ class Comm(Protocol):
 class WireSession(Protocol):
     """Sends the messages of a kernel."""
 
+    pack: Callable[[object], bytes]
+
     def send(
         self,
         socket: object,

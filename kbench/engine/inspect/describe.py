@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from kbench.engine.core.types import Array, Row
 from kbench.engine.inspect import statistics as _statistics
 
 if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
     from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Variable
     from kbench.engine.runtime.profile import RunRecord, StepRecord
 
 MAX_NAME_CHARACTERS = 80
@@ -115,16 +117,16 @@ def _is(value: object, module: str, name: str) -> bool:
     return found is not None and issubclass(type(value), found)
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor]:
     """True for every symbolic object: tensors, variables, placeholders, constants, updates."""
     return _is(value, "graph.tensor", "Tensor")
 
 
-def is_variable(value: object) -> bool:
+def is_variable(value: object) -> TypeGuard[Variable]:
     return _is(value, "graph.variables", "Variable")
 
 
-def is_function(value: object) -> bool:
+def is_function(value: object) -> TypeGuard[Function]:
     """True for what `K.function` returns."""
     return _is(value, "execute.function", "Function")
 
@@ -132,8 +134,8 @@ def is_function(value: object) -> bool:
 def held_array(value: object) -> Array | None:
     """The array that a value holds right now, without copying; None if symbolic or sparse."""
     if is_variable(value):
-        return None if value.is_sparse else np.asarray(value.peek())  # type: ignore[attr-defined]
-    if is_tensor(value) and value.kind == "constant":  # type: ignore[attr-defined]
+        return None if value.is_sparse else np.asarray(value.peek())
+    if is_tensor(value) and value.kind == "constant":
         return np.asarray(value.value)  # type: ignore[attr-defined]
     if issubclass(type(value), (np.ndarray, np.generic)):
         return np.asarray(value)
@@ -228,7 +230,7 @@ def tensor(value: Tensor) -> Row:
         "last": last(value),
     }
     if is_variable(value):
-        row["version"] = int(value.version)  # type: ignore[attr-defined]
+        row["version"] = int(value.version)
     return row
 
 

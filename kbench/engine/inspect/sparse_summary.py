@@ -21,7 +21,7 @@ _ENTRY_FORMATS = ("csr", "csc", "coo")
 def held_matrix(value: object) -> Matrix | None:
     """The sparse matrix that a value holds right now; None when it holds none."""
     if describe.is_variable(value):
-        return value.peek() if value.is_sparse else None  # type: ignore[attr-defined]
+        return value.peek() if value.is_sparse else None
     foreign = not type(value).__module__.startswith("scipy.sparse")  # a subclass may do anything
     return None if foreign or not csr.is_matrix(value) else value
 

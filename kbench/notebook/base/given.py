@@ -12,7 +12,6 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench import guards
 from kbench.workbench.analysis import engine_functions, keras_models
 from kbench.workbench.inspector import summary
 
@@ -39,7 +38,7 @@ def has_graph(value: object) -> bool:
 
 
 def _has_nodes(value: object) -> TypeGuard[Tensor | Function]:
-    return guards.is_tensor(value) or guards.is_function(value)
+    return describe.is_tensor(value) or describe.is_function(value)
 
 
 def is_runnable(value: object) -> bool:
@@ -115,7 +114,7 @@ def values_inside(value: object, name: str) -> list[tuple[str, object]] | None:
             (describe.printable(weight.variable.name).removesuffix(":0"), weight.variable)
             for weight in weights
         ]
-    elif guards.is_function(value):
+    elif describe.is_function(value):
         function = value
         stores = [(describe.printable(target.name), target) for target in function.plan.targets]
         made = [(describe.printable(output.name), output) for output in function.outputs]
@@ -134,11 +133,11 @@ def values_inside(value: object, name: str) -> list[tuple[str, object]] | None:
 
 def _is_value(value: object) -> bool:
     held = describe.held_array(value)
-    return guards.is_tensor(value) or (held is not None and held.ndim > 0)
+    return describe.is_tensor(value) or (held is not None and held.ndim > 0)
 
 
 def _item(value: object, place: str) -> str:
-    return f"{place} {identifier_of(value)}" if guards.is_tensor(value) else place
+    return f"{place} {identifier_of(value)}" if describe.is_tensor(value) else place
 
 
 def _weights(layer: object, address: str) -> list[keras_models.Part]:
@@ -163,8 +162,8 @@ def array_of(value: object) -> np.ndarray | None:
         return held
     if sparse_summary.held_matrix(value) is not None:
         matrix: Any = value
-        return np.asarray(value if guards.is_tensor(value) else matrix.toarray())
-    if guards.is_tensor(value):
+        return np.asarray(value if describe.is_tensor(value) else matrix.toarray())
+    if describe.is_tensor(value):
         return None
     kind = summary.type_name(value)
     if value is None or isinstance(value, (str, bytes)) or callable(value):

@@ -20,7 +20,6 @@ from kbench.engine.execute.function import Function
 from kbench.engine.graph.variables import Placeholder
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.notebook.exploration.explore_subject import Subject
-from kbench.workbench import guards
 from kbench.workbench.errors import explanation, positions
 from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Sandbox
@@ -99,8 +98,8 @@ class Runner:
         found = []
         for label, leaf in kept:
             array = arrays.get(id(leaf), leaf)
-            note = f"{leaf.kind} {leaf.spec}" if guards.is_tensor(leaf) else ""
-            if guards.is_tensor(leaf) and leaf.kind == "update":
+            note = f"{leaf.kind} {leaf.spec}" if describe.is_tensor(leaf) else ""
+            if describe.is_tensor(leaf) and leaf.kind == "update":
                 note = f"{STORED} in the variable"
             found.append(Result(label, array, _describe_value(array), note))
         return tuple(found), len(leaves) - len(kept)
@@ -128,7 +127,7 @@ def _flat(value: object) -> Iterator[object]:
 
 def _is_data(value: object) -> bool:
     return (
-        guards.is_tensor(value)
+        describe.is_tensor(value)
         or describe.held_array(value) is not None
         or sparse_summary.held_matrix(value) is not None
     )
@@ -157,13 +156,13 @@ def _unprinted(node: Tensor) -> Tensor:
 
 def _has_value(leaf: object) -> TypeGuard[Tensor]:
     """Whether a leaf is a tensor that can be evaluated; a placeholder waits to be fed."""
-    if not guards.is_tensor(leaf):
+    if not describe.is_tensor(leaf):
         return False
     return not isinstance(leaf, Placeholder) or leaf.default is not None
 
 
 def _describe_value(value: object) -> str:
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         return f"{value.kind} {value.spec}, which has a value once it is fed"
     return describe.printable(repr(value), 200) if _is_plain(value) else summary.line(value)
 

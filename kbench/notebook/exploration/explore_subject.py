@@ -28,7 +28,6 @@ from kbench.notebook.exploration.explore_controls import (
 from kbench.notebook.exploration.explore_functions import find, own_name
 from kbench.notebook.exploration.explore_rules import ArgumentFacts, derive
 from kbench.notebook.exploration.explore_samples import Code
-from kbench.workbench import guards
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -143,7 +142,7 @@ def subject(wanted: object, values: Sequence[object], ranges: Mapping[str, objec
     function, name = find(wanted)
     own = "" if name else own_name(function)
     made = Subject(function, name or own, f"K.{name}" if name else own, bool(name))
-    if guards.is_function(function):
+    if describe.is_function(function):
         _fed(made, function, values)
         return made
     try:
@@ -215,7 +214,7 @@ def _take(made: Subject, parameter: str, value: object) -> Code:
     if isinstance(value, (list, tuple)) and _is_small(value):
         made.inputs[parameter] = f"np.array({python_text(list(value))})"
         return Code(parameter)
-    if isinstance(value, (list, tuple)) and any(guards.is_tensor(item) for item in value):
+    if isinstance(value, (list, tuple)) and any(describe.is_tensor(item) for item in value):
         parts = [_take(made, f"{parameter}{at}", item) for at, item in enumerate(value)]
         return Code(f"[{', '.join(parts)}]")
     name = next((known for known, held in names().values().items() if held is value), parameter)
@@ -223,7 +222,7 @@ def _take(made: Subject, parameter: str, value: object) -> Code:
         if made.given.get(name) is value:
             return Code(name)
         name = parameter
-    if guards.is_tensor(value) and value.kind == "placeholder":
+    if describe.is_tensor(value) and value.kind == "placeholder":
         known = _known_shape(value.spec.shape or ())
         made.inputs[name] = explore_samples.normal(known, len(made.inputs))
     else:
@@ -363,9 +362,9 @@ def _known_shape(shape: Sequence[int | None]) -> Shape:
 def _shape_of(value: object) -> Shape | None:
     if isinstance(value, (list, tuple)) and value:
         first = value[0]
-        if guards.is_tensor(first) or isinstance(first, np.ndarray):  # operands, side by side
+        if describe.is_tensor(first) or isinstance(first, np.ndarray):  # operands, side by side
             return _shape_of(first)
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         shape = value.spec.shape
         return (
             None

@@ -23,7 +23,6 @@ from kbench.notebook.html.markup import (
     table,
 )
 from kbench.notebook.html.style import STYLE
-from kbench.workbench import guards
 from kbench.workbench.inspector import summary
 
 _LINE_CHARACTERS = 4_000
@@ -62,8 +61,8 @@ def inputs(subject: Subject) -> Html:
 
 def _facts(value: object) -> tuple[object, object, object]:
     held = describe.held_array(value)
-    kind = str(value.kind) if guards.is_tensor(value) else type(value).__name__
-    if guards.is_tensor(value):
+    kind = str(value.kind) if describe.is_tensor(value) else type(value).__name__
+    if describe.is_tensor(value):
         spec = str(value.spec)
     elif held is not None:
         spec = describe.spec_text(held.shape, str(held.dtype))

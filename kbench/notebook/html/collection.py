@@ -10,7 +10,6 @@ from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import ReadBudget
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
 from kbench.notebook.html.style import STYLE
-from kbench.workbench import guards
 from kbench.workbench.inspector import summary
 
 KINDS = (list, tuple, dict)
@@ -61,7 +60,7 @@ def _rows(value: Values) -> list[tuple[str, str, str]]:
 
 def _row(key: object, value: object, budget: ReadBudget) -> tuple[str, str, str]:
     name = repr(key) if type(key) in (str, int, float, bool) else f"<{summary.type_name(key)}>"
-    kind = str(value.kind) if guards.is_tensor(value) else summary.type_name(value)
+    kind = str(value.kind) if describe.is_tensor(value) else summary.type_name(value)
     array = describe.held_array(value)
     if array is None or budget.take(array):
         what = summary.line(value)

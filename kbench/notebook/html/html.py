@@ -28,7 +28,6 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models, known_value, plan_text
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.errors import explanation
@@ -78,9 +77,9 @@ def show(value: object, found: KnownValue = NO_VALUE) -> str:
 
 
 def _show(value: object, found: KnownValue) -> str:
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         return _tensor(value, found)
-    if guards.is_function(value):
+    if describe.is_function(value):
         return _function(value)
     if comparing.is_comparison(value):
         return comparing.comparison(value)

@@ -17,7 +17,6 @@ from kbench.notebook.base import given
 from kbench.notebook.base.computed import value_of
 from kbench.notebook.base.redraw import names
 from kbench.notebook.base.slicing import Slice, first
-from kbench.workbench import guards
 from kbench.workbench.inspector.protocol import ProtocolError
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def name_of(x: object, own: str | None) -> str:
         return plain(own)
     if isinstance(x, str):
         return plain(x.strip())
-    return plain(describe.printable(x.name).removesuffix(":0")) if guards.is_tensor(x) else ""
+    return plain(describe.printable(x.name).removesuffix(":0")) if describe.is_tensor(x) else ""
 
 
 def plain(text: object) -> str:

@@ -19,7 +19,6 @@ from kbench.engine.graph import variables
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Placeholder
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class History(_Thinning):
         self, variable: object = None, name: str | None = None, most: int = MAX_ENTRIES
     ) -> None:
         super().__init__(most, "History")
-        if variable is not None and (not guards.is_variable(variable) or variable.is_sparse):
+        if variable is not None and (not describe.is_variable(variable) or variable.is_sparse):
             raise ArgumentError(
                 "a dense variable is needed, whose stores tell of its values; give those of "
                 f"anything else to add(), got {describe.printable(type(variable).__name__)}",
@@ -146,13 +145,13 @@ class GradientNorms(_Thinning):
         self, loss: object, variables: Sequence[object] | None = None, most: int = MAX_ENTRIES
     ) -> None:
         super().__init__(most, "GradientNorms")
-        if not guards.is_tensor(loss):
+        if not describe.is_tensor(loss):
             kind = describe.printable(type(loss).__name__)
             raise ArgumentError(f"loss must be a tensor, got {kind}", function="GradientNorms")
         nodes = walk([loss])
-        reached = [node for node in nodes if guards.is_variable(node) and _learns(node)]
+        reached = [node for node in nodes if describe.is_variable(node) and _learns(node)]
         given = list(variables) if variables is not None else reached
-        chosen = [variable for variable in given if guards.is_variable(variable)]
+        chosen = [variable for variable in given if describe.is_variable(variable)]
         if not chosen or len(chosen) < len(given):
             raise ArgumentError(
                 "the loss depends on no float variable" if not given else "variables are needed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from matplotlib.colors import PowerNorm
@@ -23,6 +23,8 @@ from kbench.workbench.inspector.protocol import ProtocolError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from kbench.engine.runtime.profile import RunRecord
 
 _SOURCES = "a K.function, a Keras model, a tensor that K.eval computed, or records of runs"
 MAX_STEPS = 40
@@ -242,7 +244,7 @@ def _runs(source: object) -> list[JsonObject]:
         if not all(hasattr(record, "steps") and hasattr(record, "seconds") for record in records):
             kind = describe.printable(type(source).__name__)
             raise ArgumentError(f"source must be {_SOURCES}, got {kind}", function="timeline")
-        runs = [describe.run(record) for record in records]
+        runs = [describe.run(cast("RunRecord", record)) for record in records]
     if not any(run["rows"] for run in runs):
         raise ArgumentError(
             "no call was recorded, or none had steps",

@@ -245,7 +245,7 @@ def cells(row: Row) -> tuple[object, ...]:
 
 def _is_loss(value: object) -> bool:
     if describe.is_tensor(value):
-        return str(value.kind) == "tensor"  # type: ignore[attr-defined]
+        return str(value.kind) == "tensor"
     return keras_models.is_model(value) or describe.is_function(value)
 
 

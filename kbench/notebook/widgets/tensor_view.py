@@ -22,7 +22,6 @@ from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import element, join
-from kbench.workbench import guards
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.protocol import ProtocolError
 
@@ -93,7 +92,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 value = names().get(value.strip())
             except ProtocolError as error:
                 raise ArgumentError(error.reason) from None
-        elif not own and (guards.is_tensor(value) or guards.is_function(value)):
+        elif not own and (describe.is_tensor(value) or describe.is_function(value)):
             own = str(value.name)
         found = given.values_inside(value, own)
         if found is None:

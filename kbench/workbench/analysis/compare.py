@@ -12,7 +12,6 @@ import numpy as np
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.protocol import ProtocolError
@@ -130,7 +129,7 @@ def function(cell: str, names: Mapping[str, object]) -> Callable[[object], objec
 
 def compared(value: object) -> object:
     """What is compared of a value: of a K.function or a Keras model what it computes."""
-    if guards.is_function(value):
+    if describe.is_function(value):
         return list(value.outputs)
     if keras_models.is_model(value):
         return list(getattr(value, "outputs"))  # noqa: B009 - Keras has no types

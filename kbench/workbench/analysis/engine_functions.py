@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kbench.workbench import guards
+from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_models
 
 if TYPE_CHECKING:
@@ -17,16 +17,16 @@ _STEPS = ("train_function", "test_function", "predict_function")  # of a Keras m
 
 def functions_of(value: object) -> list[Function]:
     """The engine's functions that a value holds: itself, those of a model, of a tensor's eval."""
-    if guards.is_function(value):
+    if describe.is_function(value):
         return [value]
     if type(value) in (list, tuple) and isinstance(value, (list, tuple)):
         return [function for item in value for function in functions_of(item)]
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         return list(value.__dict__.get("_functions", {}).values())
     if not keras_models.is_model(value):
         return []
     held = [keras_models.fields(value).get(name) for name in _STEPS]
-    return [function for function in held if guards.is_function(function)]
+    return [function for function in held if describe.is_function(function)]
 
 
 def find_recorded(
@@ -70,4 +70,4 @@ def is_computed(value: object) -> bool:
     False
     """
     is_model: bool = keras_models.is_model(value)
-    return is_model or guards.is_function(value) or guards.is_tensor(value)
+    return is_model or describe.is_function(value) or describe.is_tensor(value)

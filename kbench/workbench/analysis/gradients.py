@@ -15,7 +15,6 @@ import numpy as np
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import blas
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
@@ -67,7 +66,7 @@ def _loss_of(value: object) -> Tensor | None:
     """The symbol whose gradient is meant: a tensor itself, of a compiled Keras model its loss."""
     if keras_models.is_model(value):
         value = keras_models.fields(value).get("total_loss")
-    if not guards.is_tensor(value) or value.kind not in ("tensor",):
+    if not describe.is_tensor(value) or value.kind not in ("tensor",):
         return None
     return value
 
@@ -82,7 +81,7 @@ def _result_of(function: Function) -> Tensor | None:
 def loss_of(view: namespace.View, name: str) -> Tensor:
     """The loss that a name stands for; ProtocolError says why it is none."""
     value = view.part(name).value
-    loss = _loss_of(_result_of(value) if guards.is_function(value) else value)
+    loss = _loss_of(_result_of(value) if describe.is_function(value) else value)
     shown = describe.printable(name)
     if loss is None:
         words = "is no symbol that depends on variables"
@@ -100,13 +99,13 @@ def targets(view: namespace.View, nodes: list[Tensor]) -> tuple[list[Target], li
     codes: dict[int, str] = {}
     fixed: set[int] = set()
     for name, value in view.values().items():
-        if guards.is_variable(value):
+        if describe.is_variable(value):
             names.setdefault(id(value), name)
         elif keras_models.is_layer(value):
             _add_weights(value, name, codes, fixed)
     found: dict[str, Target] = {}
     for node in nodes:
-        if guards.is_variable(node) and _trains(node) and id(node) not in fixed:
+        if describe.is_variable(node) and _trains(node) and id(node) not in fixed:
             name = names.get(id(node), node.name.partition(":")[0])
             name = name if name not in found else f"{name} #{len(found)}"
             found[name] = Target(name, node, names.get(id(node)) or codes.get(id(node), ""))
@@ -114,7 +113,7 @@ def targets(view: namespace.View, nodes: list[Tensor]) -> tuple[list[Target], li
     others = [
         name
         for name, value in view.values().items()
-        if guards.is_variable(value) and _trains(value) and id(value) not in there
+        if describe.is_variable(value) and _trains(value) and id(value) not in there
     ]
     return list(found.values())[:MAX_VARIABLES], others[:MAX_VARIABLES]
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def weights(layer: object, deep: bool = True) -> list[Weight]:
         live = live and known.get("trainable", True) is not False
         for key, trainable in (("_trainable_weights", live), ("_non_trainable_weights", False)):
             for variable in listed(known.get(key)):
-                if guards.is_variable(variable):
+                if describe.is_variable(variable):
                     found.setdefault(id(variable), Weight(variable, trainable))
         if deep:
             model = issubclass(type(one), model_class)
@@ -239,7 +238,7 @@ def _output(value: object, model: object) -> JsonObject:
         tensors = listed(fields(value).get("outputs"))
     else:
         tensors = [tensor for node in nodes(value, model) for tensor in outputs(node)]
-    specs = {str(tensor.spec): tensor.spec for tensor in tensors if guards.is_tensor(tensor)}
+    specs = {str(tensor.spec): tensor.spec for tensor in tensors if describe.is_tensor(tensor)}
     if len(specs) != 1:
         dtype = fields(value).get("dtype")
         return {"shape": None, "dtype": describe.printable(dtype) if type(dtype) is str else ""}
@@ -271,7 +270,7 @@ def code_of(part: Part) -> str:
 def step(model: object) -> int | None:
     """How many batches a compiled model's optimizer has seen; None without an optimizer."""
     counter = fields(fields(model).get("optimizer")).get("iterations")
-    held = describe.held_array(counter) if guards.is_variable(counter) else None
+    held = describe.held_array(counter) if describe.is_variable(counter) else None
     return int(held) if held is not None and held.ndim == 0 else None
 
 
@@ -292,7 +291,7 @@ def nodes(layer: object, model: object = None) -> list[object]:
 def outputs(node: object) -> list[Tensor]:
     """The symbolic tensors that a call gave."""
     tensors = listed(fields(node).get("output_tensors"))
-    return [tensor for tensor in tensors if guards.is_tensor(tensor)]
+    return [tensor for tensor in tensors if describe.is_tensor(tensor)]
 
 
 def sources(layer: object, model: object) -> list[object]:

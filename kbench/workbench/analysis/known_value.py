@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
 from kbench.workbench.kernel.sandbox import Sandbox
 
@@ -40,7 +39,7 @@ class Budget:
 
     def known(self, value: object) -> KnownValue:
         """What can be shown of `value`; NOTHING for no tensor, and for what holds one or is fed."""
-        if not guards.is_tensor(value) or value.kind in _LEAF_KINDS:
+        if not describe.is_tensor(value) or value.kind in _LEAF_KINDS:
             return NO_VALUE
         refusal = _refusal(value)
         if refusal is not None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import namespace, protocol, recorder
@@ -47,7 +46,7 @@ class GraphVerbs:
         value = part.value
         layer = keras_models.is_layer(value)
         tensors = _roots(value)
-        if not tensors and guards.is_tensor(value):
+        if not tensors and describe.is_tensor(value):
             tensors = [value]
         if not tensors and not layer:
             raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
@@ -70,12 +69,12 @@ class GraphVerbs:
 
 def _roots(value: object) -> list[Tensor]:
     """What a function, or a list of tensors and functions, computes."""
-    if guards.is_function(value):
+    if describe.is_function(value):
         return list(value.outputs) or [update.inputs[1] for update in value.updates]
     if type(value) not in (list, tuple) or not isinstance(value, (list, tuple)):
         return []
     found = [root for item in value for root in _roots(item) or [item]]
-    roots = [root for root in found if guards.is_tensor(root)]
+    roots = [root for root in found if describe.is_tensor(root)]
     return roots if len(roots) == len(found) else []
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import protocol, summary, variable_rows
@@ -56,7 +55,7 @@ class _SeenValue:
     def __post_init__(self) -> None:
         """Hold the object, lest its id be given to another; tensors and arrays only weakly."""
         self.fixed = variable_rows.fixed(self.owner)
-        if guards.is_tensor(self.owner) or self.is_array:
+        if describe.is_tensor(self.owner) or self.is_array:
             self.owner = weakref.ref(self.owner)
 
     def same(self, value: object) -> bool:
@@ -280,7 +279,7 @@ class View:
             self._scan_value(name, value)
             if known.seen is not None:
                 return known.seen, protocol.size(known.seen)
-        if known is None or not guards.is_tensor(value):
+        if known is None or not describe.is_tensor(value):
             row = self._row(name, value, statistics)
             return row, protocol.size(row)
         kept = known.rows.get(statistics)
@@ -366,7 +365,7 @@ class View:
         if sparse_summary.held_matrix(value) is not None:
             reason = f"{describe.printable(name)} is sparse; its toarray(), or K.eval, is an array"
             raise ProtocolError("symbolic", reason)
-        if held is None and guards.is_tensor(value):
+        if held is None and describe.is_tensor(value):
             last = getattr(value, "last", None)
             if last is not None and last.value is not None:
                 return np.asarray(last.value)
@@ -382,7 +381,8 @@ class View:
         """What a window of a name is read from: its array, or the cells of a sparse matrix."""
         value = self.get(name)
         matrix = sparse_summary.held_matrix(value)
-        cells = None if matrix is None else sparse_summary.cells(matrix, guards.is_variable(value))
+        is_variable = describe.is_variable(value)
+        cells = None if matrix is None else sparse_summary.cells(matrix, is_variable)
         return self.array(name) if cells is None else cells
 
     def statistics(self, name: str, exact: bool = False) -> JsonObject:

@@ -14,7 +14,6 @@ import tokenize
 import types
 
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
 
 _MAX_DOC_LINES = 6
@@ -76,7 +75,7 @@ def _operands(before: str, names: dict[str, object]) -> list[str]:
     specs = []
     for name in list(found)[:_MAX_OPERANDS]:
         value = names.get(name)
-        if guards.is_tensor(value):
+        if describe.is_tensor(value):
             specs.append(f"{name}: {value.spec}")
         elif (held := describe.held_array(value)) is not None:
             specs.append(f"{name}: {describe.spec_text(held.shape, held.dtype.name)}")

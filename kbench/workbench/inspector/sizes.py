@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench import guards
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -96,7 +95,7 @@ def _part(value: object) -> _Part:
     for base in _CONTAINERS:
         if issubclass(kind, base):
             return _container(value, base)
-    if guards.is_tensor(value) or issubclass(kind, (np.ndarray, np.generic)):
+    if describe.is_tensor(value) or issubclass(kind, (np.ndarray, np.generic)):
         return _array(value)
     if is_frame(value):
         return _frame(value)

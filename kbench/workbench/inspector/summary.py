@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe, slice_view, sparse_summary
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
 
 MAX_LISTED_ELEMENTS = 8
 """Of an array that is shown whole on its line."""
@@ -57,7 +57,10 @@ def line(value: object, ascii: bool = False, found: KnownValue = NO_VALUE) -> st
     `found` is the value of a tensor that was computed for it, or why it was not.
     """
     try:
-        text = _tensor_line(value, ascii, found) if found is not NO_VALUE else _line(value, ascii)
+        if found is not NO_VALUE and describe.is_tensor(value):
+            text = _tensor_line(value, ascii, found)
+        else:
+            text = _line(value, ascii)
     except Exception as error:  # a user's object may raise from anything we touch
         text = f"{type_name(value)} (no summary: {type_name(error)})"
     return text.encode("ascii", "backslashreplace").decode("ascii") if ascii else text
@@ -81,9 +84,9 @@ def type_name(value: object) -> str:
 
 
 def _line(value: object, ascii: bool) -> str:
-    if guards.is_function(value):
+    if describe.is_function(value):
         return f"function {describe.printable(value.name)}  {function_text(value)}"
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         return _tensor_line(value, ascii)
     held = describe.held_array(value)
     if held is not None:
@@ -168,7 +171,7 @@ def _few(held: np.ndarray) -> str | None:
     return flat if held.ndim == 0 else f"[{flat}]"
 
 
-def _tensor_line(value: object, ascii: bool, found: KnownValue = NO_VALUE) -> str:
+def _tensor_line(value: Tensor, ascii: bool, found: KnownValue = NO_VALUE) -> str:
     row = describe.tensor(value)
     head = f"{row['kind']} {row['name']}"
     held = describe.held_array(value)

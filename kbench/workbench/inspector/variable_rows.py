@@ -7,7 +7,6 @@ import zlib
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench import guards
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes, summary
@@ -21,9 +20,9 @@ MAX_COMPARED_BYTES = 64 * 1024
 
 def facts(value: object) -> JsonObject:
     """Kind, shape, dtype and bytes; `held` when there is an array to compute statistics of."""
-    if guards.is_function(value):
+    if describe.is_function(value):
         return {"kind": "function", "type": "Function", "text": summary.function_text(value)}
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         row = describe.tensor(value)
         keep = ("kind", "op", "shape", "dtype", "bytes", "place", "last", "version")
         facts = {key: row[key] for key in keep if key in row}
@@ -56,7 +55,7 @@ def facts(value: object) -> JsonObject:
 
 def fixed(value: object) -> bool:
     """Whether a value's row is the same until the name is bound anew, or its version another."""
-    if guards.is_tensor(value) or guards.is_function(value) or keras_models.is_layer(value):
+    if describe.is_tensor(value) or describe.is_function(value) or keras_models.is_layer(value):
         return True
     kind = type(value)
     return kind in _NUMBERS or kind in (str, bytes, range) or issubclass(kind, np.generic)
@@ -90,7 +89,7 @@ def mark(value: object) -> object:
 
 def version(value: object) -> int:
     """What is another number after each change of a value; always 0 where only looking tells."""
-    if guards.is_variable(value):
+    if describe.is_variable(value):
         return int(value.version)
     return keras_models.version(value) if keras_models.is_layer(value) else 0
 
@@ -117,7 +116,7 @@ def _items(value: object) -> JsonObject:
 
 
 def _spec(value: object) -> str | None:
-    if guards.is_tensor(value):
+    if describe.is_tensor(value):
         return str(value.spec)
     held = describe.held_array(value)
     if held is not None:

@@ -23,7 +23,14 @@ from kbench.workbench.output import kernel_prints
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from kbench.workbench.ipython_types import Comm, ErrorHandler, Kernel, PrettyPrinter, Shell
+    from kbench.workbench.ipython_types import (
+        Comm,
+        ErrorHandler,
+        Kernel,
+        PrettyPrinter,
+        Shell,
+        WireSession,
+    )
 
 CHANNEL_ATTRIBUTE = "_kbench_channel"
 """Of a shell: what leads from it to the panes of a front end."""
@@ -103,13 +110,14 @@ def load_ipython_extension(shell: Shell) -> None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
         shell.ask_exit = lambda: _tell_exit(shell)
         kernel_prints.install(shell)
-        _escape_surrogates(kernel.session)
+        if kernel.session is not None:
+            _escape_surrogates(kernel.session)
     if kernel is not None and not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # has the driver of kernels ready
 
 
-def _escape_surrogates(session: Any) -> None:
+def _escape_surrogates(session: WireSession) -> None:
     """Have every message sent, whatever a cell prints, raises or shows.
 
     Without it a lone surrogate raises in the thread that sends. That thread may then sleep while
@@ -119,10 +127,9 @@ def _escape_surrogates(session: Any) -> None:
 
     def pack_escaped(part: object) -> bytes:
         try:
-            packed: bytes = pack(part)
+            return pack(part)
         except UnicodeEncodeError:
-            packed = pack(protocol.encodable(part))
-        return packed
+            return pack(protocol.encodable(part))
 
     session.pack = pack_escaped
 

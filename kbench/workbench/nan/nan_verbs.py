@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
-from kbench.workbench import guards
 from kbench.workbench.analysis import engine_functions, gradients, keras_models
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, protocol, summary
@@ -195,9 +194,9 @@ def function_of(value: object, recorder: Recorder) -> tuple[Function, bool]:
         if not ran:
             raise ProtocolError("feeds", "the model has run no batch since the session began")
         return ran[0], False
-    if guards.is_function(value):
+    if describe.is_function(value):
         return value, False
-    if not guards.is_tensor(value):
+    if not describe.is_tensor(value):
         words = "a tensor, a K.function or a Keras model is needed"
         raise ProtocolError("name", f"{words}, this is {summary.type_name(value)}")
     open_ = [node for node in walk([value]) if isinstance(node, Placeholder)]
@@ -232,7 +231,7 @@ def traced(value: object, recorder: Recorder, names: Mapping[str, object]) -> Js
     if recorded is not None:
         function, (inputs, arrays), together = recorded.function, recorded.fed, True
     data = dict(found.data)
-    called = {id(value): name for name, value in names.items() if guards.is_tensor(value)}
+    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
     if data.get("source") and id(found.origin) in called:
         data["name_of"] = called[id(found.origin)]
     data["fed"] = [

@@ -21,7 +21,6 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import FeedError, KbenchError
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.runtime import config
-from kbench.workbench import guards
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
@@ -282,7 +281,7 @@ def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> _Words:
     from kbench.engine.graph.variables import Placeholder
 
     value = eval(code, dict(names))
-    if not guards.is_tensor(value):
+    if not describe.is_tensor(value):
         return "value", value_text(value), ""
     if isinstance(value, Placeholder) and value.default is None:
         known = fed([value])
@@ -290,7 +289,7 @@ def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> _Words:
             return "value", value_text(known[value]), "as fed last"
         return "spec", str(value.spec), "a placeholder, which is fed"
     try:
-        found = value.get_value() if guards.is_variable(value) else value.eval()
+        found = value.get_value() if describe.is_variable(value) else value.eval()
     except FeedError as error:
         open_ = _open(value)
         known = fed(open_)
@@ -313,7 +312,7 @@ def _open(value: Tensor) -> list[Placeholder]:
 
 def _needs(nodes: Sequence[Tensor], names: dict[str, object]) -> str:
     """The placeholders by their names in the program where they have one."""
-    called = {id(value): name for name, value in names.items() if guards.is_tensor(value)}
+    called = {id(value): name for name, value in names.items() if describe.is_tensor(value)}
     open_ = [called.get(id(node), node.name.partition(":")[0]) for node in nodes]
     more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
     words = f"needs {', '.join(open_[:3])}{more}" if open_ else ""
