@@ -23,7 +23,7 @@ from kbench.engine.compiler import decompose_softmax
 from kbench.engine.core import syntax
 from kbench.engine.execute.steps import library_step
 from kbench.engine.fusion import elementwise
-from kbench.engine.graph import expr
+from kbench.engine.graph.expr.scalars import SCALARS
 from kbench.engine.jit.service import Job, service
 
 Kernel = Callable[[int, int, int], None]
@@ -156,12 +156,12 @@ def _names() -> dict[str, Any]:
         if "int" in dtype:
             for width in ("float32", "float64"):
                 found[f"{width}_to_{dtype}"] = _saturating(dtype)
-    for row in expr.SCALARS.values():
+    for scalar in SCALARS.values():
         for end, made in (("f32", np.float32), ("f64", np.float64)):
-            plain = row.numpy
+            plain = scalar.numpy
             form = lambda *x, plain=plain, made=made: made(plain(*x))  # noqa: E731
-            found.setdefault(f"{row.source}_{end}", form)
-            found.setdefault(f"{row.source}_near_{end}", form)
+            found.setdefault(scalar.helper(end), form)
+            found.setdefault(scalar.helper(end, near=True), form)
     return found
 
 

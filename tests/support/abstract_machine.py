@@ -19,6 +19,7 @@ import numpy as np
 
 from kbench.engine.codegen.typed_expr import translate
 from kbench.engine.core import syntax
+from kbench.engine.graph.expr.expression import Expr
 
 PRIME = 2**61 - 1
 SCRATCH = 4096
@@ -286,8 +287,8 @@ def compiled(
     return found
 
 
-def formula(expr: str, given: dict[str, str], dtype: str) -> Callable[[dict[str, Any]], Any]:
-    """What a statement gives for values of the names in it."""
+def formula(expr: Expr, given: dict[Expr, str], dtype: str) -> Callable[[dict[Expr, Any]], Any]:
+    """What a statement gives for values of the leaves in it."""
     found = translate(expr, given, dtype)
     own = dict(_ARITHMETIC)
     for name in found.used:
@@ -295,7 +296,7 @@ def formula(expr: str, given: dict[str, str], dtype: str) -> Callable[[dict[str,
     code = compile(found.source, "<statement>", "eval")
     scope = _scope(own)
 
-    def found_for(values: dict[str, Any]) -> Any:
-        return converted(eval(code, scope, values))
+    def found_for(values: dict[Expr, Any]) -> Any:
+        return converted(eval(code, scope, {str(leaf): value for leaf, value in values.items()}))
 
     return found_for

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from kbench.engine.codegen.loop_kernel import request
-from kbench.engine.codegen.loop_program import Input, Program, Statement
-from kbench.engine.graph.expr import numpy_form
+from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.graph.expr.expression import input_leaf, parse
+from kbench.engine.graph.expr.numpy_form import numpy_form
 from kbench.engine.jit.service import stats
 
 FLOATS = ("float16", "float32", "float64")
@@ -69,15 +70,15 @@ def assert_same(got, want):
 
 def compare_forms(rows, arrays, compare):
     """Compare expressions, rows of (expr, dtype), by their loop (one for all) and NumPy forms."""
-    names = [f"a{number}" for number in range(len(arrays))]
+    leaves = tuple(input_leaf(number) for number in range(len(arrays)))
     inputs = tuple(Input(str(array.dtype), (True,)) for array in arrays)
     size = len(arrays[0])
     looped = [np.empty(size, dtype) for _, dtype in rows]
-    statements = tuple(Statement(*row) for row in rows)
+    statements = tuple(statement(*row) for row in rows)
     kernel(Program(inputs, statements, tuple(range(len(rows))))).run(looped, arrays, (size,))
     for (expr, dtype), got in zip(rows, looped, strict=True):
         plain = np.empty(size, dtype)
-        numpy_form(expr, names, dtype)(plain, *arrays)
+        numpy_form(parse(expr), leaves, dtype)(plain, *arrays)
         try:
             compare(got, plain)
         except AssertionError as error:

@@ -9,6 +9,7 @@ import numpy as np
 from abstract_machine import Machine, Number, SourceError, compiled, converted, formula, mixed
 
 from kbench.engine.codegen.scan_program import Columns, Recurrence
+from kbench.engine.graph.expr.expression import input_leaf, local_leaf
 
 STEPS = 3
 ROWS = 5
@@ -125,12 +126,12 @@ def _column(
     program: Recurrence, loop: Columns, read: Callable[[int, int], Any], column: int
 ) -> list[tuple[int, Any]]:
     """What a loop stores in a column: accesses and values."""
-    types = {f"a{n}": program.accesses[n].dtype for n in (*loop.single, *loop.wide)}
-    values = {f"a{n}": read(n, 0) for n in loop.single}
-    values |= {f"a{n}": read(n, column) for n in loop.wide}
+    types = {input_leaf(n): program.accesses[n].dtype for n in (*loop.single, *loop.wide)}
+    values = {input_leaf(n): read(n, 0) for n in loop.single}
+    values |= {input_leaf(n): read(n, column) for n in loop.wide}
     for number, line in enumerate(loop.lines):
-        values[f"t{number}"] = formula(line.expr, dict(types), line.dtype)(values)
-        types[f"t{number}"] = line.dtype
+        values[local_leaf(number)] = formula(line.expr, dict(types), line.dtype)(values)
+        types[local_leaf(number)] = line.dtype
     return [(n, converted(values[name])) for n, name in loop.stores]
 
 

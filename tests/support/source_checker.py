@@ -40,6 +40,7 @@ from kbench.engine.codegen.loop_program import Program, is_direct, may_stream
 from kbench.engine.codegen.row_kernel import RowBinding
 from kbench.engine.codegen.row_program import RowProgram
 from kbench.engine.codegen.writer import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
+from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 from kbench.engine.kernels import scan_kernel
 
 # ------------------------------------------------------------------ what a program says
@@ -138,7 +139,7 @@ def check_nest(
     values = list(_nest_values(program, inputs, dims))
     for area, statement in zip(outs, program.outputs, strict=True):
         for index, row in enumerate(values):
-            _expect(area, index, row[f"t{statement}"])
+            _expect(area, index, row[local_leaf(statement)])
     if result is not None:
         _check_fold(program, dims, bound, values, result)
 
@@ -152,16 +153,16 @@ def _place_for(program: Program, inputs: _Inputs, dtype: str) -> Area | None:
 
 def _nest_values(
     program: Program, inputs: _Inputs, dims: Sequence[int]
-) -> Iterator[dict[str, Any]]:
-    kinds = {f"a{n}": one.dtype for n, one in enumerate(program.inputs)}
+) -> Iterator[dict[Expr, Any]]:
+    kinds = {input_leaf(n): one.dtype for n, one in enumerate(program.inputs)}
     formulas = []
     for number, statement in enumerate(program.statements):
         formulas.append(formula(statement.expr, dict(kinds), statement.dtype))
-        kinds[f"t{number}"] = statement.dtype
+        kinds[local_leaf(number)] = statement.dtype
     for index in itertools.product(*[range(n) for n in dims]):
-        row = {f"a{n}": inputs.at(n, index) for n in range(len(program.inputs))}
+        row = {input_leaf(n): inputs.at(n, index) for n in range(len(program.inputs))}
         for number, one in enumerate(formulas):
-            row[f"t{number}"] = one(row)
+            row[local_leaf(number)] = one(row)
         yield row
 
 
@@ -170,7 +171,7 @@ def _check_fold(
 ) -> None:
     fold = program.fold
     assert fold is not None
-    folded = f"t{len(program.statements) - 1}"
+    folded = local_leaf(len(program.statements) - 1)
     inner = math.prod(dims[fold.stop :])
     middle = math.prod(dims[fold.start : fold.stop])
     for kept in range(bound.kept):
@@ -223,20 +224,21 @@ def check_rows(program: RowProgram, dims: Sequence[int], text: str) -> None:
 
 def _row_values(program: RowProgram, inputs: _Inputs, dims: Sequence[int]) -> Iterator[list[Any]]:
     """For each row what every node is: a list of its columns, or one value."""
-    kinds = {f"a{n}": one.dtype for n, one in enumerate(program.inputs)}
-    kinds |= {f"t{n}": one.dtype for n, one in enumerate(program.nodes)}
+    kinds = {input_leaf(n): one.dtype for n, one in enumerate(program.inputs)}
+    kinds |= {local_leaf(n): one.dtype for n, one in enumerate(program.nodes)}
+    kinds[COLUMN] = "int64"
     formulas = [
         None
         if node.along or node.down
-        else formula(node.expr, {n: kinds[n] for n in node.reads} | {"column": "int64"}, node.dtype)
+        else formula(node.expr, kinds, node.dtype)
         for node in program.nodes
     ]
     for head in itertools.product(*[range(n) for n in dims[:-1]]):
         found: list[Any] = []
 
-        def value(name: str, column: int, head: Any = head, found: Any = found) -> Any:
-            number = int(name[1:])
-            if name[0] == "a":
+        def value(leaf: Expr, column: int, head: Any = head, found: Any = found) -> Any:
+            number = leaf.index
+            if leaf.kind == "input":
                 return inputs.at(number, (*head, column))
             return found[number][column] if isinstance(found[number], list) else found[number]
 
@@ -244,7 +246,7 @@ def _row_values(program: RowProgram, inputs: _Inputs, dims: Sequence[int]) -> It
             form = formulas[number]
             if form is not None:
                 wide = range(dims[-1]) if program.full[number] else range(1)
-                made = [form({n: value(n, j) for n in node.reads} | {"column": j}) for j in wide]
+                made = [form({n: value(n, j) for n in node.reads} | {COLUMN: j}) for j in wide]
                 found.append(made if program.full[number] else made[0])
             elif node.along == "pick":
                 picked, place = node.reads

@@ -10,8 +10,8 @@ import source_checker
 from abstract_machine import SourceError
 
 from kbench.engine.codegen import loop_source, row_source, scan_program
-from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
-from kbench.engine.codegen.row_program import Node, RowProgram
+from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.codegen.row_program import RowProgram, node
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
 
 F4 = "float32"
@@ -20,33 +20,33 @@ BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)
 NESTS = {
     "two outputs": Program(
         (Input(F4, BOTH), Input(F4, COLUMN)),
-        (Statement("sin(a0) + a1", F4), Statement("t0 * t0", F4)),
+        (statement("sin(a0) + a1", F4), statement("t0 * t0", F4)),
         (0, 1),
     ),
     "sum of columns": Program(
-        (Input(F4, BOTH), Input(F4, ROW)), (Statement("a0 * a1", F4),), (), Fold("sum", 0, 1)
+        (Input(F4, BOTH), Input(F4, ROW)), (statement("a0 * a1", F4),), (), Fold("sum", 0, 1)
     ),
     "roots of columns": Program(
-        (Input(F4, BOTH), Input(F4, ROW)), (Statement("sqrt(a0) * a1", F4),), (), Fold("sum", 0, 1)
+        (Input(F4, BOTH), Input(F4, ROW)), (statement("sqrt(a0) * a1", F4),), (), Fold("sum", 0, 1)
     ),
     "columns of float64": Program(
-        (Input("float64", BOTH),), (Statement("a0 * 3", "float64"),), (), Fold("sum", 0, 1)
+        (Input("float64", BOTH),), (statement("a0 * 3", "float64"),), (), Fold("sum", 0, 1)
     ),
     "mean of rows": Program(
-        (Input(F4, BOTH), Input(F4, COLUMN)), (Statement("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
+        (Input(F4, BOTH), Input(F4, COLUMN)), (statement("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
     ),
     "largest of the middle": Program(
-        (Input(F4, (True, True, True)),), (Statement("a0 / 3", F4),), (0,), Fold("max", 1, 2)
+        (Input(F4, (True, True, True)),), (statement("a0 / 3", F4),), (0,), Fold("max", 1, 2)
     ),
     "largest integer": Program(
-        (Input("int32", BOTH),), (Statement("a0", "int32"),), (), Fold("max", 1, 2)
+        (Input("int32", BOTH),), (statement("a0", "int32"),), (), Fold("max", 1, 2)
     ),
     "smallest integer": Program(
-        (Input("uint8", BOTH),), (Statement("a0 + a0", "uint8"),), (), Fold("min", 0, 1)
+        (Input("uint8", BOTH),), (statement("a0 + a0", "uint8"),), (), Fold("min", 0, 1)
     ),
     "bool and float16": Program(
         (Input("float16", BOTH), Input("int8", COLUMN)),
-        (Statement("a0 > a1", "bool"), Statement("where(t0, a0, cast(a1, 'float16'))", "float16")),
+        (statement("a0 > a1", "bool"), statement("where(t0, a0, cast(a1, 'float16'))", "float16")),
         (0, 1),
     ),
 }
@@ -54,34 +54,34 @@ ROWS = {
     "softmax": RowProgram(
         (Input(F4, BOTH),),
         (
-            Node("a0", F4, along="max"),
-            Node("exp(a0 - t0)", F4),
-            Node("t1", F4, along="sum"),
-            Node("t1 / t2", F4),
+            node("a0", F4, along="max"),
+            node("exp(a0 - t0)", F4),
+            node("t1", F4, along="sum"),
+            node("t1 / t2", F4),
         ),
         (3,),
     ),
     "variance and sum down": RowProgram(
         (Input(F4, BOTH), Input(F4, ROW)),
         (
-            Node("a0 * 2", F4),
-            Node("t0", F4, down="var"),
-            Node("t0", F4, down="sum"),
-            Node("t0 * a1", F4),
-            Node("t3", F4, along="sum"),
-            Node("t0 / t4", F4),
-            Node("t5", F4, down="sum"),
+            node("a0 * 2", F4),
+            node("t0", F4, down="var"),
+            node("t0", F4, down="sum"),
+            node("t0 * a1", F4),
+            node("t3", F4, along="sum"),
+            node("t0 / t4", F4),
+            node("t5", F4, down="sum"),
         ),
         (4,),
     ),
     "rows apart": RowProgram(
         (Input(F4, BOTH), Input(F4, COLUMN)),
-        (Node("a0 * a1", F4), Node("t0", F4, down="var")),
+        (node("a0 * a1", F4), node("t0", F4, down="var")),
         (0,),
     ),
     "pick": RowProgram(
         (Input(F4, BOTH), Input("int64", ROW)),
-        (Node("exp(a0)", F4), Node("t0 + a1", F4, along="pick"), Node("t0 - t1", F4)),
+        (node("exp(a0)", F4), node("t0 + a1", F4, along="pick"), node("t0 - t1", F4)),
         (2,),
     ),
 }
@@ -174,7 +174,7 @@ def test_a_value_kept_where_an_output_is_stored_in_the_same_sweep_is_found(
     """The exponentials of a softmax, kept in the place of what the same sweep makes of them."""
     program = RowProgram(
         (Input(F4, BOTH),),
-        (Node("exp(a0)", F4), Node("t0 * 2", F4), Node("t0", F4, along="sum"), Node("t0 / t2", F4)),
+        (node("exp(a0)", F4), node("t0 * 2", F4), node("t0", F4, along="sum"), node("t0 / t2", F4)),
         (1, 3),
     )
     source_checker.check(program, row_source.source(program))

@@ -9,7 +9,6 @@ lose. So a sum errs less than one by halves, whatever the axis.
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_program import Input, Program, is_direct
-from kbench.engine.codegen.row_program import EXPENSIVE
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import (
     CHUNK_ELEMENTS,
@@ -21,6 +20,7 @@ from kbench.engine.codegen.writer import (
     join,
     rows_at_once,
 )
+from kbench.engine.graph.expr.scalars import Cost
 
 COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
@@ -266,7 +266,7 @@ class Folds(Walk):
 
     @property
     def _dear(self) -> bool:
-        return any(EXPENSIVE.search(statement.expr) for statement in self.program.statements)
+        return any(statement.expr.cost > Cost.CHEAP for statement in self.program.statements)
 
     @property
     def is_rounded(self) -> bool:

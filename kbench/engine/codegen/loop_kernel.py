@@ -7,7 +7,6 @@ every call, so that compiled code never reads or writes outside of them.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,9 +18,8 @@ import numpy as np
 from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
-from kbench.engine.codegen.row_program import EXPENSIVE
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.graph.expr import numpy_form
+from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.launch import Launch, drive, join, joined, thread_count
 from kbench.engine.jit.service import Job, service
@@ -33,7 +31,6 @@ __all__ = [
     "Kernel",
     "Program",
     "Statement",
-    "numpy_form",
     "request",
 ]
 
@@ -43,8 +40,6 @@ CHEAP_FACTOR = 4
 products."""
 MAX_BINDINGS = 16
 """Loop dims whose bindings a kernel remembers."""
-
-_SLOW = re.compile(r"\b(mod|floordiv|pow)\b|%|//|\*\*")
 
 _JOINS: dict[str, np.ufunc] = {
     "prod": np.multiply,
@@ -116,9 +111,9 @@ class Kernel:
         self.name = program.name
         self.path: Path | None = job.path
         self._job = job
-        slow = sum(len(_SLOW.findall(statement.expr)) for statement in program.statements)
+        slow = sum(statement.expr.count(Cost.SERIAL) for statement in program.statements)
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
-        dear = slow or any(EXPENSIVE.search(statement.expr) for statement in program.statements)
+        dear = any(statement.expr.cost > Cost.CHEAP for statement in program.statements)
         self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else CHEAP_FACTOR)
 
     @property

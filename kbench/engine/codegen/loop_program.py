@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from kbench.engine.core.fork_safety import cached_property
+from kbench.engine.graph.expr.expression import Expr, parse
+from kbench.engine.graph.expr.scalars import Cost
 
 FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 
 DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
-
-EXPENSIVE_STATEMENT = re.compile(
-    r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|mod|floordiv)\(|%|//|\*\*"
-)
-"""What takes longer for an element than to move it."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,13 @@ class Input:
 class Statement:
     """`t<number> = expr` as `dtype`, over inputs a0, a1, ... and earlier statements t0, t1, ..."""
 
-    expr: str
+    expr: Expr
     dtype: str
+
+
+def statement(text: str, dtype: str) -> Statement:
+    """A statement by its text."""
+    return Statement(parse(text), dtype)
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ def may_stream(program: Program) -> bool:
     What computes long for each element waits for itself and not for memory: there it would be one
     more copy.
     """
-    return program.fold is None and not any(
-        EXPENSIVE_STATEMENT.search(statement.expr) for statement in program.statements
+    return program.fold is None and all(
+        statement.expr.cost < Cost.CURVE for statement in program.statements
     )
 
 

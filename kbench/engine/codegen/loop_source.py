@@ -16,6 +16,7 @@ from kbench.engine.codegen.loop_fold_source import Folds
 from kbench.engine.codegen.loop_program import Program, field_names, may_stream
 from kbench.engine.codegen.typed_expr import translate
 from kbench.engine.codegen.writer import bits_of, imported
+from kbench.engine.graph.expr.expression import input_leaf, local_leaf
 
 MAX_FAST_ANGLE = 1e5
 """Largest angle for which sine and cosine may take their faster form (see `trig`)."""
@@ -31,8 +32,23 @@ class _Nest(Folds):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.body, self.used, self.angles = _statements(program)
         self.last = program.rank - 1
+        self.body: list[str] = []
+        self.near: list[str] = []  # the same with the faster forms for moderate angles
+        self.near_used: set[str] = set()
+        self.angles: list[str] = []
+        self._translate()
+
+    def _translate(self) -> None:
+        types = {input_leaf(n): operand.dtype for n, operand in enumerate(self.program.inputs)}
+        for number, statement in enumerate(self.program.statements):
+            found = translate(statement.expr, types, statement.dtype)
+            self.body.append(f"t{number} = {found.source}")
+            self.near.append(f"t{number} = {found.near}")
+            self.used |= found.used
+            self.near_used |= found.near_used
+            self.angles += found.angles
+            types[local_leaf(number)] = statement.dtype
 
     # -------------------------------------------------------------- pieces
 
@@ -45,7 +61,7 @@ class _Nest(Folds):
     def step(self, position: str, near: bool = False) -> None:
         """The innermost body: load, compute, store at `position`."""
         self.loads()
-        self.out.add(*[_nearer(line) if near else line for line in self.body])
+        self.out.add(*(self.near if near else self.body))
         for number, statement in enumerate(self.program.outputs):
             dtype = self.program.statements[statement].dtype
             self.used.add(f"store_{dtype}")
@@ -138,28 +154,7 @@ class _Nest(Folds):
             self.step(position, near)
             out.close(2)
         out.close()
-        names = {name for line in self.body for name in re.findall(r"\w+", _nearer(line))}
-        self.used.update({name for name in names if "_near_" in name})
-        self.used.update({"maximum_float", "absolute_float"})
-
-
-def _nearer(line: str) -> str:
-    """A statement with the forms of sine and cosine for angles up to `MAX_FAST_ANGLE`."""
-    return re.sub(r"\b(sin|cos)_(f32|f64)\(", r"\1_near_\2(", line)
-
-
-def _statements(program: Program) -> tuple[list[str], set[str], list[str]]:
-    types = {f"a{number}": operand.dtype for number, operand in enumerate(program.inputs)}
-    lines: list[str] = []
-    used: set[str] = set()
-    angles: list[str] = []
-    for number, statement in enumerate(program.statements):
-        found = translate(statement.expr, types, statement.dtype)
-        lines.append(f"t{number} = {found.source}")
-        used |= found.used
-        angles += found.angles
-        types[f"t{number}"] = statement.dtype
-    return lines, used, angles
+        self.used |= {"maximum_float", "absolute_float"} | self.near_used
 
 
 def source(program: Program) -> str:

@@ -6,9 +6,10 @@ loses, and joins the totals every few rows. A sum of float64 keeps what it loses
 
 from __future__ import annotations
 
-from kbench.engine.codegen.row_program import EXPENSIVE, RowProgram
+from kbench.engine.codegen.row_program import RowProgram
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import Walk, bits_of, join
+from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 
 
 class Downs(Walk):
@@ -17,16 +18,17 @@ class Downs(Walk):
     def __init__(self, program: RowProgram) -> None:
         super().__init__(program.inputs, program.patterns)
         self.program = program
-        self.types = {f"a{n}": operand.dtype for n, operand in enumerate(program.inputs)}
-        self.types |= {f"t{n}": node.dtype for n, node in enumerate(program.nodes)}
+        self.types = {input_leaf(n): operand.dtype for n, operand in enumerate(program.inputs)}
+        self.types |= {local_leaf(n): node.dtype for n, node in enumerate(program.nodes)}
+        self.types[COLUMN] = "int64"
         self.held = False  # whether running sums are held in variables
         self.values: dict[int, list[str]] = {}  # what rows side by side add to each
         wide = (operand.dtype == "float64" and any(operand.pattern) for operand in program.inputs)
         self.narrow = not any(wide)
 
-    def as_dtype(self, name: str, dtype: str) -> str:
+    def as_dtype(self, leaf: Expr, dtype: str) -> str:
         """A value converted to the dtype of a running result."""
-        return name if computed(self.types[name]) == dtype else f"np.{dtype}({name})"
+        return str(leaf) if computed(self.types[leaf]) == dtype else f"np.{dtype}({leaf})"
 
     def store(self, target: str, where: str, value: str, dtype: str) -> None:
         self.used.add(f"store_{dtype}")
@@ -77,7 +79,7 @@ class Downs(Walk):
 
     def sum_dtype(self, number: int) -> str:
         """The dtype in which values are added down the columns."""
-        dear = any(EXPENSIVE.search(node.expr) for node in self.program.nodes)
+        dear = any(node.is_dear for node in self.program.nodes)
         small = self.given(number) == "float32" and dear
         return "float32" if small and number not in self.variances() else "float64"
 

@@ -9,36 +9,55 @@ cache. A fold down the columns makes a result of its own, which no node can use.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbench.engine.codegen.loop_program import DTYPES, Input
 from kbench.engine.core.fork_safety import cached_property
+from kbench.engine.graph.expr.expression import COLUMN, Expr, parse
+from kbench.engine.graph.expr.scalars import Cost
 
 ALONG = ("sum", "prod", "max", "min", "pick")
 DOWN = ("sum", "mean", "var")
-EXPENSIVE = re.compile(r"\b(exp|expm1|log|log1p|tanh|sigmoid|softplus|erf|sin|cos|pow|r?sqrt)\(|/")
 
 
 @dataclass(frozen=True)
 class Node:
-    """`t<number>`: a statement over inputs `a0`, ... and earlier nodes, or the fold of one name.
+    """`t<number>`: a statement over inputs `a0`, ... and earlier nodes, or a fold of one of them.
 
     A statement may also use `column`, the number of the column. The fold "pick" of `x + a0` takes
     the value `x` at the column that the input `a0` says for each row.
     """
 
-    expr: str
+    expr: Expr
     dtype: str
     along: str = ""
     down: str = ""
 
     @property
-    def reads(self) -> list[str]:
-        """The names of inputs and nodes that it uses."""
-        return list(dict.fromkeys(re.findall(r"\b[at]\d+\b", self.expr)))
+    def reads(self) -> tuple[Expr, ...]:
+        """The inputs and nodes that it uses."""
+        return tuple(leaf for leaf in self.expr.leaves if leaf is not COLUMN)
+
+    @property
+    def locals(self) -> tuple[Expr, ...]:
+        """The earlier nodes that it uses."""
+        return tuple(leaf for leaf in self.expr.leaves if leaf.kind == "local")
+
+    @property
+    def has_column(self) -> bool:
+        """Whether it uses the number of the column."""
+        return COLUMN in self.expr.leaves
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether it takes longer than sums and products do."""
+        return self.expr.cost > Cost.CHEAP
+
+
+def node(text: str, dtype: str, along: str = "", down: str = "") -> Node:
+    """A node by its text."""
+    return Node(parse(text), dtype, along, down)
 
 
 @dataclass(frozen=True)
@@ -64,11 +83,8 @@ class RowProgram:
         for node in self.nodes:
             if node.along not in ("", *ALONG) or node.down not in ("", *DOWN):
                 raise ValueError(f"no fold {node.along or node.down!r} of rows")
-        if any(self.nodes[int(name[1:])].down for name in self._used_nodes()):
+        if any(self.nodes[leaf.index].down for node in self.nodes for leaf in node.locals):
             raise ValueError("a fold down the columns cannot be used within its kernel")
-
-    def _used_nodes(self) -> Iterable[str]:
-        return (name for node in self.nodes for name in node.reads if name[0] == "t")
 
     @cached_property
     def rank(self) -> int:
@@ -96,21 +112,21 @@ class RowProgram:
         """Which nodes have a value for each element."""
         found: list[bool] = []
         for node in self.nodes:
-            wide = any(self._is_full(name, found) for name in node.reads)
-            wide = wide or "column" in node.expr
+            wide = node.has_column or any(self._is_full(leaf, found) for leaf in node.reads)
             found.append(wide and not node.along and not node.down)
         return tuple(found)
 
-    def _is_full(self, name: str, nodes: list[bool]) -> bool:
-        number = int(name[1:])
-        return self.inputs[number].pattern[-1] if name[0] == "a" else nodes[number]
+    def _is_full(self, leaf: Expr, nodes: list[bool]) -> bool:
+        if leaf.kind == "input":
+            return self.inputs[leaf.index].pattern[-1]
+        return nodes[leaf.index]
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
         """The sweep in which each node can be computed; a fold's value is there one later."""
         found: list[int] = []
         for node in self.nodes:
-            level = max((found[int(n[1:])] for n in node.reads if n[0] == "t"), default=0)
+            level = max((found[leaf.index] for leaf in node.locals), default=0)
             found.append(level + bool(node.along))
         return tuple(found)
 
@@ -131,7 +147,7 @@ class RowProgram:
     def across(self) -> bool:
         """Whether rows are apart: nothing is computed along them, so they may be cut and joined."""
         varying = any(any(p[:-1]) and not p[-1] for p in self.patterns)
-        varying = varying or any("column" in node.expr for node in self.nodes)
+        varying = varying or any(node.has_column for node in self.nodes)
         return not self._alongs and not varying and all(self.full[n] for n in self.outputs)
 
     def needs(self, sweep: int) -> list[int]:
@@ -150,8 +166,7 @@ class RowProgram:
         return sorted(wanted)
 
     def _statements(self, node: Node) -> set[int]:
-        used = (int(name[1:]) for name in node.reads if name[0] == "t")
-        return {number for number in used if self.full[number]}
+        return {leaf.index for leaf in node.locals if self.full[leaf.index]}
 
     def is_fetched(self, number: int, sweep: int) -> bool:
         """Whether a sweep finds a value that an earlier one kept."""
@@ -206,20 +221,18 @@ class RowProgram:
     def places(self) -> tuple[int, ...]:
         """The inputs that say a column for each row."""
         picks = {node.reads[-1] for node in self.nodes if node.along == "pick"}
-        if any(name[0] != "a" or self._is_full(name, []) for name in picks):
+        if any(leaf.kind != "input" or self._is_full(leaf, []) for leaf in picks):
             raise ValueError("what to pick is said by an input with one value for each row")
-        return tuple(sorted(int(name[1:]) for name in picks))
+        return tuple(sorted(leaf.index for leaf in picks))
 
     def twin(self, number: int) -> int | None:
         """The variance whose sums are those that `number`, a sum or a mean, asks for."""
         node = self.nodes[number]
-        same = (n for n in self.downs if self.nodes[n].expr == node.expr and n != number)
+        same = (n for n in self.downs if self.nodes[n].expr is node.expr and n != number)
         return next((n for n in same if self.nodes[n].down == "var" != node.down), None)
 
     def _is_dear(self, number: int) -> bool:
-        return (
-            bool(EXPENSIVE.search(self.nodes[number].expr)) and self.nodes[number].dtype[0] == "f"
-        )
+        return self.nodes[number].is_dear and self.nodes[number].dtype[0] == "f"
 
 
 def row_fields(program: RowProgram) -> list[str]:

@@ -10,9 +10,10 @@ float64, so that one read of memory does without cancellation.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kbench.engine.codegen.row_fold_source import Downs
-from kbench.engine.codegen.row_program import EXPENSIVE, RowProgram, row_fields
+from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.codegen.typed_expr import computed, translate
 from kbench.engine.codegen.writer import (
     CHUNK_ELEMENTS,
@@ -22,6 +23,7 @@ from kbench.engine.codegen.writer import (
     imported,
     rows_at_once,
 )
+from kbench.engine.graph.expr.expression import Expr, input_leaf
 
 FLUSH_ROWS = 32
 """Rows that a fold down the columns adds up in float32 before they join the totals."""
@@ -39,20 +41,19 @@ class _Rows(Downs):
     def statement(self, number: int) -> str:
         """The line that computes a statement."""
         node = self.program.nodes[number]
-        types = {name: self.types[name] for name in node.reads} | {"column": "int64"}
-        found = translate(node.expr, types, node.dtype)
+        found = translate(node.expr, self.types, node.dtype)
         self.used |= found.used
         return f"t{number} = {found.source}"
 
-    def body(self, sweep: int, wanted: list[int], also: list[str]) -> None:
-        """Load and compute the statements `wanted`; `also` names inputs that are read besides."""
+    def body(self, sweep: int, wanted: list[int], also: Iterable[Expr]) -> None:
+        """Load and compute the statements `wanted`; `also` are leaves that are read besides."""
         program = self.program
         fresh = [n for n in wanted if not program.is_fetched(n, sweep)]
-        names = {name for n in fresh for name in program.nodes[n].reads} | set(also)
+        read = {leaf for n in fresh for leaf in program.nodes[n].reads} | set(also)
         for number, pattern in enumerate(program.patterns):
-            if f"a{number}" in names and pattern[-1]:
+            if input_leaf(number) in read and pattern[-1]:
                 self.out.add(self.load(number, self.place(number, "j")))
-        if any("column" in program.nodes[n].expr for n in fresh):
+        if any(program.nodes[n].has_column for n in fresh):
             self.out.add("column = np.int64(j)")
         for number in wanted:
             if number in fresh:
@@ -210,7 +211,7 @@ class _Rows(Downs):
     def is_dear(self, sweep: int, wanted: list[int]) -> bool:
         """Whether a sweep computes what takes long for each element."""
         fresh = [n for n in wanted if not self.program.is_fetched(n, sweep)]
-        return any(EXPENSIVE.search(self.program.nodes[n].expr) for n in fresh)
+        return any(self.program.nodes[n].is_dear for n in fresh)
 
     # -------------------------------------------------------------- blocks of rows
 
@@ -248,7 +249,7 @@ class _Rows(Downs):
     def rows(self, downs: list[int]) -> None:
         """Rows `head` to `tail`: where they are apart some at once, the others one by one."""
         out, program = self.out, self.program
-        dear = any(EXPENSIVE.search(node.expr) for node in program.nodes)
+        dear = any(node.is_dear for node in program.nodes)
         group = rows_at_once(len(program.inputs), dear) if program.across else 1
         if group > 1:
             out.add(f"whole = head + (tail - head) // {group} * {group}")

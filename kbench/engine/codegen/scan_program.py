@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kbench.engine.codegen.typed_expr import translate
 from kbench.engine.codegen.writer import imported
 from kbench.engine.core.fork_safety import cached_property
+from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf
 
 KINDS = ("fixed", "moving", "state", "next")
 """Where an access lies: the same place in each step, one further on, that of two which holds a
@@ -40,7 +41,7 @@ class Product:
 class Line:
     """`t<number> = expr` over accesses `a<number>` and earlier lines, once in a row if `single`."""
 
-    expr: str
+    expr: Expr
     dtype: str
     single: bool
 
@@ -49,13 +50,13 @@ class Line:
 class Columns:
     """Elementwise work along columns of equal number; `single` accesses have one column.
 
-    `stores` are pairs of an access and the name of what is stored there.
+    `stores` are pairs of an access and the leaf that is stored there.
     """
 
     single: tuple[int, ...]
     wide: tuple[int, ...]
     lines: tuple[Line, ...]
-    stores: tuple[tuple[int, str], ...]
+    stores: tuple[tuple[int, Expr], ...]
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class _Writer:
     def columns(self, number: int, loop: Columns) -> None:
         low, high = ("low", "high") if self.program.split else ("0", f"n{number}")
         accesses = self.program.accesses
-        types: dict[str, str] = {}
+        types: dict[Expr, str] = {}
         self.add(3, "compiler_fence()", "for r in range(first, last):")
         touched = sorted({*loop.single, *loop.wide, *(access for access, _ in loop.stores)})
         self.add(4, *[f"b{n} = {_place(self.program, n, 'r')}" for n in touched])
@@ -170,7 +171,7 @@ class _Writer:
         wide: list[str] = []
         for n in (*loop.single, *loop.wide):
             dtype = accesses[n].dtype
-            types[f"a{n}"] = dtype
+            types[input_leaf(n)] = dtype
             self.used.add(f"load_{dtype}")
             place = "0" if n in loop.single else "k"
             target = single if n in loop.single else wide
@@ -178,7 +179,7 @@ class _Writer:
         for position, line in enumerate(loop.lines):
             found = translate(line.expr, types, line.dtype)
             self.used |= found.used
-            types[f"t{position}"] = line.dtype
+            types[local_leaf(position)] = line.dtype
             (single if line.single else wide).append(f"t{position} = {found.source}")
         for n, value in loop.stores:
             dtype = accesses[n].dtype

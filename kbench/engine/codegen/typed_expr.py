@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kbench.engine.core import syntax
-from kbench.engine.graph import expr as scalars
+from kbench.engine.graph.expr.expression import Expr, Number
+from kbench.engine.graph.expr.scalars import SCALARS, Helpers, Scalar
 
 EXACT_POWERS = {1: "{0}", 2: "square({0})", 3: "cube({0})"}
 
@@ -24,24 +25,33 @@ class Typed(NamedTuple):
     source: str
     dtype: str
     weak: bool = False
-    value: object = None
+    value: Number = 0
 
 
 class Translation(NamedTuple):
-    """Source of an expression, the helpers it names, and the angles of its sines and cosines."""
+    """Source of an expression, and the helpers it names.
+
+    `angles` are the arguments of functions that have a faster form for moderate ones; `near` and
+    `near_used` are the source with these forms, and their helpers.
+    """
 
     source: str
     used: set[str]
     angles: list[str]
+    near: str
+    near_used: set[str]
 
 
-def translate(expr: str, types: Mapping[str, str], result: str) -> Translation:
-    """Source that computes `expr`, over names of these dtypes, as dtype `result`."""
-    writer = _Writer({name: computed(dtype) for name, dtype in types.items()})
-    value = writer.write(scalars.parse(expr, list(types)))
-    source = writer.convert(value, computed(result))
-    tidy = ast.unparse(syntax.parse_expression(source))
-    return Translation(tidy, writer.used, writer.angles)
+def translate(expr: Expr, types: Mapping[Expr, str], result: str) -> Translation:
+    """Source that computes `expr`, over leaves of these dtypes, as dtype `result`."""
+    known = {leaf: computed(dtype) for leaf, dtype in types.items()}
+    plain = _Writer(known)
+    source = plain.whole(expr, result)
+    if not plain.angles:
+        return Translation(source, plain.used, [], source, set())
+    near = _Writer(known, near=True)
+    faster = near.whole(expr, result)
+    return Translation(source, plain.used, plain.angles, faster, near.used - plain.used)
 
 
 def computed(dtype: str) -> str:
@@ -49,41 +59,34 @@ def computed(dtype: str) -> str:
     return "float32" if dtype == "float16" else dtype
 
 
-def suffix(dtype: str) -> str:
+def ending(dtype: str) -> str:
     """How helper names end for a dtype that has its own form."""
     return {"float32": "f32", "float64": "f64"}.get(dtype, "uint" if dtype[0] == "u" else "int")
 
 
 class _Writer:
-    def __init__(self, types: Mapping[str, str]) -> None:
-        self.types = types
+    def __init__(self, types: Mapping[Expr, str], near: bool = False) -> None:
+        self.types, self.near = types, near
         self.used: set[str] = set()
         self.angles: list[str] = []
 
-    def write(self, node: ast.expr) -> Typed:
-        if scalars.is_literal(node):
-            return self._literal(node)
-        if isinstance(node, ast.Name):
-            return Typed(node.id, self.types[node.id])
-        if isinstance(node, ast.BinOp):
-            left, right = self.write(node.left), self.write(node.right)
-            return self._binary(scalars.BINARY[type(node.op)][0], left, right)
-        if isinstance(node, ast.Compare):
-            left, right = self.write(node.left), self.write(node.comparators[0])
-            return self._compare(scalars.COMPARE[type(node.ops[0])][0], left, right)
-        if isinstance(node, ast.UnaryOp):
-            value = self.write(node.operand)
-            if value.dtype == "bool":
-                raise ValueError("a bool has no sign")
-            minus = isinstance(node.op, ast.USub)
-            return self._wrapped(f"-{value.source}", value.dtype) if minus else value
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        return self._call(node.func.id, node.args)
+    def whole(self, expr: Expr, result: str) -> str:
+        """The outermost value, without parentheses that are not needed."""
+        source = self.convert(self.write(expr), computed(result))
+        return ast.unparse(syntax.parse_expression(source))
 
-    def _literal(self, node: ast.expr) -> Typed:
-        value = scalars.literal_value(node)
-        kind = {bool: "bool", int: "int64", float: "float64"}[type(value)]
-        return Typed(repr(value), kind, weak=True, value=value)
+    def write(self, expr: Expr) -> Typed:
+        if expr.kind == "number":
+            value = expr.value
+            assert not isinstance(value, str)
+            kind = {bool: "bool", int: "int64", float: "float64"}[type(value)]
+            return Typed(repr(value), kind, weak=True, value=value)
+        if expr.is_leaf:
+            return Typed(str(expr), self.types[expr])
+        values = [self.write(arg) for arg in expr.args]
+        if expr.dtype:
+            return self._cast(values[0], expr.dtype)
+        return self._call(expr.scalar, values)
 
     def convert(self, value: Typed, dtype: str) -> str:
         """The source of a value as another dtype."""
@@ -97,8 +100,7 @@ class _Writer:
             return f"{self._use(f'{value.dtype}_to_{dtype}')}({value.source})"
         return f"np.{dtype}({value.source})"
 
-    def _constant(self, value: object, dtype: str) -> str:
-        assert isinstance(value, bool | int | float)
+    def _constant(self, value: Number, dtype: str) -> str:
         if dtype == "bool":
             return str(bool(value))
         if dtype[0] == "f":
@@ -119,85 +121,77 @@ class _Writer:
 
     def _common(self, *values: Typed) -> str:
         """The dtype NumPy gives to an operation on these values."""
-        weak = {"bool": True, "int64": 1, "float64": 1.0}
-        parts: list[float | np.dtype[np.generic]] = [
-            weak[value.dtype] if value.weak else np.dtype(value.dtype) for value in values
-        ]
+        one: dict[str, Number] = {"bool": True, "int64": 1, "float64": 1.0}
+        parts = [one[value.dtype] if value.weak else np.dtype(value.dtype) for value in values]
         return computed(np.result_type(*parts).name)
 
-    def _binary(self, symbol: str, left: Typed, right: Typed) -> Typed:
-        dtype = self._common(left, right)
-        if symbol == "/" and dtype[0] != "f":
+    def _call(self, scalar: Scalar, values: list[Typed]) -> Typed:
+        name = scalar.name
+        if name == "where":
+            return self._where(*values)
+        if name.startswith("logical"):
+            return self._logical(name, [self.convert(value, "bool") for value in values])
+        dtype = self._common(*values)
+        if name in ("isnan", "isinf"):
+            return self._special(name, values[0], dtype)
+        if scalar.result == "bool":
+            return self._compare(scalar.symbol, values[0], values[1], dtype)
+        if (scalar.result == "float" or name == "divide") and dtype[0] != "f":
             dtype = "float64"
-        if symbol == "**":
-            return self._power(left, right, dtype)
-        if symbol in ("//", "%"):
-            return self._apply("floordiv" if symbol == "//" else "mod", dtype, left, right)
+        if name == "negative":
+            return self._negative(values[0])
+        if name == "pow":
+            return self._power(values[0], values[1], dtype)
+        if name == "square":
+            return self._wrapped(f"{self._use('square')}({self.convert(values[0], dtype)})", dtype)
+        if name in ("floor", "ceil", "rint") and dtype[0] != "f":
+            return Typed(self.convert(values[0], dtype), dtype)
+        if scalar.helpers is Helpers.NONE:
+            return self._infix(scalar.symbol, values[0], values[1], dtype)
+        return self._apply(scalar, dtype, *values)
+
+    def _negative(self, value: Typed) -> Typed:
+        if value.dtype == "bool":
+            raise ValueError("a bool has no sign")
+        return self._wrapped(f"-{value.source}", value.dtype)
+
+    def _infix(self, symbol: str, left: Typed, right: Typed, dtype: str) -> Typed:
         a, b = self.convert(left, dtype), self.convert(right, dtype)
         if dtype == "bool":
             if symbol == "-":
                 raise ValueError("bools cannot be subtracted")
             return Typed(f"({a} {'|' if symbol == '+' else '&'} {b})", dtype)
-        return self._wrapped(f"({a} {symbol} {b})", dtype)
+        return self._wrapped(f"{a} {symbol} {b}", dtype)
 
     def _power(self, left: Typed, right: Typed, dtype: str) -> Typed:
         if right.weak and right.value in EXACT_POWERS:
-            form = EXACT_POWERS[right.value]
+            form = EXACT_POWERS[int(right.value)]
             self.used.update({"square", "cube"})
             return self._wrapped(form.format(self.convert(left, dtype)), dtype)
         if right.weak and right.value == 0.5 and dtype[0] == "f":
-            return self._apply("sqrt", dtype, left)
-        return self._apply("power", dtype, left, right)
+            return self._apply(SCALARS["sqrt"], dtype, left)
+        return self._apply(SCALARS["pow"], dtype, left, right)
 
-    def _compare(self, symbol: str, left: Typed, right: Typed) -> Typed:
-        dtype = self._common(left, right)
+    def _compare(self, symbol: str, left: Typed, right: Typed, dtype: str) -> Typed:
         if dtype == "float64" and "uint64" in (left.dtype, right.dtype):
             raise ValueError("int64 against uint64 has no common dtype")
         dtype = "int8" if dtype == "bool" else dtype
         return Typed(f"({self.convert(left, dtype)} {symbol} {self.convert(right, dtype)})", "bool")
 
-    def _apply(self, name: str, dtype: str, *values: Typed) -> Typed:
-        """A helper of the table on values brought to one dtype."""
+    def _apply(self, scalar: Scalar, dtype: str, *values: Typed) -> Typed:
+        """A compiled helper on values brought to one dtype."""
+        given = [self.convert(value, dtype) for value in values]
         if dtype == "bool":
-            symbol = {"maximum": "|", "minimum": "&"}.get(name)
+            symbol = {"maximum": "|", "minimum": "&"}.get(scalar.name)
             if symbol is None:
-                raise ValueError(f"{name} of bool")
-            return Typed(f"({symbol.join(self.convert(value, dtype) for value in values)})", dtype)
-        plain = name in ("absolute", "maximum", "minimum", "floor", "ceil", "rint")
-        plain = plain or name in ("floordiv", "mod")
-        end = "float" if plain and dtype[0] == "f" else suffix(dtype)
-        if name in ("absolute", "maximum", "minimum") and end == "uint":
-            end = "int"
-        if name == "absolute" and dtype[0] == "u":
-            return Typed(self.convert(values[0], dtype), dtype)
-        arguments = ", ".join(self.convert(value, dtype) for value in values)
-        if name in ("sin", "cos"):
-            self.angles.append(arguments)
-        return self._wrapped(f"{self._use(f'{name}_{end}')}({arguments})", dtype)
-
-    def _call(self, name: str, arguments: list[ast.expr]) -> Typed:
-        if name == "cast":
-            target = ast.literal_eval(arguments[1])
-            return self._cast(self.write(arguments[0]), target)
-        values = [self.write(argument) for argument in arguments]
-        if name == "where":
-            return self._where(values[0], values[1], values[2])
-        if name in ("logical_and", "logical_or", "logical_not"):
-            return self._logical(name, [self.convert(value, "bool") for value in values])
-        dtype = self._common(*values)
-        if name in ("isnan", "isinf"):
-            return self._special(name, values[0], dtype)
-        row = scalars.SCALARS[name]
-        if row.result == "float" and dtype[0] != "f":
-            dtype = "float64"
-        if name == "pow":
-            return self._power(values[0], values[1], dtype)
-        if name == "square":
-            self._use("square")
-            return self._wrapped(f"square({self.convert(values[0], dtype)})", dtype)
-        if name in ("floor", "ceil", "rint") and dtype[0] != "f":
-            return Typed(self.convert(values[0], dtype), dtype)
-        return self._apply(row.source, dtype, *values)
+                raise ValueError(f"{scalar.name} of bool")
+            return Typed(f"({symbol.join(given)})", dtype)
+        if scalar.name == "abs" and dtype[0] == "u":
+            return Typed(given[0], dtype)
+        helper = scalar.helper(ending(dtype), self.near)
+        if scalar.near:
+            self.angles += given
+        return self._wrapped(f"{self._use(helper)}({', '.join(given)})", dtype)
 
     def _cast(self, value: Typed, target: str) -> Typed:
         source = self.convert(value, computed(target))

@@ -7,13 +7,14 @@ stored on the way, as one more output. A reduction of the result joins as the gr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from kbench.engine.codegen.loop_program import Statement
 from kbench.engine.compiler.values import Value
+from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
 from kbench.engine.ops.elementwise.arithmetic import FLOORDIV, MOD
 from kbench.engine.ops.elementwise.elementary import _power
 from kbench.engine.ops.layout.create import FULL
@@ -57,7 +58,7 @@ class Group:
     slot: int
     outputs: list[Value] = field(default_factory=list)
     sources: list[GroupInput] = field(default_factory=list)
-    statements: list[tuple[str, str]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
     fold: Value | None = None
 
     @property
@@ -238,7 +239,7 @@ def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
     source = values[value.inputs[0]]
     group = Group([], source.shape, source.spec.dtype, value.slot, fold=value)
     group.sources = [resolve_input(source, source.shape, values)]
-    group.statements = [("a0", source.spec.dtype)]
+    group.statements = [Statement(input_leaf(0), source.spec.dtype)]
     return group
 
 
@@ -246,28 +247,26 @@ def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
 
 
 def _read_inputs(group: Group, values: Sequence[Value]) -> None:
-    names: dict[int, str] = {}
-    known: dict[GroupInput, str] = {}
+    leaves: dict[int, Expr] = {}
+    known: dict[GroupInput, Expr] = {}
     shape = group.shape
     for value in group.members:
         operands = []
         for slot in value.inputs:
-            if slot not in names:
+            if slot not in leaves:
                 source = resolve_input(values[slot], shape, values)
-                names[slot] = known.setdefault(source, f"a{len(known)}")
-            operands.append(names[slot])
-        names[value.slot] = f"t{len(group.statements)}"
-        group.statements.append((expression_of(value, operands), value.spec.dtype))
+                leaves[slot] = known.setdefault(source, input_leaf(len(known)))
+            operands.append(leaves[slot])
+        leaves[value.slot] = local_leaf(len(group.statements))
+        group.statements.append(Statement(expression_of(value, operands), value.spec.dtype))
     group.sources = list(known)
 
 
-def expression_of(value: Value, operands: Sequence[str]) -> str:
-    expr = value.op.expr or ""
-    if value.attrs:
-        expr = expr.format(**value.attrs)
-    table = dict(zip(value.op.names, operands, strict=True))
-    words = "|".join(table)
-    return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], expr)
+def expression_of(value: Value, operands: Sequence[Expr]) -> Expr:
+    """An elementwise value's expression, with these operands."""
+    assert value.op.expr is not None
+    table = dict(zip(map(name_leaf, value.op.names), operands, strict=True))
+    return value.op.expr.with_attrs(value.attrs).replaced(table)
 
 
 def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:

@@ -10,10 +10,20 @@ import numpy as np
 
 from kbench.engine.codegen.loop_program import DTYPES, Input
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
-from kbench.engine.codegen.row_program import EXPENSIVE, Node, RowProgram
+from kbench.engine.codegen.row_program import Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input
+from kbench.engine.graph.expr.expression import (
+    COLUMN,
+    Expr,
+    call,
+    cast,
+    input_leaf,
+    local_leaf,
+    number_leaf,
+)
+from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.ops.elementwise.activation import SOFTMAX
 from kbench.engine.ops.elementwise.arithmetic import divide
 from kbench.engine.ops.elementwise.elementary import log
@@ -92,75 +102,77 @@ class _RowLowering:
     compared: Collection[int]  # slots that have to be the same wherever they are looked at
     nodes: list[Node] = field(default_factory=list)
     sources: list[GroupInput] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)  # of members
-    others: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
+    leaves: dict[int, Expr] = field(default_factory=dict)  # of members
+    others: dict[tuple[int, tuple[int, ...]], Expr] = field(default_factory=dict)
     places: set[int] = field(default_factory=set)  # slots that say a column for each row
     # What a softmax is made of.
-    shares: dict[str, row_simplify.Shares] = field(default_factory=dict)
-    ones: dict[str, str] = field(default_factory=dict)  # sums of these, and of which
+    shares: dict[Expr, row_simplify.Shares] = field(default_factory=dict)
+    ones: dict[Expr, Expr] = field(default_factory=dict)  # sums of these, and of which
 
     # -------------------------------------------------------------- nodes
 
-    def node(self, expr: str, dtype: str, along: str = "", down: str = "") -> str:
-        """The name of a node, which is made when there is none like it."""
+    def node(self, expr: Expr, dtype: str, along: str = "", down: str = "") -> Expr:
+        """The leaf of a node, which is made when there is none like it."""
         made = Node(expr, dtype, along, down)
         if made not in self.nodes:
             if len(self.nodes) >= MAX_NODES or dtype not in DTYPES:
                 raise _NotLowerable
             self.nodes.append(made)
-        return f"t{self.nodes.index(made)}"
+        return local_leaf(self.nodes.index(made))
 
-    def read(self, source: GroupInput) -> str:
-        """The name of an input."""
+    def read(self, source: GroupInput) -> Expr:
+        """The leaf of an input."""
         if source not in self.sources:
             if len(self.sources) >= MAX_INPUTS or source.dtype not in DTYPES:
                 raise _NotLowerable
             self.sources.append(source)
-        return f"a{self.sources.index(source)}"
+        return input_leaf(self.sources.index(source))
 
-    def number(self, number: float, dtype: str) -> str:
+    def number(self, number: float, dtype: str) -> Expr:
         """A number as an input, so that a kernel fits rows of any length."""
         return self.read(GroupInput(-1, number, dtype, (False,) * len(self.shape)))
 
-    def member(self, value: Value) -> str:
-        """The name of a member, which is written with what it needs when it is asked for."""
-        if value.slot not in self.names:
+    def member(self, value: Value) -> Expr:
+        """The leaf of a member, which is written with what it needs when it is asked for."""
+        if value.slot not in self.leaves:
             if not is_elementwise(value):
                 x = self.operand(value.inputs[0], self.shape, 0)
-                self.names[value.slot] = self.fold(value, x, value.spec.dtype)
+                self.leaves[value.slot] = self.fold(value, x, value.spec.dtype)
             else:
-                self.names[value.slot] = self.statement(value, 0)
-        return self.names[value.slot]
+                self.leaves[value.slot] = self.statement(value, 0)
+        return self.leaves[value.slot]
 
-    def output(self, value: Value) -> str:
-        """The name of a member that is stored: one value for each element, where it has these.
+    def output(self, value: Value) -> Expr:
+        """The leaf of a member that is stored: one value for each element, where it has these.
 
         A value of the rows' whole shape may be made of values of each row alone.
         """
-        name = self.member(value)
-        if is_elementwise(value) and value.shape == self.shape and not self.varies(name):
-            name = self.node(f"where(column < 0, {name}, {name})", value.spec.dtype)
-        return name
+        leaf = self.member(value)
+        if is_elementwise(value) and value.shape == self.shape and not self.varies(leaf):
+            nowhere = call("less", COLUMN, number_leaf(0))
+            leaf = self.node(call("where", nowhere, leaf, leaf), value.spec.dtype)
+        return leaf
 
-    def fold(self, value: Value, x: str, dtype: str) -> str:
+    def fold(self, value: Value, x: Expr, dtype: str) -> Expr:
         """A fold of `x`, and what is made of it."""
         if value.op is SOFTMAX:
             top, grown, total = self.exponentials(x, dtype)
-            scale = self.node(f"1 / {total}", dtype)
-            shares = self.node(f"{grown} * {scale}", dtype)
+            scale = self.node(number_leaf(1) / total, dtype)
+            shares = self.node(grown * scale, dtype)
             self.shares[shares] = row_simplify.Shares(x, top, total, scale)
             return shares
         if value.op is LOGSUMEXP:
             top, _, total = self.exponentials(x, dtype)
-            return self.node(f"where(isinf({top}), {top}, {top} + log({total}))", dtype)
+            whole = top + call("log", total)
+            return self.node(call("where", call("isinf", top), top, whole), dtype)
         if value.op is PICK:
             place = self.operand(value.inputs[1], self.shape[: self.cut], 0)
             self.places.add(value.inputs[1])
-            return self.node(f"{x} + {place}", dtype, "pick")
+            return self.node(x + place, dtype, "pick")
         if value.attrs["axis"][0] == 0:
             return self.node(x, dtype, down=down_fold(value))
         if value.op is VARIANCE:
-            squares = self.node(f"square({x} - {self.middle(x)})", "float64")
+            squares = self.node(call("square", x - self.middle(x)), "float64")
             return self.mean(squares, dtype)
         if value.op.fold == "mean":
             return self.mean(x, dtype)
@@ -168,28 +180,29 @@ class _RowLowering:
             return row_simplify.sum_along(self, x, dtype)
         return self.node(x, dtype, value.op.fold or "")
 
-    def mean(self, x: str, dtype: str) -> str:
+    def mean(self, x: Expr, dtype: str) -> Expr:
         """The mean of a row, which is added up and divided in float64."""
         count = self.number(float(self.columns), "float64")
-        return self.node(f"{self.node(x, 'float64', 'sum')} / {count}", dtype)
+        return self.node(self.node(x, "float64", "sum") / count, dtype)
 
-    def middle(self, x: str) -> str:
+    def middle(self, x: Expr) -> Expr:
         """The mean of a row in float64; of equal numbers it is exact, so that they do not vary."""
-        known = self.sources if x[0] == "a" else self.nodes
-        if known[int(x[1:])].dtype != "float64":
+        known = self.sources if x.kind == "input" else self.nodes
+        if known[x.index].dtype != "float64":
             return self.mean(x, "float64")
         top = self.node(x, "float64", "max")
-        apart = self.node(f"{x} - {top}", "float64")
-        return self.node(f"{top} + {self.mean(apart, 'float64')}", "float64")
+        apart = self.node(x - top, "float64")
+        return self.node(top + self.mean(apart, "float64"), "float64")
 
-    def statement(self, value: Value, depth: int) -> str:
+    def statement(self, value: Value, depth: int) -> Expr:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""
         dtype = value.spec.dtype
         if value.op is PUT:
             rows = self.shape[: self.cut]
             g, place = (self.operand(slot, rows, depth) for slot in value.inputs[:2])
             self.places.add(value.inputs[1])
-            return self.node(f"where(column == {place}, {g}, cast(0, '{dtype}'))", dtype)
+            chosen = call("equal", COLUMN, place)
+            return self.node(call("where", chosen, g, cast(number_leaf(0), dtype)), dtype)
         operands = [self.operand(slot, value.shape, depth) for slot in value.inputs]
         if value.op is divide.op and value.shape == self.shape:
             known = row_simplify.quotient(self, operands[0], operands[1], dtype)
@@ -201,34 +214,33 @@ class _RowLowering:
                 return known
         return self.node(expression_of(value, operands), dtype)
 
-    def expression(self, name: str) -> str:
-        """The statement of a node; '' for a fold or an input."""
-        node = self.nodes[int(name[1:])] if name[0] == "t" else None
-        return "" if node is None or node.along or node.down else node.expr
+    def expression(self, leaf: Expr) -> Expr | None:
+        """The statement of a node; None for a fold or an input."""
+        node = self.nodes[leaf.index] if leaf.kind == "local" else None
+        return None if node is None or node.along or node.down else node.expr
 
-    def is_positive(self, name: str) -> bool:
+    def is_positive(self, leaf: Expr) -> bool:
         """Whether a value is a number above 0."""
-        if name[0] != "a":
+        if leaf.kind != "input":
             return False
-        source = self.sources[int(name[1:])]
+        source = self.sources[leaf.index]
         value = self.values[source.slot]
         number = source.number if value.source != "constant" or source.slot < 0 else value.constant
         return number is not None and np.ndim(number) == 0 and bool(number > 0)
 
-    def varies(self, name: str) -> bool:
+    def varies(self, leaf: Expr) -> bool:
         """Whether a value is one for each element, rather than for each row."""
-        number = int(name[1:])
-        if name[0] == "a":
-            return any(self.sources[number].varies[self.cut :])
-        node = self.nodes[number]
+        if leaf.kind == "input":
+            return any(self.sources[leaf.index].varies[self.cut :])
+        node = self.nodes[leaf.index]
         if node.along:
             return False
-        return "column" in node.expr or any(self.varies(read) for read in node.reads)
+        return node.has_column or any(self.varies(read) for read in node.reads)
 
-    def exponentials(self, x: str, dtype: str) -> tuple[str, str, str]:
+    def exponentials(self, x: Expr, dtype: str) -> tuple[Expr, Expr, Expr]:
         """The largest value of a row, the exponentials against it, and their sum."""
         top = self.node(x, dtype, "max")
-        grown = self.node(f"exp({x} - {top})", dtype)
+        grown = self.node(call("exp", x - top), dtype)
         return top, grown, self.node(grown, dtype, "sum")
 
     @property
@@ -237,15 +249,15 @@ class _RowLowering:
 
     # -------------------------------------------------------------- what members use
 
-    def operand(self, slot: int, shape: tuple[int, ...], depth: int) -> str:
-        """The name of an operand of a value of `shape`."""
+    def operand(self, slot: int, shape: tuple[int, ...], depth: int) -> Expr:
+        """The leaf of an operand of a value of `shape`."""
         if slot in self.inside:
             return self.member(self.values[slot])
         if (slot, shape) not in self.others:
             self.others[slot, shape] = self._make_operand(self.values[slot], shape, depth)
         return self.others[slot, shape]
 
-    def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> str:
+    def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> Expr:
         if value.op in ALIASES and not value.source and self._leads_inside(value):
             return self.operand(value.inputs[0], shape, depth)
         if self._is_computed(value, depth):
@@ -271,7 +283,8 @@ class _RowLowering:
             return False
         if value.slot in self.compared:
             return False
-        return value.slot not in self.stored or not EXPENSIVE.search(value.op.expr or "")
+        cheap = value.op.expr is None or value.op.expr.cost == Cost.CHEAP
+        return value.slot not in self.stored or cheap
 
     # -------------------------------------------------------------- dims
 
@@ -332,7 +345,7 @@ def lower_cluster(
             Input(source.dtype, pattern)
             for source, pattern in zip(lowering.sources, patterns, strict=True)
         )
-        numbers = [int(lowering.output(output)[1:]) for output in outputs]
+        numbers = [lowering.output(output).index for output in outputs]
         return _group(lowering, dims, inputs, outputs, numbers)
     except (_NotLowerable, ValueError):
         return None
@@ -358,7 +371,7 @@ def _group(
     mixed = bool(program.downs) and not program.across
     if mixed and dims[-1] > MAX_KEPT_COLUMNS:
         return None
-    members = [lowering.values[slot] for slot in sorted(lowering.names)]
+    members = [lowering.values[slot] for slot in sorted(lowering.leaves)]
     places = tuple(n for n, source in enumerate(lowering.sources) if source.slot in lowering.places)
     if {lowering.sources[n].slot for n in places} != lowering.places:
         return None

@@ -7,97 +7,95 @@ sweep over the row, or an exponential or logarithm of each element.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from kbench.engine.graph.expr.expression import Expr, call
+
 _WIDE = ("float32", "float64")
 """Dtypes for which the laws hold up to their rounding; float16 rounds every step."""
-_HELD = re.compile(r"(minimum|maximum)\((\w+), (\w+)\)")
-_TWO = re.compile(r"(\w+) ([*+]) (\w+)")
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What the softmax of a row is made of, by the names of nodes."""
+    """What the softmax of a row is made of: leaves of the program."""
 
-    x: str
-    top: str
-    total: str
-    scale: str
+    x: Expr
+    top: Expr
+    total: Expr
+    scale: Expr
 
 
 class RowBuilder(Protocol):
     """What the laws need of whoever builds a row program."""
 
-    shares: dict[str, Shares]
-    ones: dict[str, str]
+    shares: dict[Expr, Shares]
+    ones: dict[Expr, Expr]
 
-    def node(self, expr: str, dtype: str, along: str = "", down: str = "") -> str: ...
-    def expression(self, name: str) -> str: ...
-    def is_positive(self, name: str) -> bool: ...
-    def varies(self, name: str) -> bool: ...
+    def node(self, expr: Expr, dtype: str, along: str = "", down: str = "") -> Expr: ...
+    def expression(self, leaf: Expr) -> Expr | None: ...
+    def is_positive(self, leaf: Expr) -> bool: ...
+    def varies(self, leaf: Expr) -> bool: ...
 
 
-def sum_along(builder: RowBuilder, x: str, dtype: str) -> str:
+def sum_along(builder: RowBuilder, x: Expr, dtype: str) -> Expr:
     """The sum of a row: what is known of the shares of a softmax is not added up."""
     if dtype in _WIDE:
         if x in builder.shares:
             one = _one(builder, x, dtype)
             builder.ones[one] = x
             return one
-        for first, second in _operands(builder, x, "*"):
+        for first, second in _operands(builder, x, "multiply"):
             found = _shifted(builder, first, dtype) if second in builder.shares else None
             if found is not None:
                 value, shift = found
-                rest = builder.node(builder.node(f"{value} * {second}", dtype), dtype, "sum")
-                return builder.node(f"{rest} + {shift} * {_one(builder, second, dtype)}", dtype)
+                rest = builder.node(builder.node(value * second, dtype), dtype, "sum")
+                return builder.node(rest + shift * _one(builder, second, dtype), dtype)
     return builder.node(x, dtype, "sum")
 
 
-def _one(builder: RowBuilder, shares: str, dtype: str) -> str:
+def _one(builder: RowBuilder, shares: Expr, dtype: str) -> Expr:
     """1 up to rounding; NaN where the shares are."""
     made = builder.shares[shares]
-    return builder.node(f"{made.total} * {made.scale}", dtype)
+    return builder.node(made.total * made.scale, dtype)
 
 
-def _operands(builder: RowBuilder, name: str, sign: str) -> list[tuple[str, str]]:
-    """The two operands of a product or sum, both ways round; none where it is something else."""
-    found = _TWO.fullmatch(builder.expression(name))
-    if found is None or found.group(2) != sign:
+def _operands(builder: RowBuilder, leaf: Expr, *functions: str) -> list[tuple[Expr, Expr]]:
+    """The two operands of one of these functions, both ways round; none of something else."""
+    found = builder.expression(leaf)
+    if found is None or not any(map(found.is_call, functions)):
         return []
-    return [(found.group(1), found.group(3)), (found.group(3), found.group(1))]
+    first, second = found.args
+    return [(first, second), (second, first)] if first.is_leaf and second.is_leaf else []
 
 
-def _shifted(builder: RowBuilder, name: str, dtype: str) -> tuple[str, str] | None:
+def _shifted(builder: RowBuilder, leaf: Expr, dtype: str) -> tuple[Expr, Expr] | None:
     """A value of each element and a fold's result that is added to it, if it is such a sum."""
-    for value, shift in _operands(builder, name, "+"):
-        if builder.varies(value) and shift[0] == "t" and not builder.varies(shift):
+    for value, shift in _operands(builder, leaf, "add"):
+        if builder.varies(value) and shift.kind == "local" and not builder.varies(shift):
             return value, shift
     return None
 
 
-def quotient(builder: RowBuilder, x: str, y: str, dtype: str) -> str | None:
+def quotient(builder: RowBuilder, x: Expr, y: Expr, dtype: str) -> Expr | None:
     """`x / y` where `y` is the sum of shares; None for another `y`."""
     if y not in builder.ones:
         return None
-    return x if builder.ones[y] == x else builder.node(f"{x} * {y}", dtype)
+    return x if builder.ones[y] is x else builder.node(x * y, dtype)
 
 
-def logarithm(builder: RowBuilder, x: str, dtype: str) -> str | None:
+def logarithm(builder: RowBuilder, x: Expr, dtype: str) -> Expr | None:
     """The logarithm of shares, perhaps held between positive numbers; None for another `x`."""
     if dtype not in _WIDE:
         return None
     if x in builder.shares:
         made = builder.shares[x]
-        size = builder.node(f"log({made.total})", dtype)
-        return builder.node(f"{made.x} - {made.top} - {size}", dtype)
-    held = _HELD.fullmatch(builder.expression(x))
-    if held is None:
-        return None
-    kind, first, second = held.groups()
-    for value, bound in ((first, second), (second, first)):
+        size = builder.node(call("log", made.total), dtype)
+        return builder.node(made.x - made.top - size, dtype)
+    held = builder.expression(x)
+    for value, bound in _operands(builder, x, "minimum", "maximum"):
         inner = logarithm(builder, value, dtype) if builder.is_positive(bound) else None
-        if inner is not None:
-            return builder.node(f"{kind}({inner}, {builder.node(f'log({bound})', dtype)})", dtype)
+        if inner is not None and held is not None:
+            limit = builder.node(call("log", bound), dtype)
+            return builder.node(call(held.scalar.name, inner, limit), dtype)
     return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kbench.engine.graph.expr.expression import Expr
+
 
 @dataclass(frozen=True)
 class ScanSource:
@@ -23,7 +25,8 @@ class ScanSource:
 class ScanNode:
     """Some columns of a row, or a single one that stands for all.
 
-    Either columns from `offset` on of a `source`, or a `number`, or `expr` over `inputs`. `stage`
+    Either columns from `offset` on of a `source`, or a `number`, or `expr`, which reads `inputs` as
+    the leaves `names`. `stage`
     is how many products there are, one behind the other, on the way to it.
     """
 
@@ -33,8 +36,8 @@ class ScanNode:
     source: ScanSource | None = None
     offset: int = 0
     number: float | int | bool | None = None
-    expr: str = ""
-    names: tuple[str, ...] = ()
+    expr: Expr | None = None
+    names: tuple[Expr, ...] = ()
     inputs: tuple[ScanNode, ...] = ()
 
     @property
@@ -84,7 +87,7 @@ class NodeTable:
         return self._known[key]
 
     def apply(
-        self, expr: str, names: tuple[str, ...], inputs: tuple[ScanNode, ...], dtype: str
+        self, expr: Expr, names: tuple[Expr, ...], inputs: tuple[ScanNode, ...], dtype: str
     ) -> ScanNode:
         key = (expr, names, dtype, *(id(value) for value in inputs))
         if key not in self._known:
@@ -99,6 +102,7 @@ class NodeTable:
             return node
         if node.source is not None:
             return self.leaf(node.source, width, node.dtype, node.stage, node.offset + start)
+        assert node.expr is not None
         inputs = tuple(self.part(operand, start, width) for operand in node.inputs)
         return self.apply(node.expr, node.names, inputs, node.dtype)
 
@@ -114,7 +118,12 @@ class NodeTable:
         return tuple(found)
 
     def elementwise(
-        self, expr: str, names: tuple[str, ...], values: Sequence[ScanValue], width: int, dtype: str
+        self,
+        expr: Expr,
+        names: tuple[Expr, ...],
+        values: Sequence[ScanValue],
+        width: int,
+        dtype: str,
     ) -> Segments:
         """An expression of values, one of one column being repeated."""
         bounds = {0, width}
@@ -135,10 +144,10 @@ class NodeTable:
         return node
 
     def _made(
-        self, expr: str, names: tuple[str, ...], inputs: tuple[ScanNode, ...], dtype: str
+        self, expr: Expr, names: tuple[Expr, ...], inputs: tuple[ScanNode, ...], dtype: str
     ) -> ScanNode:
         """A node, or the other term of a sum with nothing: parts are added up that way."""
-        if expr == "x + y":
+        if expr.is_call("add") and expr.args == names:
             for value, other in (inputs, inputs[::-1]):
                 if value.number == 0 and other.dtype == dtype:
                     return other

@@ -6,13 +6,13 @@ computed up to phase n - 1. A value that two phases need is kept by the first of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
 from kbench.engine.fusion.scan_ir import ScanNode, ScanSource, ScanValue
 from kbench.engine.fusion.scan_match import MatrixProduct, ScanBody
+from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, number_leaf
 
 MAX_LINES = 240
 """Statements of a compiled step: they bound the time that compiling takes."""
@@ -212,21 +212,21 @@ class _ScanPlanner:
 
     def _columns(self, width: int, stores: Sequence[_Store]) -> Columns:
         """One loop over columns that computes and stores."""
-        names: dict[ScanNode, str] = {}
+        leaves: dict[ScanNode, Expr] = {}
         single: dict[int, None] = {}
         wide: dict[int, None] = {}
         lines: list[Line] = []
         for node in _ordered([store.node for store in stores]):
             if node.source is not None:
                 access = self._access(ColumnRange(node.source, node.offset, node.width), node.dtype)
-                names[node] = f"a{access}"
+                leaves[node] = input_leaf(access)
                 (wide if node.width == width else single)[access] = None
                 continue
-            expr = _literal(node) if node.number is not None else _expression(node, names)
-            names[node] = f"t{len(lines)}"
-            lines.append(Line(expr, node.dtype, node.width != width))
+            line = Line(_expression(node, leaves), node.dtype, node.width != width)
+            leaves[node] = local_leaf(len(lines))
+            lines.append(line)
         stored = [
-            (self._access(store.place, self.dtypes[store.place.source]), names[store.node])
+            (self._access(store.place, self.dtypes[store.place.source]), leaves[store.node])
             for store in stores
         ]
         return Columns(tuple(single), tuple(wide), tuple(lines), tuple(stored))
@@ -298,14 +298,12 @@ def _ordered(roots: Sequence[ScanNode]) -> list[ScanNode]:
     return list(order)
 
 
-def _literal(node: ScanNode) -> str:
-    return repr(node.number)
-
-
-def _expression(node: ScanNode, names: dict[ScanNode, str]) -> str:
-    table = dict(zip(node.names, (names[operand] for operand in node.inputs), strict=True))
-    words = "|".join(table)
-    return re.sub(rf"\b({words})\b(?!\()", lambda found: table[found.group()], node.expr)
+def _expression(node: ScanNode, leaves: dict[ScanNode, Expr]) -> Expr:
+    if node.number is not None:
+        return number_leaf(node.number)
+    assert node.expr is not None
+    table = dict(zip(node.names, (leaves[operand] for operand in node.inputs), strict=True))
+    return node.expr.replaced(table)
 
 
 def lower_body(body: ScanBody, rows_emits: Sequence[bool]) -> ScanPlan | None:

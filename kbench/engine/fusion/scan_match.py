@@ -18,6 +18,7 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.fusion.elementwise import checks_values
 from kbench.engine.fusion.scan_ir import NodeTable, ScanNode, ScanSource, ScanValue, Segments
+from kbench.engine.graph.expr.expression import name_leaf
 from kbench.engine.graph.op import Op
 from kbench.engine.ops.layout.concatenate import CONCATENATE, WINDOW
 from kbench.engine.ops.layout.create import FULL
@@ -196,11 +197,12 @@ class _BodyMatcher:
         return ScanValue(value.shape, value.spec.dtype, segments)
 
     def _elementwise(self, value: Value) -> Segments:
-        expr = value.op.expr or ""
-        expr = expr.format(**value.attrs) if value.attrs else expr
+        assert value.op.expr is not None
+        expr = value.op.expr.with_attrs(value.attrs)
+        names = tuple(map(name_leaf, value.op.names))
         operands = [self.columns(slot) for slot in value.inputs]
         width = self.layout.columns(value.shape)
-        return self.nodes.elementwise(expr, value.op.names, operands, width, value.spec.dtype)
+        return self.nodes.elementwise(expr, names, operands, width, value.spec.dtype)
 
     def _product(self, value: Value) -> Segments:
         """Rows times a fixed matrix."""

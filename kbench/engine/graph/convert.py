@@ -27,7 +27,8 @@ from kbench.engine.core.spec import (
     promote,
 )
 from kbench.engine.core.type_errors import numeric_array, refuse_masked
-from kbench.engine.graph import expr, scope
+from kbench.engine.graph import scope
+from kbench.engine.graph.expr.scalars import SCALARS
 from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
 from kbench.engine.graph.tensor import Operand, Tensor, serials
@@ -224,7 +225,7 @@ def cast_array(array: np.ndarray, dtype: str) -> np.ndarray:
     """A new array in another dtype, by the same rule as the op `cast`."""
     with np.errstate(all="ignore"):
         if array.dtype.kind == "f" and np.dtype(dtype).kind in "iu":
-            return np.array(expr.SCALARS["cast"].numpy(array, dtype))
+            return np.array(SCALARS["cast"].numpy(array, dtype))
         return np.array(array, dtype=dtype, order="C")
 
 

@@ -23,9 +23,10 @@ from kbench.engine.core.spec import (
     reduced_shape,
 )
 from kbench.engine.core.types import Axes, Axis
-from kbench.engine.graph import expr as scalars
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
+from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
+from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.runtime import config
@@ -100,7 +101,8 @@ def elementwise(
     def declare(function: Callable[P, Tensor]) -> Declared[P]:
         names = tuple(inspect.signature(function).parameters)
         boolean = dtype in ("compare", "bool")
-        run = allocating(expr, names, boolean, check)
+        tree = parse(expr, names)
+        run = allocating(tree, names, boolean, check)
 
         def infer(*specs: Spec) -> Spec:
             shape = specs[0].shape
@@ -113,7 +115,7 @@ def elementwise(
             return Spec(shape, result, _elementwise_value(op, specs) if known else None)
 
         name, count = function.__name__.lstrip("_"), len(names)
-        op = register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
+        op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names))
 
         @functools.wraps(function)
         def public(*operands: Operand, **keywords: Operand) -> Tensor:
@@ -155,14 +157,14 @@ def _need_bool(op: Op, operands: list[Tensor]) -> None:
 
 # Functions of `allocating` without a check -> the form that they run, without what it adds. Kept
 # here, not as attributes, which a function wrapped around one of them would seem to have too.
-BARE: dict[Callable[..., object], scalars.ArrayFunction] = {}
+BARE: dict[Callable[..., object], ArrayFunction] = {}
 
 
 def allocating(
-    expr: str, names: tuple[str, ...], boolean: bool, check: Callable[..., None] | None = None
+    expr: Expr, names: tuple[str, ...], boolean: bool, check: Callable[..., None] | None = None
 ) -> Callable[..., np.ndarray]:
     """The NumPy form of an expression that also works without a given `out`."""
-    form = scalars.numpy_form(expr, names, "bool" if boolean else "same")
+    form = numpy_form(expr, tuple(map(name_leaf, names)), "bool" if boolean else "same")
 
     def run(out: np.ndarray | None, *arrays: np.ndarray) -> np.ndarray:
         if check is not None:
@@ -174,7 +176,7 @@ def allocating(
         return out
 
     if check is None:
-        BARE[run] = scalars.bare_form(form)
+        BARE[run] = bare_form(form)
     return run
 
 

@@ -11,6 +11,7 @@ from typing import NoReturn, TypeAlias
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
+from kbench.engine.graph.expr.expression import Expr
 
 Gradient = Callable[..., tuple[object, ...]]
 """A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
@@ -48,7 +49,7 @@ class Op:
     infer: Callable[..., Spec]
     numpy: Callable[..., object]
     gradient: Gradient | None
-    expr: str | None = None
+    expr: Expr | None = None
     fold: str | None = None
     lower: Callable[[Sequence[Spec], Attrs], Lowered | None] | None = None
     pure: bool = True

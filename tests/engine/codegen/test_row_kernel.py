@@ -10,7 +10,7 @@ import pytest
 
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.loop_program import Input
-from kbench.engine.codegen.row_program import Node, RowProgram
+from kbench.engine.codegen.row_program import RowProgram, node
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
@@ -24,7 +24,7 @@ def _kernel(program: RowProgram) -> row_kernel.RowKernel:
 
 
 def test_inputs_of_any_strides() -> None:
-    nodes = (Node("a0 * a1 + a2", F), Node("t0", F, along="max"), Node("t0 - t1", F))
+    nodes = (node("a0 * a1 + a2", F), node("t0", F, along="max"), node("t0 - t1", F))
     kernel = _kernel(RowProgram((FULL, COLUMN, ROW), nodes, (1, 2)))
     random = np.random.default_rng(3)
     whole = random.normal(size=(60, 80)).astype(F)
@@ -42,7 +42,7 @@ def test_inputs_of_any_strides() -> None:
 
 
 def test_an_input_that_the_result_overwrites_is_copied() -> None:
-    nodes = (Node("a0", F, along="sum"), Node("a0 / t0", F))
+    nodes = (node("a0", F, along="sum"), node("a0 / t0", F))
     kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
     x = np.random.default_rng(4).uniform(1, 2, (50, 70)).astype(F)
     want = x / x.sum(1, keepdims=True)
@@ -64,7 +64,7 @@ def test_an_input_that_the_result_overwrites_is_copied() -> None:
 def test_arrays_that_do_not_fit_are_refused(
     outs: list[tuple[int, ...]], ins: list[tuple[int, ...]], dims: tuple[int, ...]
 ) -> None:
-    nodes = (Node("a0", F, along="sum"), Node("a0 - t0", F))
+    nodes = (node("a0", F, along="sum"), node("a0 - t0", F))
     kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
     with pytest.raises(ValueError):
         kernel.run([np.zeros(one, F) for one in outs], [np.zeros(one, F) for one in ins], dims)
@@ -74,15 +74,15 @@ def test_arrays_that_do_not_fit_are_refused(
 def test_a_pick_outside_its_row_is_refused(wrong: int) -> None:
     picks = np.zeros(30, "int64")
     picks[7] = wrong
-    nodes = (Node("a0 + a1", F, along="pick"),)
+    nodes = (node("a0 + a1", F, along="pick"),)
     kernel = _kernel(RowProgram((FULL, Input("int64", (True, False))), nodes, (0,)))
     with pytest.raises(ValueError, match="picks"):
         kernel.run([np.empty(30, F)], [np.ones((30, 20), F), picks], (30, 20))
 
 
 def test_long_rows_that_are_kept_are_refused() -> None:
-    nodes = (Node("exp(a0)", F), Node("t0", F, along="sum"), Node("exp(a0) * t1", F))
-    program = RowProgram((FULL,), (*nodes[:2], Node("t0 * t1", F)), (2,))
+    nodes = (node("exp(a0)", F), node("t0", F, along="sum"), node("exp(a0) * t1", F))
+    program = RowProgram((FULL,), (*nodes[:2], node("t0 * t1", F)), (2,))
     assert program.kept == {0}
     size = row_kernel.MAX_KEPT_COLUMNS + 1
     x = np.zeros((2, size), F)
@@ -95,11 +95,11 @@ def test_long_rows_that_are_kept_are_refused() -> None:
 
 
 def test_wrong_programs_are_refused() -> None:
-    fold = Node("a0", F, down="sum")
+    fold = node("a0", F, down="sum")
     wrong = [
-        ((fold, Node("t0 + 1", F)), (1,)),
-        ((Node("a0", "text"),), (0,)),
-        ((Node("a0", F),), ()),
+        ((fold, node("t0 + 1", F)), (1,)),
+        ((node("a0", "text"),), (0,)),
+        ((node("a0", F),), ()),
     ]
     for nodes, outputs in wrong:
         with pytest.raises(ValueError):
@@ -107,4 +107,4 @@ def test_wrong_programs_are_refused() -> None:
     for along, down in itertools.product(("", "median"), ("", "middle")):
         if along or down:
             with pytest.raises(ValueError):
-                RowProgram((FULL,), (Node("a0", F, along, down),), (0,))
+                RowProgram((FULL,), (node("a0", F, along, down),), (0,))

@@ -278,7 +278,7 @@ def accumulating() -> Recurrence:
         Access("state", "float32"),
         Access("next", "float32"),
     )
-    loop = Columns((), (0, 1), (Line("a0 + a1", "float32", False),), ((2, "t0"),))
+    loop = Columns((), (0, 1), (Line(parse("a0 + a1"), "float32", False),), ((2, local_leaf(0)),))
     return Recurrence(accesses, (Phase((), (loop,)),), True)
 
 

@@ -19,7 +19,7 @@ from sampling import every
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
 from kbench.engine.jit.service import stats
 from kbench.engine.kernels import registry
 
@@ -54,7 +54,7 @@ def test_folds_over_any_group_of_dims(dims, over):
     )
     want = (x * column).sum(tuple(range(*over)))
     out = np.empty(want.shape)
-    program = Program(inputs, (Statement("a0 * a1", "float64"),), (), Fold("sum", *over))
+    program = Program(inputs, (statement("a0 * a1", "float64"),), (), Fold("sum", *over))
     kernel(program).run([out], [x, column], dims)
     np.testing.assert_allclose(out, want, rtol=1e-12)
 
@@ -106,7 +106,7 @@ def test_folds_of_nothing():
 
 def test_a_fold_with_whole_outputs_and_a_condition():
     x = values("float32", 12 * 40).reshape(12, 40)
-    statements = (Statement("maximum(a0, 0)", "float32"), Statement("t0 > 1", "bool"))
+    statements = (statement("maximum(a0, 0)", "float32"), statement("t0 > 1", "bool"))
     for start, stop in ((1, 2), (0, 1)):
         program = Program(
             (Input("float32", (True, True)),), statements, (0,), Fold("any", start, stop)

@@ -17,7 +17,7 @@ from kbench.engine.core.csr import is_csr
 from kbench.engine.core.errors import KbenchError, make_operand
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.declare import BARE
-from kbench.engine.graph.expr import BLOCK
+from kbench.engine.graph.expr.numpy_form import BLOCK
 from kbench.engine.graph.op import operand_names
 from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.ops.layout.shape import runtime_value

@@ -87,7 +87,7 @@ class EpilogueStep:
             )
             for source in group.sources
         )
-        statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
+        statements = tuple(group.statements)
         self.program = loop_kernel.Program(inputs, statements, group_step.outputs)
         self.binding = Binding(self.program, self.dims)
         self.is_fused = False

@@ -100,7 +100,7 @@ class GroupStep:
         self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
     ) -> loop_kernel.Program | None:
         group = self.group
-        statements = tuple(loop_kernel.Statement(expr, dtype) for expr, dtype in group.statements)
+        statements = tuple(group.statements)
         inputs = tuple(
             loop_kernel.Input(source.dtype, pattern)
             for source, pattern in zip(group.sources, patterns, strict=True)

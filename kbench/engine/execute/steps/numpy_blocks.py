@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from kbench.engine.codegen.loop_program import Statement
 from kbench.engine.core import cancel
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.execute.buffer_pool import pool
-from kbench.engine.graph import expr as scalars
+from kbench.engine.graph.expr.numpy_form import BLOCK, numpy_form
 
-BLOCK = scalars.BLOCK
 BLOCKS_PER_CANCEL_CHECK = 64
 """Blocks between two looks at the cancel flag: some 2 million elements, a few milliseconds."""
-
-_NAME = re.compile(r"\b[a-z]\d+\b")  # a source or an earlier statement
 
 
 class BlockedForm:
@@ -24,7 +21,7 @@ class BlockedForm:
 
     def __init__(
         self,
-        statements: Sequence[tuple[str, str]],
+        statements: Sequence[Statement],
         patterns: Sequence[tuple[bool, ...]],
         dims: tuple[int, ...],
         outputs: Sequence[int],
@@ -36,13 +33,13 @@ class BlockedForm:
             for pattern in patterns
         ]
         self._statements = statements
-        self.dtypes = [dtype for _, dtype in statements]
+        self.dtypes = [statement.dtype for statement in statements]
         self._blocks = 0
 
     @cached_property
-    def forms(self) -> list[_Statement]:
+    def forms(self) -> list[_Form]:
         """Made by the first run: where a kernel is ready at once, there is none."""
-        return [_statement(expr, dtype, len(self.shapes)) for expr, dtype in self._statements]
+        return [_form(statement, len(self.shapes)) for statement in self._statements]
 
     def run(self, outs: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> None:
         """Fill `outs` from the sources, each given in any shape with the right elements."""
@@ -104,7 +101,7 @@ class BlockedForm:
             values.append(target)
 
 
-class _Statement:
+class _Form:
     """One statement: its NumPy form and the positions of what it reads."""
 
     def __init__(self, run: Callable[..., None], reads: tuple[int, ...]) -> None:
@@ -112,14 +109,10 @@ class _Statement:
         self.reads = reads
 
 
-def _statement(expr: str, dtype: str, sources: int) -> _Statement:
-    names = sorted(set(_NAME.findall(expr)), key=_position_key)
-    reads = tuple(int(name[1:]) + (sources if name[0] == "t" else 0) for name in names)
-    return _Statement(scalars.numpy_form(expr, names, dtype), reads)
-
-
-def _position_key(name: str) -> tuple[str, int]:
-    return name[0], int(name[1:])
+def _form(statement: Statement, sources: int) -> _Form:
+    leaves = statement.expr.leaves
+    reads = tuple(leaf.index + (sources if leaf.kind == "local" else 0) for leaf in leaves)
+    return _Form(numpy_form(statement.expr, leaves, statement.dtype), reads)
 
 
 def _wide(dtype: str) -> str:

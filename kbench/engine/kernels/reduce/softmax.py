@@ -7,7 +7,7 @@ and END (suffix of helpers) filled in.
 
 from __future__ import annotations
 
-from kbench.engine.codegen.typed_expr import computed, suffix
+from kbench.engine.codegen.typed_expr import computed, ending
 
 HEAD = '''"""Library kernel of kbench: NAME of DTYPE rows."""
 import numpy as np
@@ -87,7 +87,7 @@ def source(name: str, dtype: str) -> str:
     body = {"softmax": softmax, "log_softmax": LOG_SOFTMAX, "logsumexp": LOGSUMEXP}[name]
     value = computed(dtype)
     text = (HEAD + body).replace("NAME", name).replace("VALUE", value)
-    text = text.replace("END", suffix(value))
+    text = text.replace("END", ending(value))
     if dtype == "float16":
         text = text.replace("    peek_DTYPE,\n", "")
     return text.replace("DTYPE", dtype)

@@ -9,7 +9,6 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError
 from kbench.engine.core.spec import Spec, broadcast, dtype_name, is_float, promote
-from kbench.engine.graph import expr as scalars
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import (
     REGISTRY_FUNCTIONS,
@@ -20,10 +19,14 @@ from kbench.engine.graph.convert import (
     tensors_of,
 )
 from kbench.engine.graph.declare import allocating, elementwise
-from kbench.engine.graph.op import Gradient, Op, register
+from kbench.engine.graph.expr.expression import parse
+from kbench.engine.graph.expr.numpy_form import ArrayFunction, numpy_form
+from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ dtype
+
+_CAST_EXPR = parse("cast(x, '{dtype}')", ("x",))
 
 
 def _cast_infer(x: Spec, *, dtype: str) -> Spec:
@@ -33,10 +36,15 @@ def _cast_infer(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype, tuple(wrapped))
 
 
+@functools.cache
+def _cast_form(dtype: str) -> ArrayFunction:
+    return numpy_form(_CAST_EXPR.with_attrs({"dtype": dtype}), _CAST_EXPR.leaves, dtype)
+
+
 def _cast_numpy(out: np.ndarray | None, x: np.ndarray, *, dtype: str) -> np.ndarray:
     if out is None:
         out = np.empty(x.shape, dtype)
-    scalars.numpy_form(f"cast(x, '{dtype}')", ("x",), dtype)(out, x)
+    _cast_form(dtype)(out, x)
     return out
 
 
@@ -47,7 +55,7 @@ def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Tens
 
 
 CAST = register(
-    Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, "cast(x, '{dtype}')")
+    Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, _CAST_EXPR)
 )
 
 
@@ -118,9 +126,7 @@ def _no_zero_division(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
     return checked
 
 
-def _integer_division(name: str, expr: str, gradient: Gradient) -> Op:
-    run = _no_zero_division(allocating(expr, ("x", "y"), boolean=False))
-    return register(Op(name, "elementwise", _division_infer, run, gradient, expr, names=("x", "y")))
+_FLOORDIV_EXPR, _MOD_EXPR = parse("x // y", ("x", "y")), parse("x % y", ("x", "y"))
 
 
 def _division_infer(x: Spec, y: Spec) -> Spec:
@@ -144,15 +150,25 @@ def _mod_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, 
     return g, -g * floor_divide(x, y)
 
 
-FLOORDIV = _integer_division("floordiv", "floordiv(x, y)", lambda g, y_, x, y: (None, None))
+FLOORDIV = register(
+    Op(
+        "floordiv",
+        "elementwise",
+        _division_infer,
+        _no_zero_division(allocating(_FLOORDIV_EXPR, ("x", "y"), boolean=False)),
+        lambda g, y_, x, y: (None, None),
+        _FLOORDIV_EXPR,
+        names=("x", "y"),
+    )
+)
 MOD = register(
     Op(
         "mod",
         "elementwise",
         _mod_infer,
-        _no_zero_division(allocating("mod(x, y)", ("x", "y"), boolean=False)),
+        _no_zero_division(allocating(_MOD_EXPR, ("x", "y"), boolean=False)),
         _mod_gradient,
-        "mod(x, y)",
+        _MOD_EXPR,
         names=("x", "y"),
     )
 )
@@ -286,14 +302,15 @@ def _where_gradient(
     return None, where(condition, g, 0.0), where(condition, 0.0, g)
 
 
+_WHERE_EXPR = parse("where(c, x, y)", ("c", "x", "y"))
 WHERE = register(
     Op(
         "where",
         "elementwise",
         _where_infer,
-        allocating("where(c, x, y)", ("c", "x", "y"), boolean=False),
+        allocating(_WHERE_EXPR, ("c", "x", "y"), boolean=False),
         _where_gradient,
-        "where(c, x, y)",
+        _WHERE_EXPR,
         names=("c", "x", "y"),
     )
 )
