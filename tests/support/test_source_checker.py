@@ -13,7 +13,9 @@ from kbench.engine.codegen import loop_source, row_source, scan_program
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
 from kbench.engine.codegen.row_program import RowProgram, node
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
+from kbench.engine.graph.expr.expression import parse
 
+T0 = parse("t0")
 F4 = "float32"
 BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)
 
@@ -107,7 +109,7 @@ LOOP = Recurrence(
     phases=(
         Phase(
             (Product(0, 2),),
-            (Columns((), (2, 1), (Line("tanh(a2 + a1)", F4, False),), ((3, "t0"), (4, "t0"))),),
+            (Columns((), (2, 1), (Line(parse("tanh(a2 + a1)"), F4, False),), ((3, T0), (4, T0))),),
         ),
     ),
     split=False,

@@ -15,6 +15,7 @@ from scan_cells import CELLS, Cell, both, graph, lstm, random, same, weight
 
 from kbench import backend as K
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Recurrence, source
+from kbench.engine.graph.expr.expression import local_leaf, parse
 from kbench.engine.kernels import scan_kernel
 from kbench.engine.runtime import config, profile
 

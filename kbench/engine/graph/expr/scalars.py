@@ -48,9 +48,9 @@ class Scalar:
     """One scalar function.
 
     `result` is the dtype rule: "same", "float" (integers become float64) or "bool". `numpy` has an
-    argument `out`. `symbol` is what an operator is written with. `compiled` is the name of the helper
-    without its ending, where it is not `name`. `near` says that the helper has a faster form for
-    arguments of a moderate size, called `<compiled>_near`.
+    argument `out`. An operator is written with `symbol`. `compiled` is the name of the helper without
+    its ending, where it is not `name`. `near` says that the helper has a faster form for arguments
+    of a moderate size, called `<compiled>_near`.
     """
 
     name: str
@@ -72,25 +72,23 @@ class Scalar:
         return f"{self.compiled or self.name}{'_near' if near and self.near else ''}_{ending}"
 
 
-def _rsqrt(x: Array, out: Array | None = None) -> Array:
+def _rsqrt(x: Array, out: Array | None = None) -> object:
     return np.divide(1, np.sqrt(x), out=out)
 
 
-def _sigmoid(x: Array, out: Array | None = None) -> Array:
+def _sigmoid(x: Array, out: Array | None = None) -> object:
     # exp(-|x|) never overflows, so the far negative tail keeps its denormal values.
     # The larger of it and `x >= 0` is 1 for those and the tail for others, NaN for NaN; a mask of
     # random elements costs `np.where` ten times as much.
     tail = np.exp(-np.abs(x))
-    largest: Array = np.maximum(tail, np.greater_equal(x, 0))
-    shares: Array = np.divide(largest, tail + 1, out=out)
-    return shares
+    return np.divide(np.maximum(tail, np.greater_equal(x, 0)), tail + 1, out=out)
 
 
-def _softplus(x: Array, out: Array | None = None) -> Array:
+def _softplus(x: Array, out: Array | None = None) -> object:
     return np.add(np.log1p(np.exp(-np.abs(x))), np.maximum(x, 0), out=out)
 
 
-def _pow(x: Array, y: Array, out: Array | None = None) -> Array:
+def _pow(x: Array, y: Array, out: Array | None = None) -> object:
     """C's power: NumPy takes the square root for one exponent of 0.5, and so gives NaN for -inf."""
     if np.size(y) != 1 or np.asarray(y).reshape(-1)[0] != 0.5:
         return np.power(x, y, out=out)
@@ -104,7 +102,7 @@ def _filled(root: Array, endless: Array) -> Array:
     return root
 
 
-def _where(condition: Array, x: Array, y: Array, out: Array | None = None) -> Array:
+def _where(condition: Array, x: Array, y: Array, out: Array | None = None) -> object:
     chosen = np.where(condition, x, y)
     if out is None:
         return chosen
@@ -112,7 +110,7 @@ def _where(condition: Array, x: Array, y: Array, out: Array | None = None) -> Ar
     return out
 
 
-def _cast(x: Array, dtype: str, out: Array | None = None) -> Array:
+def _cast(x: Array, dtype: str, out: Array | None = None) -> object:
     """Convert; floats to integers by truncation, clamped to the range, NaN to 0, everywhere."""
     source = np.asarray(x)
     target = np.dtype(dtype)
