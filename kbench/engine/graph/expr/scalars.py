@@ -48,8 +48,8 @@ class Scalar:
     """One scalar function.
 
     `result` is the dtype rule: "same", "float" (integers become float64) or "bool". `numpy` has an
-    argument `out`. An operator is written with `symbol`. `compiled` is the name of the helper without
-    its ending, where it is not `name`. `near` says that the helper has a faster form for arguments
+    argument `out`. An operator is written with `symbol`. `compiled` names the helper, without
+    its ending, where `name` does not. `near` says that it has a faster form for arguments
     of a moderate size, called `<compiled>_near`.
     """
 
