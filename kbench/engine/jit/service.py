@@ -92,7 +92,7 @@ class Service:
         self._stopping = False
         self._why_stopped = "the process is ending"
         self._max_compilers = min(MAX_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
-        self._lets_wait = True
+        self._is_warming_up = False
         self._compiler_depth = 0
         self.driver: Any = None
 
@@ -111,7 +111,7 @@ class Service:
             with self._changed:
                 self._begin_job("driver", thread_pool.source)
                 job = self._begin_job(name, text)
-            if mode == "wait" and self._lets_wait:
+            if mode == "wait" and not self._is_warming_up:
                 self._wait_for(job)
         return job
 
@@ -181,13 +181,20 @@ class Service:
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Meanwhile, compile on all cores and let nobody wait: for warming up."""
-        before = self._max_compilers, self._lets_wait
-        self._max_compilers, self._lets_wait = os.cpu_count() or 1, False
+        """Meanwhile, compile on all cores, and all at the priority of the caller, who waits for all
+        of it and so for no single kernel."""
+        before = self._max_compilers
+        with self._changed:
+            self._max_compilers, self._is_warming_up = os.cpu_count() or 1, True
+            for compiler in self._compilers:
+                compiler.raise_priority()
         try:
             yield
         finally:
-            self._max_compilers, self._lets_wait = before
+            self._max_compilers, self._is_warming_up = before, False
+
+    def _is_awaited(self, job: Job) -> bool:
+        return job.waiting > 0 or self._is_warming_up
 
     # -------------------------------------------------------------- loading
 
@@ -255,7 +262,7 @@ class Service:
                         self._stop_compiler(own)
                         own = None
                     if own is None:
-                        own = self._start_compiler(elsewhere, job.waiting > 0)
+                        own = self._start_compiler(elsewhere, self._is_awaited(job))
                     self._compile(job, own)
                 except EOFError as error:
                     self._stop_compiler(own)
@@ -288,12 +295,11 @@ class Service:
             threads.count_compilers(1)
             return self._queue.popleft()
 
-    @staticmethod
     def _has_priority_for(
-        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler, job: Job
+        self, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler, job: Job
     ) -> bool:
         """Whether a compiler can have the priority that a job needs; then it has it."""
-        if job.waiting:
+        if self._is_awaited(job):
             return own.raise_priority()
         own.lower_priority()
         return True
@@ -331,7 +337,7 @@ class Service:
         inside = isinstance(own, compiler_process.InProcessCompiler)
         with self._changed:
             job.compiler = own
-            if job.waiting:  # since it was hired, too
+            if self._is_awaited(job):  # since it was hired, too
                 own.raise_priority()
         try:
             with self._inside_compiler() if inside else contextlib.nullcontext():

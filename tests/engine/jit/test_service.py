@@ -363,6 +363,36 @@ print(stats().pending)
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities of POSIX")
+def test_a_warm_up_is_as_urgent_as_its_user(tmp_path):
+    """Whoever warms up waits for all that is compiled meanwhile, and for nothing after it."""
+    after = """
+import os, time
+from kbench.engine.jit.service import service
+from kbench.engine.kernels import registry
+
+behind = []
+
+
+def look(*state):
+    for compiler in list(service._compilers):
+        pid = compiler._process.pid
+        behind.append(os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0))
+
+
+registry.catalogue = lambda: [("softmax", "float32", "last"), ("softmax", "float64", "last")]
+print(registry.warmup(look), *sorted(set(behind)))
+service.submit("later", lambda: registry.softmax.source("log_softmax", "float32"))
+while service.job("later").compiler is None:
+    time.sleep(0.001)
+behind.clear()
+look()
+print(max(behind))
+"""
+    assert run_script(tmp_path, "auto", after)[0] == ["2", "0", "10"]
+
+
+@pytest.mark.slow
 def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
     """Whoever has stood back may come forward only where the system allows it."""
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
