@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HUGE = 10**13
+G = 10**9
 
 # What is evaluated, and the shape of its value. `Z` makes zeros.
 CASES: dict[str, tuple[int, ...]] = {
@@ -50,21 +51,41 @@ CASES: dict[str, tuple[int, ...]] = {
     "K.l2_normalize(Z(H, 0) + fed, 0)": (HUGE, 0),
     "gradient(lambda v: K.repeat_elements(v, H, 0), Z(3, 0))": (3, 0),
     "gradient(lambda v: K.tile(v, (H, 1)), Z(3, 0))": (3, 0),
+    "gradient(lambda v: K.cumprod(v, 1), Z(0, G, G))": (0, G, G),
+    "gradient(lambda v: K.sum(K.dot(v, Z(0, G)), 0), Z(G, 0))": (G, 0),
+    "K.batch_dot(Z(0, G, G), Z(0, G, G))": (0, G, G),
+    "K.conv2d(Z(0, G, G, 2), Z(2, 2, 2, 2))": (0, G - 1, G - 1, 2),
     "gradient(lambda v: K.rnn(lambda x, s: (x * v, [s[0]]), Z(0, H, 3), [Z(0)])[1], Z(3))": (3,),
+}
+
+# What is more than there can be, and what is said.
+REFUSED = {
+    "K.batch_dot(Z(0, H, 2), Z(0, 2, H))": "sizes that no array can have",
+    "K.batch_dot(Z(2, H, 0), Z(2, 0, H))": "GB are available",
+    "K.zeros((0, H, H))": "sizes that no array can have",
+    "K.constant(1, shape=(0, H, H))": "sizes that no array can have",
+    "K.mean(K.relu(K.dot(Z(H, 0), Z(0, H))))": "GB are available",
+    "gradient(lambda v: K.mean(K.relu(K.dot(v, Z(0, H)))), Z(H, 0))": "GB are available",
+    "gradient(lambda v: K.dot(v, Z(0, H)), Z(H, 0))": "GB are available",
+    "gradient(lambda v: K.conv1d(v, Z(1, 0, H)), Z(2, H, 0))": "GB are available",
+    "K.shape(Z(H, 0))": "float32[10000000000000, 0]; what tells its size is int32",
+    "K.shape(Z(H, 0) + fed)[0] * 2": "float32[10000000000000, 0]; what tells its size is int32",
+    "K.zeros(K.shape(Z(H, 0)))": "float32[10000000000000, 0]; what tells its size is int32",
 }
 
 PROGRAM = """
 import faulthandler, signal
 import numpy as np
 from kbench import backend as K
+from kbench.engine.core.errors import OutOfMemory, ShapeError
 
 faulthandler.register(signal.SIGALRM, chain=True)
-H = 10**13
+H, G = 10**13, 10**9
 fed = K.variable(0.0) * K.variable(1.0)  # so that nothing is computed ahead
 
 
 def Z(*shape):
-    return K.constant(np.zeros(shape))
+    return K.constant(np.zeros(shape, 'float32'))
 
 
 def gradient(of, at):
@@ -76,6 +97,14 @@ for text, shape in CASES.items():
     signal.alarm(60)
     found = K.eval(eval(text)).shape
     assert found == shape, found
+for text, words in REFUSED.items():
+    print(text, flush=True)
+    signal.alarm(60)
+    try:
+        found = K.eval(eval(text))
+        raise AssertionError(found)
+    except (ShapeError, OutOfMemory) as error:
+        assert words in str(error), str(error)
 print("right")
 """
 
@@ -83,7 +112,7 @@ print("right")
 @pytest.mark.skipif(not hasattr(__import__("signal"), "SIGALRM"), reason="alarms of POSIX")
 def test_no_loop_counts_what_is_empty() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", f"CASES = {CASES!r}\n{PROGRAM}"],
+        [sys.executable, "-c", f"CASES, REFUSED = {CASES!r}, {REFUSED!r}\n{PROGRAM}"],
         capture_output=True,
         text=True,
         timeout=250,

@@ -6,6 +6,7 @@ the shapes allow it, and drops what nothing needs any more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,11 @@ class Value:
         for size in self.spec.shape:
             total *= size or 0
         return total
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether no array can have as many elements, not even a view that repeats them."""
+        return self.static and self.size > sys.maxsize
 
 
 def _lower_source(
@@ -198,7 +204,7 @@ def _without_values(node: Tensor, inputs: list[int], values: list[Value]) -> tup
     """
     for position in node.op.shapes:
         value = values[inputs[position]]
-        if value.source or not value.static or value.spec.sparse:
+        if value.source or not value.static or value.spec.sparse or value.is_impossible:
             continue
         zeros = np.broadcast_to(np.zeros((), value.spec.dtype), value.shape)
         inputs[position] = len(values)

@@ -125,6 +125,8 @@ class Executable:
         """Compare the peak of a run with what the machine has, before anything is allocated."""
         copies = sum(nbytes(self.values[self.roots[position]]) for position in self._views)
         needed = self.layout.peak_bytes + copies
+        impossible = [one for step in self.steps if (one := self.values[step.slot]).is_impossible]
+        needed += sum(map(nbytes, impossible))  # a view, which would take no memory
         if needed >= memory_limit.MIN_CHECKED_BYTES and self.steps:
             largest = max((self.values[step.slot] for step in self.steps), key=nbytes)
             what = f"evaluating (largest result: {largest.op.name} {largest.spec})"

@@ -115,7 +115,7 @@ class GroupStep:
 
     def as_step(self) -> Step:
         """What the executable runs, with its description."""
-        elements = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
+        elements = math.prod(self.dims)
         return Step(
             self.group.slot,
             self.run,

@@ -96,18 +96,31 @@ def sized(x: Tensor, axis: int, size: int) -> Tensor:
 # ------------------------------------------------------------------ shape and size
 
 
+MAX_SIZE = 2**31 - 1
+"""The largest size that an int32 holds; an empty array may have larger ones."""
+
+
 def _shape_infer(x: Spec) -> Spec:
-    return Spec((x.ndim,), "int32", x.shape)
+    fits = all(size is None or size <= MAX_SIZE for size in x.shape)
+    return Spec((x.ndim,), "int32", x.shape if fits else None)
 
 
-def _shape_numpy(out: np.ndarray | None, x: np.ndarray) -> np.ndarray:
-    return np.array(x.shape, dtype=np.int32)
+def _size_infer(x: Spec) -> Spec:
+    size = known_size(x.shape)
+    return Spec((), "int32", (size,) if size is None or size <= MAX_SIZE else None)
+
+
+def _as_sizes(x: object, sizes: int | Sequence[int]) -> np.ndarray:
+    """What is told of a shape: int32, as every shape is."""
+    if np.max(sizes, initial=0) > MAX_SIZE:
+        raise ShapeError(f"x is {runtime_value(x)}; what tells its size is int32, up to {MAX_SIZE}")
+    return np.array(sizes, dtype=np.int32)
 
 
 SHAPE = structured(
     "shape",
     _shape_infer,
-    _shape_numpy,
+    lambda out, x: _as_sizes(x, x.shape),
     lambda g, y, x: (None,),
     allocates=True,
     shapes=(0,),
@@ -123,7 +136,7 @@ def shape(x: Operand) -> Tensor:
     Returns:
         Tensor int32 [axes]. Sizes that are known are followed, so that it can serve as a shape.
     Raises:
-        DtypeError: no array of numbers.
+        DtypeError: no array of numbers. ShapeError: a size that no int32 holds, at evaluation.
     Gradient: none.
     Source: Keras 2.3 `backend.shape`.
 
@@ -135,8 +148,8 @@ def shape(x: Operand) -> Tensor:
 
 SIZE = structured(
     "size",
-    lambda x: Spec((), "int32", (known_size(x.shape),)),
-    lambda out, x: np.array(math.prod(x.shape), dtype=np.int32),
+    _size_infer,
+    lambda out, x: _as_sizes(x, math.prod(x.shape)),
     lambda g, y, x: (None,),
     allocates=True,
     sparse=True,
@@ -152,7 +165,8 @@ def size(x: Operand, name: str | None = None) -> Tensor:
     Returns:
         Tensor int32, a scalar.
     Raises:
-        DtypeError: no array of numbers. ArgumentError: `name` is no string.
+        DtypeError: no array of numbers. ArgumentError: `name` is no string. ShapeError: more
+            elements than an int32 holds, at evaluation.
     Gradient: none.
     Source: Keras 2.3 `backend.size`.
 

@@ -52,7 +52,9 @@ def _recur_numpy(out: np.ndarray | None, x: np.ndarray, a: np.ndarray, *, axis: 
     terms, factors = np.moveaxis(x, axis, 0), np.moveaxis(a, axis, 0)
     result = np.empty(terms.shape, x.dtype)
     with np.errstate(all="ignore"):
-        if result.size <= MAX_SCALAR_RECURRENCES * len(result):
+        if not result.size:
+            pass  # however many rows of nothing
+        elif result.size <= MAX_SCALAR_RECURRENCES * len(result):
             _recur_few(result, terms, factors)
         else:
             _recur_rows(result, terms, factors)

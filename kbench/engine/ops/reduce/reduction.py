@@ -399,7 +399,7 @@ def count(x: Tensor, axis: Axes, dtype: str) -> Operand:
     actual = shape(x)
     total: Operand = 1
     for i in axis:
-        total = actual[i] * total
+        total = cast(actual[i], "float64") * total  # an int32 would wrap around
     return cast(total, dtype)
 
 

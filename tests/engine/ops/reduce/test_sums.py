@@ -10,6 +10,7 @@ import pytest
 from sampling import every
 
 from kbench import backend as K
+from kbench.engine.ops.reduce.reduction import count
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
@@ -189,6 +190,12 @@ def test_numpy_adds_by_halves(shape: Any, axis: Any, order: Any) -> None:
     for keepdims in (False, True):
         want = x.astype(np.longdouble).sum(axis, keepdims=keepdims)
         np.testing.assert_allclose(added(x, axis, keepdims), want.astype(float), 2e-15)
+
+
+def test_a_number_of_elements_does_not_wrap_around() -> None:
+    x = K.placeholder((None, None, 0))
+    step = K.function([x], [count(x, (0, 1), "float32")])
+    assert step([np.zeros((65_536, 65_536, 0), "float32")])[0] == 2.0**32
 
 
 # ------------------------------------------------------------------ where values are equal
