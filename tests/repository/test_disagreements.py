@@ -50,6 +50,13 @@ def layout() -> bool:
     return config.image_dim_ordering() == "th"
 
 
+def small_numbers() -> bool:
+    zero, one = (K.constant([[number] * 2], "float16") for number in (0.0, 1.0))
+    written = same(1 / (zero + 1e-8), [[np.inf, np.inf]])
+    held = K.gradients(K.sum(K.binary_crossentropy(zero, one)), [one])[0]
+    return written and same(K.l2_normalize(zero, 1), [[0, 0]]) and same(held, [[0, 0]])
+
+
 def orders() -> bool:
     target, output = K.constant([[0.0, 1.0]]), K.constant([[0.25, 0.75]])
     wanted = [-np.log(0.75)]
@@ -199,6 +206,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
     "`in_top_k`": lambda: value(K.in_top_k(ONE, np.array([0, 1]), 1)).tolist() == [True, True],
     "two dtypes in one operation": dtypes,
     "gradient of `max` at ties": ties,
+    "epsilons in float16": small_numbers,
     "variance of `normalize_batch_in_training`": variances,
     "`moving_average_update`": plain_average,
     "`arange` with a float step": lambda: same(K.arange(0, 1, 0.25), [0, 0.25, 0.5, 0.75]),

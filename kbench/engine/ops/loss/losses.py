@@ -118,6 +118,11 @@ def _same_shape(target: Tensor, output: Tensor) -> None:
         raise ShapeError(f"target is {target.spec} and output is {output.spec}: shapes must agree")
 
 
+def _wide(*tensors: Tensor) -> list[Tensor]:
+    """float32 in place of float16, in which `1 - epsilon()` is 1: nothing is held away from 1."""
+    return [cast(one, "float32") if one.spec.dtype == "float16" else one for one in tensors]
+
+
 def _inside(probability: Tensor) -> Tensor:
     """Held away from 0 and 1 by `epsilon()`, where the gradient ends too."""
     return clip(probability, epsilon(), 1.0 - epsilon())
@@ -156,10 +161,9 @@ def categorical_crossentropy(
     along = check_axis(axis, guess.ndim)
     _same_shape(truth, guess)
     if checked_flag(from_logits, "from_logits"):
-        shares = guess - logsumexp(guess, along, keepdims=True)
-    else:
-        shares = log(_shares(guess, along))
-    return -total(truth * shares, along)
+        return -total(truth * (guess - logsumexp(guess, along, keepdims=True)), along)
+    wide, wide_guess = _wide(truth, guess)
+    return cast(-total(wide * log(_shares(wide_guess, along)), along), guess.spec.dtype)
 
 
 def sparse_categorical_crossentropy(
@@ -212,10 +216,10 @@ def sparse_categorical_crossentropy(
 
 def _of_classes(classes: Tensor, guess: Tensor, logits: bool, along: int) -> Tensor:
     """The loss of each row, for the number of its class."""
-    guess = guess if logits else _inside(guess)
-    normal = logsumexp(guess, along) if logits else log(total(guess, along))
-    right = apply(PICK, guess, _one_each(classes, normal), axis=along)
-    return normal - (right if logits else log(right))
+    inside = guess if logits else _inside(*_wide(guess))
+    normal = logsumexp(inside, along) if logits else log(total(inside, along))
+    right = apply(PICK, inside, _one_each(classes, normal), axis=along)
+    return cast(normal - (right if logits else log(right)), guess.spec.dtype)
 
 
 def _one_each(classes: Tensor, guess: Tensor, along: int | None = None) -> Tensor:
@@ -271,8 +275,10 @@ def categorical_focal_crossentropy(
     along = check_axis(axis, guess.ndim)
     _same_shape(truth, guess)
     logits = checked_flag(from_logits, "from_logits")
-    shares = _shares(softmax(guess, along) if logits else guess, along)
-    return -total(truth * log(shares) * pow(1 - shares, gamma) * alpha, along)
+    wide, wide_guess = _wide(truth, guess)
+    shares = _shares(softmax(wide_guess, along) if logits else wide_guess, along)
+    losses = -total(wide * log(shares) * pow(1 - shares, gamma) * alpha, along)
+    return cast(losses, guess.spec.dtype) if guess.spec.dtype == "float16" else losses
 
 
 # ------------------------------------------------------------------ two classes
@@ -299,9 +305,10 @@ def binary_crossentropy(target: Operand, output: Operand, from_logits: bool = Fa
     _same_shape(truth, guess)
     if checked_flag(from_logits, "from_logits"):
         return _from_logits(truth, guess)
-    inside = _inside(guess)
+    wide, wide_guess = _wide(truth, guess)
+    inside = _inside(wide_guess)
     yes, no = log(inside + epsilon()), log(1 - inside + epsilon())
-    return -(truth * yes + (1 - truth) * no)
+    return cast(-(wide * yes + (1 - wide) * no), guess.spec.dtype)
 
 
 def _from_logits(truth: Tensor, guess: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from kbench.engine.core.spec import check_axes, check_axis, is_float
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.elementwise.arithmetic import add, multiply
+from kbench.engine.ops.elementwise.arithmetic import add, cast, multiply
 from kbench.engine.ops.elementwise.elementary import sqrt
 from kbench.engine.ops.layout.reshape import expand_dims, reshape, squeeze
 from kbench.engine.ops.reduce.moments import mean, var
@@ -17,6 +17,11 @@ from kbench.engine.runtime.config import floatx
 def _floating(x: Operand) -> Tensor:
     tensor = as_tensor(x)
     return tensor if is_float(tensor.spec.dtype) else converted(tensor, floatx())
+
+
+def _wide(x: Tensor) -> Tensor:
+    """float32 in place of float16, in which a small epsilon is 0."""
+    return cast(x, "float32") if x.spec.dtype == "float16" else x
 
 
 def _checked(name: str, value: Tensor, x: Tensor) -> Tensor:
@@ -38,7 +43,7 @@ def _scaled(
     e: float,
 ) -> Tensor:
     """(x - centre) / sqrt(spread + e) * gamma + beta."""
-    gamma, beta = factors
+    gamma, beta = [None if one is None else _wide(one) for one in factors]
     slope = 1 / sqrt(spread + e)
     if gamma is not None:
         slope = multiply(slope, gamma)
@@ -91,11 +96,13 @@ def normalize_batch_in_training(
     factors = tuple(
         _kept_shape(name, given, tensor, axes) for name, given in (("gamma", gamma), ("beta", beta))
     )
-    centre, spread = mean(tensor, axes, keepdims=True), var(tensor, axes, keepdims=True)
-    normed = _scaled(tensor, centre, spread, factors, epsilon)  # type: ignore[arg-type]
+    wide = _wide(tensor)
+    centre, spread = mean(wide, axes, keepdims=True), var(wide, axes, keepdims=True)
+    normed = _scaled(wide, centre, spread, factors, epsilon)  # type: ignore[arg-type]
     for axis in reversed(axes):
         centre, spread = squeeze(centre, axis), squeeze(spread, axis)
-    return normed, centre, spread
+    dtype = tensor.spec.dtype
+    return cast(normed, dtype), cast(centre, dtype), cast(spread, dtype)
 
 
 # ------------------------------------------------------------------ given statistics
@@ -135,7 +142,8 @@ def batch_normalization(
     )
     if centre is None or spread is None:
         raise ShapeError(f"x is {tensor.spec}, but mean and var must be given")
-    return _scaled(tensor, centre, spread, (scale, offset), epsilon)
+    wide = _scaled(_wide(tensor), _wide(centre), _wide(spread), (scale, offset), epsilon)
+    return cast(wide, tensor.spec.dtype) if tensor.spec.dtype == "float16" else wide
 
 
 def _along(name: str, value: Operand, x: Tensor, axis: int) -> Tensor:

@@ -254,7 +254,7 @@ def l2_normalize(x: Operand, axis: Axis = None) -> Tensor:
         Tensor of the shape of `x`, float.
     Raises:
         ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
-    Gradient: to `x`.
+    Gradient: to `x`; where all is 0 it is 1e6, which is inf in float16.
     Source: Keras 2.3 `backend.l2_normalize`.
 
     >>> K.eval(K.l2_normalize(K.constant([[3.0, 4.0]]), axis=1))
