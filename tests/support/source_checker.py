@@ -133,6 +133,8 @@ def check_nest(
         size, each = bound.parts * bound.kept, np.dtype(dtype).itemsize
         result = machine.area("result" if direct else "partials", size, each)
         params[bound._slots["direct" if direct else "partials"]] = result.start
+        if program.has_exponents:
+            params[bound._slots["exponents"]] = machine.area("exponents", size, 8).start
     elif may_stream(program):
         params[bound._slots["streamed"]] = other
     compiled(text, machine)([int(one) for one in params], 0, bound.items)

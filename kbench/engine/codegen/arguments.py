@@ -234,6 +234,14 @@ class Binding(Reader):
         are_same = [out.nbytes for out in outs if address_of(out) == low]
         return array.size == self.total and are_same == [array.nbytes]
 
+    def set_factors(self, params: Array) -> tuple[Array, Array]:
+        """Say where the mantissas and exponents of products go; gives their arrays."""
+        shape = (self.parts, self.kept)
+        mantissas, exponents = np.empty(shape), np.empty(shape, np.int64)
+        params[self._slots["partials"]] = address_of(mantissas)
+        params[self._slots["exponents"]] = address_of(exponents)
+        return mantissas, exponents
+
     def set_result(self, params: Array, result: Array) -> Array | None:
         """Say where a fold's totals go; gives their array, None when that is `result` itself."""
         program = self.program

@@ -8,10 +8,13 @@ lose. So a sum errs less than one by halves, whatever the axis.
 
 from __future__ import annotations
 
+import re
+
 from kbench.engine.codegen.loop_program import Input, Program, is_direct
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import (
     CHUNK_ELEMENTS,
+    PRODUCT_ELEMENTS,
     SHORT_CHUNK_ELEMENTS,
     Walk,
     bits_of,
@@ -22,6 +25,10 @@ from kbench.engine.codegen.writer import (
 )
 from kbench.engine.graph.expr.scalars import Cost
 
+JOINT_FACTORS = 4
+"""Numbers of float32 that are multiplied in float64 before exponents are taken off."""
+NARROW_PRODUCT_ELEMENTS = 256
+"""Columns of which the quarters are multiplied side by side: near enough to be read as one."""
 COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
 
@@ -51,6 +58,8 @@ class Folds(Walk):
         out.add("first = block * width", f"total = {self.identity(self.program.partial_dtype)}")
         if self.carried:
             out.add("carry = np.float64(0)")
+        if self.program.has_exponents:
+            out.add("power = np.int64(0)")
         if len(reduced):
             out.add(f"end = min(first + width, {' * '.join(f'n{d}' for d in reduced)})")
             self._keep_bases(kept)
@@ -82,16 +91,19 @@ class Folds(Walk):
         out, program = self.out, self.program
         self.hoisted()
         out.add(f"last = {last}")
-        chunk = (
-            SHORT_CHUNK_ELEMENTS.get(self.step_dtype, CHUNK_ELEMENTS)
-            if self.is_rounded
-            else CHUNK_ELEMENTS
-        )
+        chunk = self._chunk()
         out.open(f"for low in range({first}, last, {chunk}):")
-        out.add(f"part = {self.identity(self.step_dtype)}")
-        out.open(f"for j in range(low, min(low + {chunk}, last)):")
+        out.add(f"part = {self.identity(self.step_dtype)}", "begun = low")
+        if self._narrow:
+            self._quarters(position, chunk)
+        out.open(f"for j in range(begun, min(low + {chunk}, last)):")
         self.step(position)
-        out.add(f"part = {self.join('part', self.value(self.step_dtype), self.step_dtype)}")
+        value = self.value(self.step_dtype)
+        if program.has_exponents:
+            self.used.update({"mantissa", "exponent"})
+            out.add(f"power = power + exponent({value})")
+            value = f"mantissa({value})"
+        out.add(f"part = {self.join('part', value, self.step_dtype)}")
         out.close()
         partial = program.partial_dtype
         part = f"np.{partial}(part)" if partial != self.step_dtype else "part"
@@ -100,7 +112,42 @@ class Folds(Walk):
             out.add("joint = total + part", "carry += lost(total, part, joint)", "total = joint")
         else:
             out.add(f"total = {self.join('total', part, partial)}")
+        if program.has_exponents:
+            out.add("power = power + exponent(total)", "total = mantissa(total)")
         out.close()
+
+    def _quarters(self, position: str, chunk: int) -> None:
+        """Multiply the quarters of a chunk side by side, so that exponents are taken off once."""
+        out = self.out
+        side = chunk // JOINT_FACTORS
+        out.add(f"each = {side} if low + {chunk} <= last else 0")
+        out.add(f"begun = low + each * {JOINT_FACTORS}")
+        out.open("for k in range(low, low + each):")
+        values = []
+        for part in range(JOINT_FACTORS):
+            start = len(out.lines)
+            out.add(f"j = k + {part} * each")
+            self.step(position)
+            own = {line.split(" = ")[0].strip() for line in out.lines[start:] if " = " in line}
+            names = re.compile(rf"\b({'|'.join(sorted(own - {'j'}))})\b")
+            out.lines[start:] = [names.sub(rf"\1_{part}", line) for line in out.lines[start:]]
+            values.append(names.sub(rf"\1_{part}", self.value("float64")))
+        self.used.update({"mantissa_narrow", "exponent_narrow"})
+        out.add(f"some = {' * '.join(values)}", "power = power + exponent_narrow(some)")
+        out.add(f"part = {self.join('part', 'mantissa_narrow(some)', 'float64')}")
+        out.close()
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether a few factors, that were float32, are within float64 whatever they are."""
+        return self.program.has_exponents and self.program.value_dtype != "float64"
+
+    def _chunk(self) -> int:
+        """Columns of a chunk."""
+        if self.program.has_exponents:
+            return NARROW_PRODUCT_ELEMENTS if self._narrow else PRODUCT_ELEMENTS
+        short = SHORT_CHUNK_ELEMENTS.get(self.step_dtype, CHUNK_ELEMENTS)
+        return short if self.is_rounded else CHUNK_ELEMENTS
 
     def column_fold(self) -> None:
         """A fold over leading or middle dims: running results of some columns on the stack."""
@@ -122,6 +169,8 @@ class Folds(Walk):
         self.used.update({f"scratch_{bits_of(partial)}", f"scratch_{bits_of(step)}"})
         if self.carried:
             out.add(f"carries = scratch_{bits_of(step)}()")
+        if self.program.has_exponents:
+            out.add("powers = scratch_64()")
         out.open("for item in range(start, stop):")
         out.add("rest = item // blocks", "first = (item - rest * blocks) * width")
         out.add(f"last = min(first + width, n{last})")
@@ -135,7 +184,10 @@ class Folds(Walk):
         out.add("begin = piece * rows", "end = min(begin + rows, reduced)")
         if step == partial:
             self._clear_carries(step)
-            self._rows("begin", "end", reduced)
+            if self.program.has_exponents:
+                self._rows_of_factors(reduced)
+            else:
+                self._rows("begin", "end", reduced)
             if self.carried:
                 self._settle(step)
         else:
@@ -158,6 +210,21 @@ class Folds(Walk):
     def _clear_carries(self, step: str) -> None:
         if self.carried:
             self._fill("carries", step)
+
+    def _rows_of_factors(self, reduced: range) -> None:
+        """Multiply rows, and every few of them take the exponents off."""
+        out = self.out
+        self.used.update({"peek_int64", "store_int64", "mantissa", "exponent"})
+        out.open("for j in range(last - first):")
+        out.add("store_int64(powers, j, np.int64(0))")
+        out.close()
+        out.open(f"for low in range(begin, end, {PRODUCT_ELEMENTS}):")
+        self._rows("low", f"min(low + {PRODUCT_ELEMENTS}, end)", reduced)
+        out.open("for j in range(last - first):")
+        out.add("grown = peek_float64(totals, j)")
+        out.add("store_int64(powers, j, peek_int64(powers, j) + exponent(grown))")
+        out.add("store_float64(totals, j, mantissa(grown))")
+        out.close(2)
 
     def _settle(self, step: str) -> None:
         """Give the totals what they have lost."""
@@ -185,6 +252,8 @@ class Folds(Walk):
         """Rows of a column fold that are read side by side; one step after the other takes a
         largest value longer than its memory."""
         assert self.program.fold is not None
+        if self._narrow:
+            return JOINT_FACTORS
         return rows_at_once(len(self.program.inputs), self._dear) if self._adds else 1
 
     def _some_rows(self, rows: list[str], reduced: range) -> None:
@@ -206,16 +275,26 @@ class Folds(Walk):
         for k in range(len(rows)):
             begun = len(out.lines)
             self.step("base + j")
-            if self.carried:
-                values.append(self.name_of_row(self.value(step), k))
+            value = self.value(step)
+            if self.carried or self._narrow:
+                values.append(self.name_of_row(value, k))
+            elif self.program.has_exponents:
+                raised = f"peek_int64(powers, j - first) + exponent({value})"
+                out.add(f"store_int64(powers, j - first, {raised})")
+                out.add(f"grown = {self.join('grown', f'mantissa({value})', step)}")
             else:
-                out.add(f"grown = {self.join('grown', self.value(step), step)}")
+                out.add(f"grown = {self.join('grown', value, step)}")
             self.renamed(begun, k)
         if self.carried:
             self.used.add("lost")
             out.add(f"some = {by_halves(values)}", "joint = grown + some")
             carry = f"peek_{step}(carries, j - first) + lost(grown, some, joint)"
             out.add(f"store_{step}(carries, j - first, {carry})", "grown = joint")
+        elif self._narrow:
+            self.used.update({"mantissa_narrow", "exponent_narrow"})
+            out.add(f"grown = grown * {' * '.join(values)}")
+            raised = "peek_int64(powers, j - first) + exponent_narrow(grown)"
+            out.add(f"store_int64(powers, j - first, {raised})", "grown = mantissa_narrow(grown)")
         out.add(f"store_{step}(parts, j - first, grown)")
         out.close()
 
@@ -235,14 +314,20 @@ class Folds(Walk):
     ) -> None:
         """Store totals: as the result itself where it is not cut into parts, else as partials."""
         partial, own = self.program.partial_dtype, self.program.value_dtype
+        power = "peek_int64(powers, j - first)" if columns else "power"
         if is_direct(self.program):
             assert self.program.fold is not None
-            mean = f" / np.float64({count})" if self.program.fold.kind == "mean" else ""
+            whole = f"{total} / np.float64({count})" if self.program.fold.kind == "mean" else total
+            if self.program.has_exponents:
+                self.used.add("scaled")
+                whole = f"scaled({total}, {power})"
             self.out.open("if direct != 0:")
-            self._store_each(own, f"direct, {place}, np.{own}({total}{mean})", columns)
+            self._store_each(own, f"direct, {place}, np.{own}({whole})", columns)
             self.out.close()
             self.out.open("else:")
         self._store_each(partial, f"partials, {part_place}, {total}", columns)
+        if self.program.has_exponents:
+            self._store_each("int64", f"exponents, {part_place}, {power}", columns)
 
     def _store_each(self, dtype: str, arguments: str, columns: bool) -> None:
         self.used.add(f"store_{dtype}")

@@ -18,6 +18,7 @@ import numpy as np
 from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.core import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same
@@ -42,7 +43,7 @@ MAX_BINDINGS = 16
 """Loop dims whose bindings a kernel remembers."""
 
 _JOINS: dict[str, np.ufunc] = {
-    "prod": np.multiply,
+    "prod": np.multiply,  # of integers
     "max": np.maximum,
     "min": np.minimum,
     "any": np.bitwise_or,
@@ -172,6 +173,16 @@ class Kernel:
         last = join(outs[-1], partials, binding.reduced if fold.kind == "mean" else 1)
         return None if last is None else [self._nest.call(params, binding), last]
 
+    def factors(
+        self, ins: Sequence[Array], dims: Sequence[int], cancel_check: CancelCheck | None = None
+    ) -> exact_folds.Factors:
+        """The product that `run` gives, with the exponent by itself: it may have any size."""
+        binding = self._nest.bind(tuple(dims))
+        params, _alive = binding.parameters([], ins)
+        parts = binding.set_factors(params)
+        self._nest.drive(params, binding, cancel_check)
+        return exact_folds.product_of_factors(parts, (0,))
+
     def _fold(
         self, binding: Binding, params: Array, result: Array, cancel_check: CancelCheck | None
     ) -> None:
@@ -181,12 +192,16 @@ class Kernel:
             _fold_nothing(kind, result)
             return
         partials = binding.set_result(params, result)
+        apart = partials is not None and self.program.has_exponents
+        factors = binding.set_factors(params) if apart else None
         self._nest.drive(params, binding, cancel_check)
         if partials is None:
             return
         with np.errstate(all="ignore"):
             whole = partials[0]
-            if binding.parts > 1:
+            if factors is not None:
+                whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))
+            elif binding.parts > 1:
                 join_parts = _JOINS.get(kind)
                 whole = joined(partials) if join_parts is None else join_parts.reduce(partials)
             if kind == "mean":

@@ -99,6 +99,11 @@ class Program:
         return self.statements[-1].dtype
 
     @property
+    def has_exponents(self) -> bool:
+        """Whether it multiplies floats: exponents are added by themselves, and have no bound."""
+        return self.fold is not None and self.fold.kind == "prod" and self.value_dtype[0] == "f"
+
+    @property
     def partial_dtype(self) -> str:
         """Dtype in which the fold's partial results are kept."""
         assert self.fold is not None
@@ -135,6 +140,7 @@ def field_names(program: Program) -> list[str]:
     rank = program.rank
     names = [f"y{n}" for n in range(len(program.outputs))]
     names += ["partials", "direct"] if program.fold else []
+    names += ["exponents"] if program.has_exponents else []
     names += ["streamed"] if may_stream(program) else []
     names += [f"x{n}" for n in range(len(program.inputs))]
     names += [f"n{d}" for d in range(rank)]

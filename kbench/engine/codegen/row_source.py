@@ -17,6 +17,7 @@ from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.codegen.typed_expr import computed, translate
 from kbench.engine.codegen.writer import (
     CHUNK_ELEMENTS,
+    PRODUCT_ELEMENTS,
     SHORT_CHUNK_ELEMENTS,
     by_halves,
     identity,
@@ -112,6 +113,8 @@ class _Rows(Downs):
             out.add(f"r{number} = {identity(program.nodes[number].along, self.total(number))}")
             if self.is_carried(number):
                 out.add(f"lost{number} = np.float64(0)")
+            if self.has_exponents(number):
+                out.add(f"power{number} = np.int64(0)")
         if folds:
             chunk = min(self.chunk(number) for number in folds)
             out.open(f"for low in range(first, last, {chunk}):")
@@ -137,11 +140,17 @@ class _Rows(Downs):
                     out.add(f"r{number} = joint")
                 else:
                     self.joined(f"r{number}", program.nodes[number].along, value, total)
+                if self.has_exponents(number):
+                    out.add(f"power{number} = power{number} + exponent(r{number})")
+                    out.add(f"r{number} = mantissa(r{number})")
             out.close()
         for number in folds:
             if self.is_carried(number):
                 self.used.add("settled")
                 out.add(f"r{number} = settled(r{number}, lost{number})")
+            if self.has_exponents(number):
+                self.used.add("scaled")
+                out.add(f"r{number} = scaled(r{number}, power{number})")
             out.add(f"t{number} = np.{computed(program.nodes[number].dtype)}(r{number})")
 
     def pick(self, number: int, sweep: int, wanted: list[int]) -> None:
@@ -170,6 +179,10 @@ class _Rows(Downs):
         for number in folds:
             node = self.program.nodes[number]
             value = self.as_dtype(node.expr, self.part(number))
+            if self.has_exponents(number):
+                self.used.update({"mantissa", "exponent"})
+                self.out.add(f"power{number} = power{number} + exponent({value})")
+                value = f"mantissa({value})"
             self.joined(f"p{number}", node.along, value, self.part(number))
         for number in downs:
             value = self.as_dtype(self.program.nodes[number].expr, self.sum_dtype(number))
@@ -202,8 +215,14 @@ class _Rows(Downs):
         adds = self.program.nodes[number].along == "sum"
         return adds and self.given(number) == "float64" and not self.narrow
 
+    def has_exponents(self, number: int) -> bool:
+        """Whether it multiplies floats: exponents are added by themselves, and have no bound."""
+        return self.program.nodes[number].along == "prod" and self.total(number) == "float64"
+
     def chunk(self, number: int) -> int:
         """Columns that a running result takes before it joins the row's."""
+        if self.has_exponents(number):
+            return PRODUCT_ELEMENTS
         short = self.is_carried(number) or self.part(number) == "float32"
         adds = self.program.nodes[number].along == "sum"
         return SHORT_CHUNK_ELEMENTS[self.part(number)] if adds and short else CHUNK_ELEMENTS

@@ -15,6 +15,9 @@ SHORT_CHUNK_ELEMENTS = {"float32": 128, "float64": 256}
 """As many of them where they are added in their own dtype. SIMD adds them in 16 lanes or more, so
 that each is rounded less often than in a sum by halves."""
 
+PRODUCT_ELEMENTS = 512
+"""Mantissas, of 1 to 2, that are multiplied before the exponent of the product is taken off."""
+
 JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.engine.intrinsics.primitives import (
+    bits_of_f64,
     ceil,
     copysign,
+    f64_of_bits,
     fabs,
     floor,
     largest,
@@ -21,6 +23,8 @@ from kbench.engine.intrinsics.primitives import (
 from kbench.engine.jit.numba_backend import any_order, exact_inline, inline
 
 F32 = np.float32
+SMALLEST_NORMAL = 2.0**-1022
+"""Below it a float64 has no exponent of its own."""
 
 
 @inline
@@ -203,3 +207,67 @@ def lost(total, x, joint):
 def settled(total, carry):
     """A total with all that was lost on the way to it."""
     return select(carry == carry, total + carry, total)
+
+
+@exact_inline
+def _magnified(x):
+    return select(fabs(x) < SMALLEST_NORMAL, x * 18014398509481984.0, x)  # by 2 ** 54
+
+
+@exact_inline
+def mantissa(x):
+    """A float64 without its exponent: 1 to 2, with its sign; 0, infinity and NaN as they are."""
+    return mantissa_narrow(_magnified(x))
+
+
+@exact_inline
+def exponent(x):
+    """The exponent that `mantissa` leaves out."""
+    shift = select((fabs(x) < SMALLEST_NORMAL) & (x != 0.0), np.int64(54), np.int64(0))
+    return exponent_narrow(_magnified(x)) - shift
+
+
+@exact_inline
+def mantissa_narrow(x):
+    """`mantissa` of a float64 that was a float32, and so is not below the least normal number."""
+    one = f64_of_bits(bits_of_f64(x) & -0x7FF0000000000001 | 0x3FF0000000000000)
+    return select((fabs(x) > 0.0) & (fabs(x) < np.inf), one, x)
+
+
+@exact_inline
+def exponent_narrow(x):
+    """The exponent that `mantissa_narrow` leaves out."""
+    place = np.int64((bits_of_f64(fabs(x)) >> 52) - 1023)
+    return select((fabs(x) > 0.0) & (fabs(x) < np.inf), place, np.int64(0))
+
+
+@exact_inline
+def half_power(power):
+    """2 to half of a power; beyond the powers that make 0 or infinity of every number, of those."""
+    half = _bounded(power) >> 1
+    return f64_of_bits((half + 1023) << 52)
+
+
+@exact_inline
+def other_half(power):
+    """2 to the other half of a power."""
+    whole = _bounded(power)
+    return f64_of_bits((whole - (whole >> 1) + 1023) << 52)
+
+
+@exact_inline
+def _bounded(power):
+    low = select(power < -2044, np.int64(-2044), power)
+    return select(low > 2046, np.int64(2046), low)
+
+
+@exact_inline
+def scaled(factor, power):
+    """`factor`, of at least 1, times 2 to a power, by halves that a float64 has."""
+    return factor * half_power(power) * other_half(power)
+
+
+@exact_inline
+def kept(carry):
+    """What was lost on the way to a total; nothing where the total is not finite."""
+    return select(carry == carry, carry, 0.0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.core import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
@@ -279,11 +280,11 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
             return
         assert fold is not None
         width = n if outer >= MIN_ITEMS or n < 4 * BLOCK_ELEMENTS else BLOCK_ELEMENTS
-        starts = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
+        starts, besides = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
         apart = address_of(x) != address_of(out)
         streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, width * x.itemsize)
         places = (address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts))
-        params = _block(*places, streamed)
+        params = _block(*places, address_of(besides), streamed)
         drive(job, params, starts.size, width, cancel_check)
 
     return call
@@ -291,20 +292,33 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
 
 def _starts(
     name: str, x: Array, width: int, fold: Kernel, cancel_check: CancelCheck | None
-) -> Array:
-    """The running total before each block of each row."""
+) -> tuple[Array, Array]:
+    """The running total before each block of each row, and what is kept beside it."""
     outer, n = x.shape
     blocks = -(-n // width)
     total = cumulative.total_dtype(x.dtype.name)
     starts = np.full((outer, blocks), 0 if name == "cumsum" else 1, total)
+    besides = np.zeros((outer, blocks), cumulative.kept_besides(name, x.dtype.name) or np.int8)
     if blocks > 1:
         full = np.ascontiguousarray(x[:, : (blocks - 1) * width]).reshape(-1, width)
+        if besides.dtype == np.int64:
+            factors = fold.factors([full], full.shape, cancel_check)
+            mantissas, exponents = (one.reshape(outer, blocks - 1) for one in factors)
+            found, powers = exact_folds.running_factors((mantissas, exponents), 1)
+            found, more = exact_folds.factored(found)
+            starts[:, 1:], besides[:, 1:] = found * 2, powers + more - 1  # at least 1
+            return starts, besides
         sums = np.empty(len(full), total)
         fold.run([sums], [full], full.shape, cancel_check)
-        running = np.add if name == "cumsum" else np.multiply
+        lines = sums.reshape(outer, blocks - 1)
         with np.errstate(all="ignore"):
-            running.accumulate(sums.reshape(outer, blocks - 1), axis=1, out=starts[:, 1:])
-    return starts
+            if besides.dtype == np.float64:
+                starts[:, 1:], losses = exact_folds.running_totals(lines, 1)
+                besides[:, 1:] = np.where(np.isnan(losses), 0.0, losses)
+            else:
+                running = np.add if name == "cumsum" else np.multiply
+                running.accumulate(lines, axis=1, out=starts[:, 1:])
+    return starts, besides
 
 
 # ---------------------------------------------------------------- warm-up

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.compiler.values import Value
-from kbench.engine.core import cancel
+from kbench.engine.core import cancel, exact_folds
 from kbench.engine.execute.steps.base import (
     Buffers,
     Registers,
@@ -182,8 +182,10 @@ class GroupStep:
         result = out.reshape([1 if i in axes else size for i, size in enumerate(self.dims)])
         cut = int(np.argmax(self.dims))
         step = max(1, SLAB_ELEMENTS // (math.prod(self.dims) // self.dims[cut]))
-        partial = []
+        partial: list[np.ndarray] = []
+        factors: list[exact_folds.Factors] = []
         adds = fold.op.fold in ("sum", "mean")
+        multiplies = fold.op.fold == "prod" and fold.spec.dtype.startswith("float")
         for start in range(0, self.dims[cut], step):
             window = (slice(None),) * cut + (slice(start, start + step),)
             slab = self.blocked.slab(window, stored, arrays)
@@ -191,10 +193,16 @@ class GroupStep:
                 fold.op.numpy(result[window], slab, axis=axes, keepdims=True)
             elif adds:
                 partial.append(added(slab, axes, keepdims=True))
+            elif multiplies:
+                factors.append(exact_folds.product_factors(slab, axes, keepdims=True))
             else:
-                products = fold.op.fold == "prod" and slab.dtype.kind == "f"
-                wide = slab.astype(np.float64) if products else slab
-                partial.append(np.asarray(fold.op.numpy(None, wide, axis=axes, keepdims=True)))
+                partial.append(np.asarray(fold.op.numpy(None, slab, axis=axes, keepdims=True)))
+        if factors:
+            parts = zip(*factors, strict=True)
+            mantissas, exponents = (np.concatenate(part, cut) for part in parts)
+            whole = exact_folds.product_of_factors((mantissas, exponents), (cut,), keepdims=True)
+            with np.errstate(all="ignore"):
+                result[...] = exact_folds.scaled(whole)
         if not partial:
             return
         parts = np.concatenate(partial, cut)

@@ -1,15 +1,21 @@
 """Library kernels of running sums and products, along the last axis or along any other.
 
-float32 runs in float64 totals. Along the last axis a long row is cut into blocks of fixed length;
-each block starts from the total of those before it, so results do not depend on threads. Four
-rows run side by side, because one running total waits for itself in every step.
+float32 runs in float64 totals, a sum of float64 keeps what it loses, and a product of floats has an
+exponent of its own, so that none overflows on the way. Along the last axis a long row is cut into
+blocks of fixed length; each block starts from the total of those before it, so results do not
+depend on threads. Four rows run side by side, because one running total waits for itself in every
+step.
 """
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
+from kbench.engine.codegen.writer import Lines
+from kbench.engine.core import exact_folds
 
 MAX_COLUMNS = 2048
 """Columns that run side by side at most."""
@@ -22,8 +28,9 @@ STAGE_ELEMENTS = 512
 
 LAST = '''"""Library kernel of kbench: NAME of DTYPE along rows."""
 import numpy as np
-from kbench.engine.intrinsics.toolkit import field, inline, load_DTYPE, range_kernel, store_DTYPE
-from kbench.engine.intrinsics.toolkit import scratch_64, store_fence, stream_out
+from kbench.engine.intrinsics.toolkit import (
+    HELPERS
+)
 
 
 @inline
@@ -42,7 +49,8 @@ def run(params, start, stop):
     width = field(params, 3)
     blocks = field(params, 4)
     starts = np.int64(field(params, 5))
-    streamed = field(params, 6)
+    besides = np.int64(field(params, 6))
+    streamed = field(params, 7)
     stage = scratch_64()
     item = start
     while item < stop:
@@ -52,27 +60,16 @@ def run(params, start, stop):
             first2, size2 = part(item + 2, n, width, blocks)
             first3, size3 = part(item + 3, n, width, blocks)
             if (size == size1) & (size == size2) & (size == size3):
-                total = load_TOTAL(starts, item)
-                total1 = load_TOTAL(starts, item + 1)
-                total2 = load_TOTAL(starts, item + 2)
-                total3 = load_TOTAL(starts, item + 3)
+                BEGIN4
                 low = 0
-                step = STAGE if streamed != 0 else size
+                step = ROUND
                 while low < size:
                     high = min(low + step, size)
                     w = stage - (first + low) * EACH if streamed != 0 else y
                     w1 = stage + (STAGE - first1 - low) * EACH if streamed != 0 else y
                     w2 = stage + (2 * STAGE - first2 - low) * EACH if streamed != 0 else y
                     w3 = stage + (3 * STAGE - first3 - low) * EACH if streamed != 0 else y
-                    for j in range(low, high):
-                        total = np.TOTAL(total OP np.TOTAL(load_DTYPE(x, first + j)))
-                        total1 = np.TOTAL(total1 OP np.TOTAL(load_DTYPE(x, first1 + j)))
-                        total2 = np.TOTAL(total2 OP np.TOTAL(load_DTYPE(x, first2 + j)))
-                        total3 = np.TOTAL(total3 OP np.TOTAL(load_DTYPE(x, first3 + j)))
-                        store_DTYPE(w, first + j, np.VALUE(total))
-                        store_DTYPE(w1, first1 + j, np.VALUE(total1))
-                        store_DTYPE(w2, first2 + j, np.VALUE(total2))
-                        store_DTYPE(w3, first3 + j, np.VALUE(total3))
+                    CHUNK4
                     if streamed != 0:
                         written = (high - low) * EACH
                         stream_out(y + (first + low) * EACH, stage, written)
@@ -82,10 +79,13 @@ def run(params, start, stop):
                     low = high
                 item += 4
                 continue
-        total = load_TOTAL(starts, item)
-        for j in range(first, first + size):
-            total = np.TOTAL(total OP np.TOTAL(load_DTYPE(x, j)))
-            store_DTYPE(y, j, np.VALUE(total))
+        BEGIN1
+        w = y
+        low = 0
+        while low < size:
+            high = min(low + REST, size)
+            CHUNK1
+            low = high
         item += 1
     if streamed != 0:
         store_fence()
@@ -94,15 +94,7 @@ def run(params, start, stop):
 ACROSS = '''"""Library kernel of kbench: NAME of DTYPE across rows."""
 import numpy as np
 from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    peek_TOTAL,
-    range_kernel,
-    scratch_64,
-    store_fence,
-    store_DTYPE,
-    store_TOTAL,
-    stream_out,
+    HELPERS
 )
 
 
@@ -116,26 +108,71 @@ def run(params, start, stop):
     blocks = field(params, 5)
     streamed = field(params, 6)
     totals = scratch_64()
+    others = scratch_64()
+    locals_ = scratch_64()
     stage = scratch_64()
     for item in range(start, stop):
         outer = item // blocks
         first = (item - outer * blocks) * width
         last = min(first + width, inner)
         for j in range(last - first):
-            store_TOTAL(totals, j, np.TOTAL(IDENTITY))
+            CLEAR
         for row in range(rows):
             base = (outer * rows + row) * inner + first
             w = stage - base * EACH if streamed != 0 else y
             for j in range(last - first):
-                part = np.TOTAL(load_DTYPE(x, base + j))
-                total = np.TOTAL(peek_TOTAL(totals, j) OP part)
-                store_TOTAL(totals, j, total)
-                store_DTYPE(w, base + j, np.VALUE(total))
+                ROW
             if streamed != 0:
                 stream_out(y + base * EACH, stage, (last - first) * EACH)
+            if row % REST == REST - 1:
+                for j in range(last - first):
+                    LEVEL
     if streamed != 0:
         store_fence()
 '''
+
+BEGIN = "totalK = load_TOTAL(starts, item + K)"
+BESIDES = "otherK = load_OTHER(besides, item + K)"
+"""A row's running total, and what is kept besides, in a lane K of some rows side by side."""
+NEXT = "load_DTYPE(x, firstK + j)"
+STORE = "store_DTYPE(wK, firstK + j, np.VALUE({}))"
+
+PLAIN = ["totalK = np.TOTAL(totalK OP np.TOTAL(" + NEXT + "))", STORE.format("totalK")]
+
+ALONE = ["localK = 0.0"]
+CARRIED = ["localK = localK + " + NEXT, STORE.format("totalK + (otherK + localK)")]
+JOINED = [
+    "jointK = totalK + localK",
+    "otherK = kept(otherK + lost(totalK, localK, jointK))",
+    "totalK = jointK",
+]
+"""Some numbers are added by themselves; then what joining the total loses is kept."""
+
+SIZES = ["nextK = absolute_float(np.float64(" + NEXT + "))"]
+EXTREMES = [
+    "low_size = minimum_float(low_size, nextK)",
+    "high_size = maximum_float(high_size, nextK)",
+]
+TAME = "(low_size >= LEAST) & (high_size <= MOST)"
+SIMPLY = ["localK = 1.0", "frontK = totalK * half_power(otherK)", "behindK = other_half(otherK)"]
+SIMPLE = [
+    "localK = localK * np.float64(" + NEXT + ")",
+    STORE.format("localK * frontK * behindK"),
+]
+FOUND = ["totalK = totalK * localK"]
+MULTIPLIED = [
+    "nextK = np.float64(" + NEXT + ")",
+    "totalK = totalK * mantissa(nextK)",
+    "otherK = otherK + exponent(nextK)",
+    STORE.format("scaled(totalK, otherK)"),
+]
+LEVELLED = ["otherK = otherK + exponent(totalK)", "totalK = mantissa(totalK)"]
+"""Few numbers of ordinary size are multiplied as they are; others without their exponents."""
+
+CHUNKS = {"float64": exact_folds.SUM_CHUNK_ROWS, "int64": 32}
+"""Numbers of a chunk, by what is kept beside the total. A sum's error grows with it; a product's
+numbers are ordinary when as many of the least or largest of them stay within float64."""
+MAX_ORDINARY_EXPONENT = 960 // CHUNKS["int64"]
 
 
 def total_dtype(dtype: str) -> str:
@@ -149,14 +186,106 @@ def columns(outer: int, inner: int) -> int:
     return min(MAX_COLUMNS, max(MIN_COLUMNS, -(-each // 64) * 64))
 
 
+def kept_besides(name: str, dtype: str) -> str | None:
+    """Dtype of what is kept beside the running total: what a sum of float64 has lost, and the
+    exponent of a product of floats, which has no bound."""
+    if name == "cumprod" and np.dtype(dtype).kind == "f":
+        return "int64"
+    return "float64" if (name, dtype) == ("cumsum", "float64") else None
+
+
+class _Writer:
+    """The lines of one kernel, for some rows side by side."""
+
+    def __init__(self, besides: str | None) -> None:
+        self.besides = besides
+
+    def chunk(self, count: int) -> Lines:
+        """What is done with the columns `low` to `high`."""
+        out = Lines()
+        if self.besides is None:
+            self.columns(out, PLAIN, count)
+        elif self.besides == "float64":
+            out.add(*lanes(ALONE, count))
+            self.columns(out, CARRIED, count)
+            out.add(*lanes(JOINED, count))
+        else:
+            out.add("low_size = np.inf", "high_size = 0.0")
+            self.columns(out, SIZES + EXTREMES, count)
+            out.open(f"if {TAME}:")
+            out.add(*lanes(SIMPLY, count))
+            self.columns(out, SIMPLE, count)
+            out.add(*lanes(FOUND, count))
+            out.close()
+            out.open("else:")
+            self.columns(out, MULTIPLIED, count)
+            out.close()
+            out.add(*lanes(LEVELLED, count))
+        return out
+
+    @staticmethod
+    def columns(out: Lines, lines: list[str], count: int) -> None:
+        out.open("for j in range(low, high):")
+        out.add(*lanes(lines, count))
+        out.close()
+
+    def across(self) -> dict[str, list[str]]:
+        """What is done with a row, with the running totals of its columns in scratch."""
+        held = {"total": ("totals", "TOTAL", "IDENTITY")}
+        if self.besides is not None:
+            held["other"] = ("others", "OTHER", "0")
+        if self.besides == "float64":
+            held["local"] = ("locals_", "OTHER", "0")
+        clear = [f"store_{t}({a}, j, np.{t}({zero}))" for a, t, zero in held.values()]
+        load = [f"{name} = peek_{t}({a}, j)" for name, (a, t, _) in held.items()]
+        keep = [f"store_{t}({a}, j, {name})" for name, (a, t, _) in held.items()]
+        step = {None: PLAIN, "float64": CARRIED, "int64": MULTIPLIED}[self.besides]
+        level = {None: [], "float64": [*JOINED, "local = 0.0"], "int64": LEVELLED}[self.besides]
+        row = [*load, *lanes(step, 1), *(keep[-1:] if self.besides == "float64" else keep)]
+        return {"CLEAR": clear, "ROW": row, "LEVEL": [*load, *lanes(level, 1), *keep]}
+
+
+def lanes(lines: list[str], count: int) -> list[str]:
+    """Lines for each of some rows side by side."""
+    named = [line.replace("K", str(k or "")) for line in lines for k in range(count)]
+    return [line.replace("item + )", "item)") for line in named]
+
+
+def _filled(text: str, word: str, lines: list[str]) -> str:
+    """The lines in the place of a word, as deep as it stands; without any, no line at all."""
+    inside = "".join(f"\\1{line}\n" for line in lines)
+    return re.sub(rf"^( *){word}\n", inside, text, flags=re.MULTILINE)
+
+
 def source(name: str, dtype: str, last: bool) -> str:
     """The module that defines `run`; `last` when the axis is the innermost one."""
-    text = (LAST if last else ACROSS).replace("NAME", name)
-    text = text.replace("STAGE", str(STAGE_ELEMENTS)).replace("EACH", str(np.dtype(dtype).itemsize))
-    text = text.replace("OP", "+" if name == "cumsum" else "*")
+    besides = kept_besides(name, dtype)
+    text, writer = LAST if last else ACROSS, _Writer(besides)
+    for count in (4, 1):
+        begin = [BEGIN] if besides is None else [BEGIN, BESIDES]
+        text = _filled(text, f"BEGIN{count}", lanes(begin, count))
+        text = _filled(text, f"CHUNK{count}", writer.chunk(count).lines)
+    if not last and besides is None:
+        text = re.sub(r"^ *if row % REST.*\n.*\n.*\n", "", text, flags=re.MULTILINE)
+    unused = {None: "others|locals_", "float64": "none", "int64": "locals_"}[besides]
+    text = re.sub(rf"^ *({unused}) = scratch_64.*\n", "", text, flags=re.MULTILINE)
+    for word, lines in writer.across().items():
+        text = _filled(text, word, [line.replace("first +", "base +") for line in lines])
+    step = CHUNKS.get(besides or "", STAGE_ELEMENTS)
+    text = text.replace("ROUND", "STAGE if streamed != 0 else size" if besides is None else "REST")
+    text = text.replace("REST", str(step)).replace("STAGE", str(STAGE_ELEMENTS))
+    text = text.replace("LEAST", f"2.0**-{MAX_ORDINARY_EXPONENT}")
+    text = text.replace("MOST", f"2.0**{MAX_ORDINARY_EXPONENT}")
+    text = text.replace("EACH", str(np.dtype(dtype).itemsize)).replace("NAME", name)
+    text = text.replace("OTHER", besides or "").replace("OP", "+" if name == "cumsum" else "*")
     text = text.replace("IDENTITY", "0" if name == "cumsum" else "1")
-    total = total_dtype(dtype)
-    imports = f"load_{dtype}, " if total != dtype else ""
-    text = text.replace("load_DTYPE, range", f"{imports}load_{total}, range")
-    text = text.replace("TOTAL", total).replace("VALUE", computed(dtype))
-    return text.replace("DTYPE", dtype)
+    text = text.replace("TOTAL", total_dtype(dtype)).replace("VALUE", computed(dtype))
+    text = text.replace("DTYPE", dtype)
+    return text.replace("    HELPERS\n", "".join(f"    {one},\n" for one in sorted(_helpers(text))))
+
+
+def _helpers(text: str) -> set[str]:
+    """The names that a source calls of the toolkit."""
+    own = {"part", "run", "range", "min", "float64", "float32", "int64", "uint64"}
+    called = set(re.findall(r"(?<![.\w])(\w+)\(", text.split("HELPERS", 1)[1]))
+    return called - own | {"range_kernel"} | ({"inline"} if "@inline" in text else set())

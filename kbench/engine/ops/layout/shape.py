@@ -110,7 +110,7 @@ def _size_infer(x: Spec) -> Spec:
     return Spec((), "int32", (size,) if size is None or size <= MAX_SIZE else None)
 
 
-def _as_sizes(x: object, sizes: int | Sequence[int]) -> np.ndarray:
+def _as_sizes(x: np.ndarray, sizes: int | Sequence[int]) -> np.ndarray:
     """What is told of a shape: int32, as every shape is."""
     if np.max(sizes, initial=0) > MAX_SIZE:
         raise ShapeError(f"x is {runtime_value(x)}; what tells its size is int32, up to {MAX_SIZE}")

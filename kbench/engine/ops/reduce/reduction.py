@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
+from kbench.engine.core.exact_folds import product
 from kbench.engine.core.spec import Spec, check_axis, is_float, known_size, reduced_shape
 from kbench.engine.core.types import Attrs, Axes, Axis, Shape
 from kbench.engine.graph.apply import apply
@@ -169,8 +170,9 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _multiplied(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
-    wide = np.float64 if x.dtype.kind == "f" else x.dtype
-    return stored(folded(np.multiply, x, axis, keepdims, wide), out, x.dtype)
+    if x.dtype.kind == "f":
+        return stored(product(x, axis, keepdims), out, x.dtype)
+    return stored(folded(np.multiply, x, axis, keepdims, x.dtype), out, x.dtype)
 
 
 def _product_gradient(
@@ -194,7 +196,8 @@ def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Product over `axis`, or over every axis.
 
     Arguments:
-        x: any dtype; bool counts as int32, floats are multiplied in float64.
+        x: any dtype; bool counts as int32. Floats are multiplied in float64, with exponents that
+            have no bound: only the product itself must be within its dtype.
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from kbench.engine.core import cancel
+from kbench.engine.core import cancel, exact_folds
 from kbench.engine.core.types import Axes
 
 MAX_UNORDERED_TERMS = 8
@@ -110,7 +110,15 @@ def _by_halves(rows: np.ndarray) -> np.ndarray:
 
 def running(ufunc: np.ufunc, x: np.ndarray, axis: int, out: np.ndarray | None) -> np.ndarray:
     """Running totals of floats, added or multiplied in float64; those of integers as they are."""
-    wide = np.float64 if x.dtype.kind == "f" else x.dtype
+    if ufunc is np.multiply and x.dtype.kind == "f":
+        totals = exact_folds.running_product(x, axis)
+    elif x.dtype == np.float64:
+        totals = exact_folds.running_sum(x, axis)
+    else:
+        wide = np.float64 if x.dtype.kind == "f" else x.dtype
+        out = np.empty(x.shape, x.dtype) if out is None else out
+        return np.asarray(ufunc.accumulate(x, axis, dtype=wide, out=out))
     if out is None:
-        out = np.empty(x.shape, x.dtype)
-    return np.asarray(ufunc.accumulate(x, axis, dtype=wide, out=out))
+        return totals.astype(x.dtype, copy=False)
+    out[...] = totals
+    return np.asarray(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -167,6 +168,33 @@ def test_running_totals_err_in_their_last_digit(tier: str, axis: int, name: str)
     np.testing.assert_allclose(value, exact, 7e-8)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("shape", "axis"), [*AXES[:4], ((1_000_001,), 0)], ids=str)
+def test_running_sums_of_doubles_keep_what_they_lose(kind: str, shape: Any, axis: int) -> None:
+    """A few are added by themselves, so that errors do not grow with the length."""
+    x = numbers(kind, shape, "float64")
+    found = [run(tier, lambda x: [K.cumsum(x, axis)], x)[0] for tier in TIERS]
+    assert (np.abs(found[0] - found[1]) <= 1e-15 * np.cumsum(np.abs(x), axis)).all()
+    terms = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
+    for value in found:
+        line = np.moveaxis(value, axis, 0).reshape(x.shape[axis], -1)[:, 0]
+        for at in np.unique(np.geomspace(1, len(line), 30).astype(int)):
+            error = line[at - 1] - math.fsum(terms[:at])
+            assert abs(error) <= 1e-15 * math.fsum(abs(terms[:at])), at
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_running_sums_of_doubles_that_overflow(tier: str) -> None:
+    x = np.zeros((20_000, 3))
+    x[70], x[500, 0], x[500, 1], x[9000, 2] = (1e308, 1, -1e308), np.inf, 1e308, np.nan
+    x[80, 0] = 1e308
+    with np.errstate(all="ignore"):
+        want = np.cumsum(x, 0)
+    for axis, given in ((0, x), (1, x.T.copy())):
+        (value,) = run(tier, lambda x, a=axis: [K.cumsum(x, a)], given)
+        np.testing.assert_allclose(value if axis == 0 else value.T, want, 1e-15)
+
+
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_deviation_of_zero_has_no_slope(tier: str, dtype: str) -> None:
@@ -176,9 +204,91 @@ def test_a_deviation_of_zero_has_no_slope(tier: str, dtype: str) -> None:
         assert np.isnan(slope).all()
 
 
-def test_products_on_numpy_do_not_overflow_on_the_way() -> None:
-    x = np.array([[1e30, 1e30, 1e-30, 1e-30], [1e4, 1e4, 0.5, 2]], "float32")
-    np.testing.assert_allclose(run("off", lambda x: [K.prod(x, 1)], x)[0], [1, 1e8], 1e-6)
+# ------------------------------------------------------------------ products
+
+
+def levelled(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers as far from 1 as the dtype goes, whose product over axes is near 1."""
+    random, far = np.random.default_rng(0), {"float16": 4, "float32": 30, "float64": 300}[dtype]
+    powers = random.uniform(-far, far, shape)
+    powers -= powers.mean(axes, keepdims=True)
+    powers = np.clip(powers, -far, far)
+    return (10.0**powers * random.choice([-1, 1], shape)).astype(dtype)
+
+
+def exact_product(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    mantissas, exponents = np.frexp(x.astype(np.longdouble))
+    powers = np.log2(np.abs(mantissas)).sum(axes) + exponents.sum(axes)
+    return np.asarray(np.exp2(powers) * np.sign(x.astype(float)).prod(axes))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+def test_no_product_overflows_on_the_way(dtype: str, shape: Any, axis: Any) -> None:
+    """Not on NumPy, not in a loop and not along a row, where others fold the same values."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    x = levelled(shape, axes, dtype)
+    want = exact_product(x, axes)
+    fits = np.abs(np.log2(np.abs(want))) < np.log2(np.finfo(dtype).max) - 1
+    assert fits.mean() > 0.2
+    found = {}
+    for tier in TIERS:
+        found[tier] = run(
+            tier,
+            lambda x: [K.prod(x, axis), K.prod(K.exp(x * 0.0) * x, axis), K.max(x, axis)],
+            x,
+        )
+        for value in found[tier][:2]:
+            error = 1e-3 if dtype == "float16" else 2e-7 if dtype == "float32" else 1e-10
+            np.testing.assert_allclose(value[fits].astype(float), want[fits].astype(float), error)
+    for one, other in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(one, other, 1e-3 if dtype == "float16" else 1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_products_of_special_numbers(dtype: str, axis: int) -> None:
+    large, small = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
+    rows = [
+        ([large] * 5 + [small] * 3, np.inf),
+        ([small] * 3 + [-1] + [large] * 2, -0.0),
+        ([large, large, 0.0], 0.0),
+        ([large, large, -0.0], -0.0),
+        ([large, large, 0.0, np.inf], np.nan),
+        ([small, small, -np.inf], -np.inf),
+        ([small, small, np.nan], np.nan),
+        ([small, 2.0], 2 * small),
+        ([small, 0.5], 0.0),
+        ([large / 2, 2.0, 3.0, 0.25], large * 0.75),
+        ([small, large, small, large], (float(small) * float(large)) ** 2),
+    ]
+    x = np.ones((len(rows), 3000), dtype)
+    for number, (values, _) in enumerate(rows):
+        x[number, 200 : 200 + 250 * len(values) : 250] = values
+    want = np.array([value for _, value in rows], dtype)
+    for tier in TIERS:
+        (value,) = run(tier, lambda x: [K.prod(x, axis)], x if axis else x.T.copy())
+        known = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(value[known]), np.signbit(want[known]))
+        np.testing.assert_allclose(value, want, 1e-6 if dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), AXES[:4], ids=str)
+def test_no_running_product_overflows_on_the_way(dtype: str, shape: Any, axis: int) -> None:
+    x = levelled(shape, (axis,), dtype)
+    parts, powers = np.frexp(x.astype(np.longdouble))
+    log = np.cumsum(np.log2(np.abs(parts)), axis) + np.cumsum(powers, axis)
+    with np.errstate(over="ignore"):
+        want = np.exp2(log)
+    want = want * np.cumprod(np.sign(x.astype(float)), axis)
+    fits = np.abs(log) < np.log2(np.finfo(dtype).max) - 1
+    assert fits.any()
+    for tier in TIERS:
+        (value,) = run(tier, lambda x: [K.cumprod(x, axis)], x)
+        error = 1e-3 if dtype == "float16" else 2e-7 if dtype == "float32" else 2e-10
+        np.testing.assert_allclose(value[fits].astype(float), want[fits].astype(float), error)
+        assert np.isinf(value[log > np.log2(np.finfo(dtype).max) + 1]).all()
 
 
 @pytest.mark.parametrize("order", "CF")
