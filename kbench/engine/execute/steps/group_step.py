@@ -198,8 +198,8 @@ class GroupStep:
             else:
                 partial.append(np.asarray(fold.op.numpy(None, slab, axis=axes, keepdims=True)))
         if factors:
-            parts = zip(*factors, strict=True)
-            mantissas, exponents = (np.concatenate(part, cut) for part in parts)
+            pairs = zip(*factors, strict=True)
+            mantissas, exponents = (np.concatenate(part, cut) for part in pairs)
             whole = exact_folds.product_of_factors((mantissas, exponents), (cut,), keepdims=True)
             with np.errstate(all="ignore"):
                 result[...] = exact_folds.scaled(whole)
