@@ -13,11 +13,11 @@ from kbench.engine.ops.elementwise.arithmetic import where
 from kbench.engine.ops.elementwise.compare import equal
 
 
-@operator("__abs__")
 def _abs_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
     return (g * sign(x),)
 
 
+@operator("__abs__")
 @elementwise("abs(x)", "number", _abs_gradient)
 def abs(x: Operand) -> Tensor:
     """Absolute value of every element; also `abs(x)`.
