@@ -336,13 +336,29 @@ def _scatter_infer(g: Spec, indices: Spec, x: Spec) -> Spec:
 def _scatter_numpy(
     out: np.ndarray | None, g: np.ndarray, indices: np.ndarray, x: np.ndarray
 ) -> np.ndarray:
+    """Rows added up by index; in float64 those that are named often."""
     _check_rows(indices, x.shape[0])
+    flat, rows = g.reshape(indices.size, *x.shape[1:]), indices.ravel().astype(np.int64, copy=False)
     total = np.zeros(x.shape, np.float32 if g.dtype == np.float16 else g.dtype)
-    flat = g.reshape(indices.size, *x.shape[1:])
-    for part, rows in _in_parts(indices, math.prod(x.shape[1:])):
-        np.add.at(total, rows, flat[part].astype(total.dtype, copy=False))
+    often = np.zeros(0, bool)
+    if g.dtype.name in scatter_add.ROUNDED_DTYPES and indices.size > scatter_add.MAX_PLAIN_TERMS:
+        often = np.bincount(rows, minlength=len(x)) > scatter_add.MAX_PLAIN_TERMS
+    if not often.any():
+        _add_at(total, rows, flat)
+    else:
+        slots, apart = np.cumsum(often) - 1, often[rows]
+        exact = np.zeros((int(slots[-1]) + 1, *x.shape[1:]))
+        _add_at(exact, slots[rows[apart]], flat[apart])
+        _add_at(total, rows[~apart], flat[~apart])
+        with np.errstate(all="ignore"):
+            total[often] = exact
     with np.errstate(over="ignore"):
         return total.astype(g.dtype, copy=False)
+
+
+def _add_at(total: np.ndarray, rows: np.ndarray, flat: np.ndarray) -> None:
+    for part, some in _in_parts(rows, math.prod(total.shape[1:])):
+        np.add.at(total, some, flat[part].astype(total.dtype, copy=False))
 
 
 def _row_kernel(find: Callable[[], KernelCall | None], operand: int) -> KernelFactory:

@@ -88,9 +88,43 @@ def test_strided_misaligned_and_overlapping_operands() -> None:
     np.testing.assert_allclose(halves, x[:, ::2].sum(axis=0, keepdims=True))
 
 
-def test_float16_adds_up_in_float32() -> None:
+def test_halves_do_not_add_up_in_halves() -> None:
     g = np.ones((5000, 3), "float16")
     assert added(g, np.zeros(5000, "int32"), 2)[0].tolist() == [5000] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("width", [1, 3, 16, 70, 5000])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rows_named_often_are_rounded_once(dtype: str, width: int, threads: int) -> None:
+    """And all forms, of few rows and of many, give the bits of NumPy."""
+    K.set_num_threads(threads)
+    random, most = np.random.default_rng(0), scatter_add.MAX_PLAIN_TERMS
+    for rows, many in ((3, 300), (200, 300), (1000, 30), (40, 40 * most)):
+        indices = np.minimum(random.zipf(1.5, many) - 1, rows - 1).astype("int32")
+        g = random.standard_normal((many, width)).astype(dtype)
+        exact = np.zeros((rows, width))
+        np.add.at(exact, indices, g.astype("float64"))
+        often = np.bincount(indices, minlength=rows) > most
+        found = added(g, indices, rows)
+        np.testing.assert_array_equal(found[often], exact[often].astype(dtype))
+        np.testing.assert_allclose(found, exact.astype(dtype), 1e-3, 1e-3)
+        table = np.zeros((rows, width), dtype)
+        np.testing.assert_array_equal(found, indexing._scatter_numpy(None, g, indices, table))
+
+
+@pytest.mark.parametrize("tier", ["off", "wait"])
+@pytest.mark.parametrize("width", [(), (4,), (64,)])
+def test_long_sums_of_gradients_are_accurate(
+    tier: str, width: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    x, indices = K.placeholder((3, *width)), K.placeholder((None,), dtype="int32")
+    step = K.function([x, indices], K.gradients(K.sum(K.gather(x, indices) * 0.1), [x]))
+    many = 1_000_000 // max((1, *width))
+    (slope,) = step([np.zeros((3, *width), "float32"), np.ones(many, "int32")])
+    np.testing.assert_allclose(slope[1], np.float32(0.1) * np.float64(many), 6e-8)
+    assert not slope[[0, 2]].any()
 
 
 @pytest.mark.parametrize("width", [2, 200])
