@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -103,7 +105,8 @@ def alone(operation: Operation, arrays: list[np.ndarray], attributes: dict[str, 
     """An operation on arrays, by itself, on NumPy."""
     K = numpy_engine()
     given = [K.constant(one, dtype=one.dtype.name) for one in arrays]
-    return np.asarray(K.eval(operation.build(K, *given, **attributes)))
+    with contextlib.redirect_stdout(io.StringIO()):  # what it prints
+        return np.asarray(K.eval(operation.build(K, *given, **attributes)))
 
 
 @functools.cache
@@ -205,6 +208,7 @@ RARE = (
 ).split() + ["strided convolution", "avg pool", "max pool", "batch norm", "normal by", "layer norm"]
 RARE += "separable local paths gated integers one-hot".split()
 RARE += ["convolution of sequences", "convolution of volumes", "transposed convolution"]
+RARE += ["sparse product", "sparse joined", "uniform noise", "normal noise", "printed"]
 RARE += ["pool of volumes", "any of", "mapped to the top"]
 """Operations that few operands fit, and so are tried more often."""
 

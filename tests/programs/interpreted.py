@@ -108,6 +108,15 @@ def _lost(total: Any, x: Any, joint: Any) -> Any:
     return (total - (joint - rest)) + (x - rest)
 
 
+def _mantissa(x: Any) -> Any:
+    """A number without its exponent, from 1 to 2."""
+    return np.float64(2 * np.frexp(x)[0] if x != 0 and np.isfinite(x) else x)
+
+
+def _exponent(x: Any) -> Any:
+    return np.int64(np.frexp(x)[1] - 1 if x != 0 and np.isfinite(x) else 0)
+
+
 def _sign_float(x: Any) -> Any:
     return np.sign(x)
 
@@ -120,6 +129,11 @@ def _names() -> dict[str, Any]:
         "square": lambda x: x * x,
         "cube": lambda x: x * x * x,
         "lost": _lost,
+        "mantissa": _mantissa,
+        "exponent": _exponent,
+        "mantissa_narrow": _mantissa,
+        "exponent_narrow": _exponent,
+        "scaled": lambda factor, power: np.ldexp(factor, int(np.clip(power, -2044, 2046))),
         "settled": lambda total, lost: total + lost if lost == lost else total,
         "exact_kernel": lambda function: function,
         "select": lambda condition, x, y: x if condition else y,

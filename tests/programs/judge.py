@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -84,10 +85,11 @@ class Judge:
         `values` are those of the program in float64 for its first feed, where they are known.
         """
         count = CALLS if program.seed % 4 == 0 else FEEDS
-        fault = self._fault(program, values, count)
-        if fault is not None and self._jumps(program, fault):
-            self.unfit += 1
-            return None
+        with contextlib.redirect_stdout(io.StringIO()):  # what programs print
+            fault = self._fault(program, values, count)
+            if fault is not None and self._jumps(program, fault):
+                self.unfit += 1
+                return None
         return fault
 
     def _jumps(self, program: Program, fault: Fault) -> bool:

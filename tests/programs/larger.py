@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import scipy.sparse
+
 from programs.operations import (
     OPERATIONS,
     Attributes,
@@ -283,5 +286,86 @@ add(
     ),
     3,
 )
+
+# ------------------------------------------------------------------ sparse, random, printed
+
+
+def _wide(K: Any, x: Any) -> Any:
+    """float32 in place of float16, which no sparse tensor has."""
+    return K.cast(x, "float32") if K.dtype(x) == "float16" else x
+
+
+def _sparse(K: Any, like: Any, rows: int, columns: int, seed: int, kind: str = "csr") -> Any:
+    """A sparse variable: about a third of its entries, one row without any."""
+    random = np.random.default_rng(seed)
+    dense = random.uniform(-1, 1, (rows, columns)) * (random.random((rows, columns)) < 0.3)
+    dense[seed % rows] = 0
+    return K.variable(scipy.sparse.csr_matrix(dense).asformat(kind), dtype=K.dtype(_wide(K, like)))
+
+
+def _matrix(random: Random, x: Value) -> Attributes:
+    kinds = ["csr", "csc", "coo"]
+    seed, rows = int(random.integers(1000)), int(random.choice([1, 3, 8]))
+    return {
+        "rows": rows,
+        "columns": x.shape[0],
+        "seed": seed,
+        "kind": kinds[int(random.integers(3))],
+    }
+
+
+def _few_rows(x: Value) -> bool:
+    return of_rank(2)(x) and below(20)(x) and x.shape[0] <= 2000
+
+
+def _joined(K: Any, x: Any, axis: int, rows: int, columns: int, seed: int, kind: str) -> Any:
+    """Two sparse matrices side by side, or one above the other, times a dense one."""
+    sides = [_sparse(K, x, rows, columns, seed + n, kind) for n in range(2)]
+    wide = _wide(K, x)
+    below = wide if axis == 0 else K.concatenate([wide, K.sin(wide)], 0)
+    return K.cast(K.dot(K.concatenate(sides, axis), below) * 0.2, K.dtype(x))
+
+
+add(
+    "sparse product",
+    lambda K, x, **a: K.cast(K.dot(_sparse(K, x, **a), _wide(K, x)) * 0.2, K.dtype(x)),
+    _few_rows,
+    attributes=_matrix,
+)
+add(
+    "sparse to dense",
+    lambda K, x, **a: K.cast(K.dot(K.to_dense(_sparse(K, x, **a)), _wide(K, x)) * 0.2, K.dtype(x)),
+    _few_rows,
+    attributes=_matrix,
+)
+add(
+    "sparse joined",
+    _joined,
+    _few_rows,
+    attributes=lambda random, x: {"axis": int(random.integers(2)), **_matrix(random, x)},
+)
+DRAWS = {
+    "uniform noise": lambda K, shape, **a: K.random_uniform(shape, -0.5, 1.0, **a),
+    "normal noise": lambda K, shape, **a: K.random_normal(shape, 0.2, 0.3, **a),
+    "truncated noise": lambda K, shape, **a: K.truncated_normal(shape, 0.0, 0.4, **a),
+    "noise of two kinds": lambda K, shape, **a: K.random_binomial(shape, 0.3, **a),
+}
+
+
+def _noisy(draws: Any) -> Any:
+    """Random numbers of a seed, the same for every dtype, in the shape of a value."""
+    return lambda K, x, seed: (
+        x + K.cast(draws(K, K.shape(x), dtype="float32", seed=seed), K.dtype(x)) * 0.5
+    )
+
+
+for _name, _draws in DRAWS.items():
+    add(
+        _name,
+        _noisy(_draws),
+        lambda x: is_number(x) and x.array.ndim > 0,
+        attributes=lambda random, x: {"seed": int(random.integers(100))},
+    )
+add("printed", lambda K, x: K.print_tensor(x, "printed by a program: "), of_rank(1, 2, 3))
 
 __all__ = ["OPERATIONS"]
