@@ -366,7 +366,7 @@ def _by_rows(
 
 
 def _by_columns(
-    jobs: dict[str, Any],
+    jobs: dict[str, Job],
     out: Array,
     g: Array,
     rows: Array,
