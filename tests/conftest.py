@@ -47,6 +47,15 @@ for variable in (
 ):
     os.environ.pop(variable, None)
 
+# Hundreds of processes import kbench. Compiling its sources anew takes each of them twice as long
+# as the import itself, so that it is kept beside them, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Makes grammars of all that IRIs may be when it is imported, with nbformat: two seconds for each
+# worker. jsonschema does without; a notebook has none.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 # A shell starts jobs in the background with interrupts ignored, and whatever a test starts would
 # inherit that.
 if threading.current_thread() is threading.main_thread():

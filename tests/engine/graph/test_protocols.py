@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from numpy import tanh
 from scipy import sparse
-from sklearn.linear_model import LinearRegression
 
 from kbench import backend as K
 from kbench.engine.graph import numpy_protocol
@@ -233,6 +232,7 @@ def exchanged() -> bool:
 
 def plotted() -> bool:
     from matplotlib.figure import Figure
+    from sklearn.linear_model import LinearRegression
 
     axes = Figure().subplots()
     v, row = held(), K.constant(VALUE[0])
