@@ -130,7 +130,17 @@ def described(layer: Any) -> str:
     return json.dumps(layers.serialize(layer), default=plain)
 
 
-@every_row
+def first_of_each_layer() -> list[Any]:
+    """The rows as parameters; all but the first of a layer carry `slow`."""
+    seen: set[str] = set()
+    found = []
+    for row in ROWS:
+        found.append(pytest.param(row, marks=[pytest.mark.slow] if row.name in seen else []))
+        seen.add(row.name)
+    return found
+
+
+@pytest.mark.parametrize("row", first_of_each_layer(), ids=str)
 def test_training_and_file(row, tmp_path):
     """A few steps lower the loss; the saved model predicts the same, bit for bit.
 

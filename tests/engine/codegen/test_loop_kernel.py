@@ -71,7 +71,7 @@ INNER += ["where(a0 < a1, a0, a1)", "where(a0 < a1, 1, a1)", "cast(a0 < a1, '{dt
 
 
 @pytest.mark.parametrize("outer", every(4, ["exp", "tanh", "log", "sin"]))
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(3, ["float16", "float32", "float64"]))
 def test_every_name_keeps_the_dtype_for_the_next(dtype, outer):
     """A helper that widens would break the next one, which takes its bits for those of `dtype`."""
     data = [np.abs(values(dtype, seed=n)) % np.dtype(dtype).type(2) + 0.5 for n in (3, 4)]
@@ -94,7 +94,7 @@ def test_powers(dtype):
     compare_forms([(expr, dtype) for expr in exprs], [x], assert_same)
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", every(3, INTEGERS))
 def test_integers_wrap_and_divide_like_numpy(dtype):
     x, y = values(dtype), values(dtype, seed=4)
     y[10:14] = 0
@@ -106,7 +106,7 @@ def test_integers_wrap_and_divide_like_numpy(dtype):
     compare_forms(rows, [x, y, small], equal)
 
 
-@pytest.mark.parametrize("dtype", every(3, ("bool", *INTEGERS, *FLOATS)))
+@pytest.mark.parametrize("dtype", every(5, ("bool", *INTEGERS, *FLOATS)))
 def test_comparisons_and_logic(dtype):
     data = [values(dtype), values(dtype, seed=4)]
     if np.dtype(dtype).kind == "f":
@@ -116,7 +116,7 @@ def test_comparisons_and_logic(dtype):
     compare_forms([(expr, "bool") for expr in exprs], data, equal)
 
 
-@pytest.mark.parametrize("source", every(3, ("bool", *INTEGERS, *FLOATS)))
+@pytest.mark.parametrize("source", every(5, ("bool", *INTEGERS, *FLOATS)))
 def test_casts(source):
     data = values(source)
     if np.dtype(source).kind == "f":

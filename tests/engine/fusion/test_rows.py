@@ -135,7 +135,7 @@ def _operands(shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[np.ndar
     return [random.normal(0.3, 1, one).astype(dtype) for one in parts]
 
 
-@pytest.mark.parametrize("name", every(4, ROWS))
+@pytest.mark.parametrize("name", every(7, ROWS))
 def test_row_kernels_agree_with_numpy(name: str) -> None:
     """On odd sizes, one row, one column, several leading axes."""
     for shape in SHAPES:
@@ -143,7 +143,7 @@ def test_row_kernels_agree_with_numpy(name: str) -> None:
         _agree(_run(arrays, ROWS[name], "wait"), _run(arrays, ROWS[name], "off"))
 
 
-@pytest.mark.parametrize("name", every(4, ROWS))
+@pytest.mark.parametrize("name", every(7, ROWS))
 def test_row_kernels_of_other_dtypes_agree_with_numpy(name: str) -> None:
     for shape, dtype in (((40, 33), "float64"), ((20, 9), "float16")):
         arrays = _operands(shape, dtype)
@@ -291,7 +291,7 @@ def test_one_side_of_a_branch() -> None:
         _agree(_run([one, x], build, "wait"), _run([one, x], build, "off"))
 
 
-@pytest.mark.parametrize("name", every(4, ROWS))
+@pytest.mark.parametrize("name", every(7, ROWS))
 def test_until_the_kernel_is_ready_the_items_run(name: str) -> None:
     arrays = _operands((33, 20), "float32")
     with mock.patch.object(row_kernel, "request", lambda program: None):

@@ -54,7 +54,7 @@ def test_a_compiled_loop_equals_its_steps(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("name", every(2, ["lstm", "gru"]))
 def test_masks_directions_and_threads(
     name: str, options: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
