@@ -230,10 +230,17 @@ def title(value: Any) -> str:
 ALL = [(case, mode) for case in CASES for mode in (MODES if has_tensors(case) else MODES[:1])]
 
 
-@pytest.mark.parametrize(("case", "mode"), ALL, ids=title)
+@pytest.mark.parametrize(("case", "mode"), [one for one in ALL if one[1] != "constant"], ids=title)
 def test_on_numpy(case: Case, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "off")
     check(case, mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [one for one, mode in ALL if mode == "constant"], ids=title)
+def test_constants_on_numpy(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "off")
+    check(case, "constant")
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench_screen import SIZES, bench, settle, text_of
+from bench_screen import at_each_size, bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
 from kbench.tui import layout
@@ -18,7 +18,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_STATE_DIR", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_screen(size: tuple[int, int], accept: bool) -> None:
     async with taught(1, size, silent(), clock=lambda: 0.0) as (app, pilot, _):
         compare(f"lesson-{size[0]}x{size[1]}", text_of(app), accept)
@@ -69,7 +69,7 @@ async def test_the_lesson_shares_the_drawer_with_the_panes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_every_pane_is_reached_with_the_lesson_open(size: tuple[int, int]) -> None:
     async with taught(1, size, silent()) as (app, pilot, _):
         seen = []

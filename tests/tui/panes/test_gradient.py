@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
@@ -38,7 +38,7 @@ def trained() -> FakeSession:
     return session
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_what_must_be_fed_is_said_and_then_computed(size: tuple[int, int]) -> None:
     async with bench(size, trained()) as (app, pilot, _):
         await pilot.press(GRADIENT)

@@ -10,7 +10,7 @@ from typing import Any
 import keras_loaded
 import numpy as np
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench import backend as K
@@ -87,7 +87,7 @@ def keys(app: Any) -> list[str]:
 # ------------------------------------------------------------------ screens
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_model_screen(size: tuple[int, int], accept: bool) -> None:
     async with workbench(size) as (app, pilot, _):
         await press(pilot, "right", "right")
@@ -201,7 +201,7 @@ async def test_a_symbol_shows_its_graph() -> None:
 # ------------------------------------------------------------------ progress
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_a_progress_bar_is_one_line(size: tuple[int, int]) -> None:
     async with workbench(size) as (app, pilot, session):
         await press(pilot, "f10")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of, until
+from bench_screen import SIZES, at_each_size, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 
 from kbench.engine.runtime import config
@@ -15,7 +15,7 @@ from kbench.tui import layout
 from kbench.tui.panes.variables import VariablesTable
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_a_session_shows_input_output_and_names(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, _):
         await submit(pilot, "define")
@@ -176,7 +176,7 @@ async def test_what_is_deleted_or_lost_has_no_row() -> None:
         assert names_shown(app) == set()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_a_filter_is_left_by_escape_and_by_a_restart(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, session):
         table = app.screen.query_one(VariablesTable)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
@@ -83,7 +83,7 @@ def compare(name: str, drawn: str, accept: bool) -> None:
 # ------------------------------------------------------------------ the plan
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_plan_screen(size: tuple[int, int], accept: bool) -> None:
     async with bench(size, with_runs(), clock=lambda: 0.0) as (app, pilot, _):
         await submit(pilot, "train")
@@ -198,7 +198,7 @@ def small_graph() -> dict[str, Any]:
     return {"x": x, "loss": loss, "step": K.function([x], [loss], name="step")}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_o_opens_the_graph_at_every_size(size: tuple[int, int]) -> None:
     async with bench(size, with_runs(**small_graph())) as (app, pilot, _):
         await submit(pilot, "1")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, session_with, settle, submit, text_of, until
+from bench_screen import at_each_size, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
 from kbench.workbench.watches import watches
@@ -27,7 +27,7 @@ async def type_watch(pilot: Any, text: str) -> None:
     await settle(pilot)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_w_watches_a_variable_and_both_values_are_shown(size: tuple[int, int]) -> None:
     w = K.variable(2.5)
     async with bench(size, session_with(w=w)) as (app, pilot, session):

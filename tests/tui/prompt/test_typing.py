@@ -7,7 +7,7 @@ from string import ascii_letters, digits, punctuation
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of, until
+from bench_screen import at_each_size, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 from learner import enter, silent, taught
 from textual import events
@@ -49,7 +49,7 @@ async def test_a_line_typed_in_the_transcript_is_the_line_that_runs(way: str) ->
 NAMES = {" ": "space", "\n": "enter"}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_a_draft_is_typed_on_and_a_paste_goes_to_the_prompt(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_screen import SIZES, bench, session_with, settle, submit, text_of, until
+from bench_screen import at_each_size, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
 from kbench.workbench.nan import nan_verbs
@@ -35,7 +35,7 @@ def a_function() -> tuple[Any, Any]:
     return f, call
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_t_on_a_variable_traces_it(size: tuple[int, int]) -> None:
     f, call = a_function()
     session = session_with(f=f)
@@ -149,7 +149,7 @@ def comparing(session: Any, cell: Any) -> None:
     session.finish(cell)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_an_expression_is_compared_under_settings(size: tuple[int, int]) -> None:
     line = (
         "K.compare(lambda K: K.constant([0.0, 1.0]) + K.epsilon(), "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench.tui.app import WorkbenchApp
@@ -54,7 +54,7 @@ def said(app: Any) -> str:
     return "\n".join(one.message for one in app._notifications)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_resume_shows_the_cells_and_runs_them_only_if_asked(
     state: Path, size: tuple[int, int]
 ) -> None:
@@ -105,7 +105,7 @@ async def test_cells_can_run_again_one_by_one(state: Path) -> None:
         assert ran == ["first", "third"] and "run it" not in text_of(app)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_of_several_sessions_one_is_picked_and_others_dropped(
     state: Path, size: tuple[int, int]
 ) -> None:
@@ -238,7 +238,7 @@ class Guest(FakeSession):
         return cell.ident
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_an_attached_kernel_shows_whose_cells_are_whose(size: tuple[int, int]) -> None:
     guest = Guest()
     async with bench(size, guest) as (app, pilot, _):
@@ -305,7 +305,7 @@ async def test_a_kernel_without_panes_says_why() -> None:
         assert "! kbench is not installed in this kernel" in text_of(app)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_of_several_kernels_one_is_picked(
     monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_session import FakeSession
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -24,6 +25,9 @@ assist.TYPING_PAUSE_SECONDS = 0.01
 overlays.QUIT_GRACE_SECONDS = 0.01
 dialogs.UNASKED_QUIET_SECONDS = 0.0
 SIZES = ((80, 24), (120, 40), (200, 50))
+at_each_size = pytest.mark.parametrize(
+    "size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.slow), SIZES[2]]
+)
 
 _parse_rules = Stylesheet._parse_rules
 _rules: dict[Any, Any] = {}

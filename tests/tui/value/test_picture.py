@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench_screen import SIZES, settle, submit, text_of
+from bench_screen import at_each_size, settle, submit, text_of
 from value_helpers import pane, press, ramp, showing
 
 from kbench.engine.runtime import config
@@ -12,7 +12,7 @@ from kbench.tui.panes.rows import ArrayPicture
 from kbench.tui.value.picture import BAD, CURSOR, HALF, _colour
 
 
-@pytest.mark.parametrize("size", SIZES)
+@at_each_size
 async def test_a_picture_steps_through_the_batch(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
