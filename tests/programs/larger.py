@@ -187,7 +187,7 @@ add(
 )
 add(
     "one-hot",
-    lambda K, x, y: K.one_hot(K.argmax(x, -1), K.int_shape(y)[1]) * y,
+    lambda K, x, y: K.cast(K.one_hot(K.argmax(x, -1), K.int_shape(y)[1]), K.dtype(y)) * y,
     lambda x, y: is_exact(x) and of_rank(2)(x) and y.floating and x.shape == y.shape,
     2,
 )

@@ -119,7 +119,7 @@ def running_sum(x: Array, axis: int) -> Array:
     """Running sums of float64: of few numbers alone, on top of sums that keep what they lose."""
     rows, result = np.moveaxis(x, axis, 0), np.empty(x.shape)
     target, whole = np.moveaxis(result, axis, 0), len(rows) // SUM_CHUNK_ROWS * SUM_CHUNK_ROWS
-    shape = (-1, SUM_CHUNK_ROWS, *rows.shape[1:])
+    shape = (whole // SUM_CHUNK_ROWS, SUM_CHUNK_ROWS, *rows.shape[1:])
     parts = target[:whole].reshape(shape)
     np.add.accumulate(rows[:whole].reshape(shape), axis=1, out=parts)
     np.add.accumulate(rows[whole:], axis=0, out=target[whole:])
