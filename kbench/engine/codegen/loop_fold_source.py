@@ -3,8 +3,8 @@
 Sums of float32 are of float64 from the first step on, but for what is dear to compute, where SIMD
 goes on for float32: that is added in float32, a few columns at a time along rows, and down the
 columns with what each addition loses. Sums of float64, which nothing is wider than, keep what they
-lose. So a sum errs less than one by halves, whatever the axis. Products of floats multiply mantissas
-and add exponents: nothing overflows on the way to a product that can be held.
+lose. So a sum errs less than one by halves, whatever the axis. Products of floats multiply
+mantissas and add exponents: nothing overflows on the way to a product that can be held.
 """
 
 from __future__ import annotations
