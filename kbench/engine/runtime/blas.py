@@ -25,6 +25,12 @@ ONE_THREAD_FLOPS = 1 << 24
 ONE_THREAD_FLOPS_COMPILING = 1 << 31
 """The same while a compiler keeps a core busy: some 20 ms."""
 
+MIN_LONG_ELEMENTS = 8192
+"""Length from which on a product with a vector is made in blocks: BLAS adds one up in a chain, in
+which a million equal float32 lose 1 % (products of matrices it cuts by itself)."""
+BLOCK_ELEMENTS = 512
+"""Length of a block: a chain of so many float32 errs by some 1e-5 at most."""
+
 
 class _OneThread:
     """A context in which BLAS computes on one thread; several threads of Python may be in it."""
@@ -75,6 +81,9 @@ fork_safety.in_child(one_thread.after_fork)
 
 def matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     """`out = x @ y`; of stacked matrices each product counts by itself."""
+    if x.shape[-1] >= MIN_LONG_ELEMENTS and out.dtype == np.float32 and _by_vector(x, y):
+        _multiply_blocks(x, y, out)
+        return
     work = 2 * x.shape[-1] * out.shape[-1] * (out.shape[-2] if out.ndim > 1 else 1)
     if work <= BLAS_SERIAL_VECTOR_FLOPS:
         np.matmul(x, y, out=out)
@@ -84,6 +93,24 @@ def matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     else:
         with fork_safety.unforked:
             np.matmul(x, y, out=out)
+
+
+def _by_vector(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether one of two matrices, or of stacks of them, has a single row or column."""
+    return x.ndim > 1 and y.ndim > 1 and (x.shape[-2] == 1 or y.shape[-1] == 1)
+
+
+def _multiply_blocks(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+    """`out = x @ y` along a long axis: products of blocks of it, which are added in float64."""
+    whole = x.shape[-1] // BLOCK_ELEMENTS * BLOCK_ELEMENTS
+    rows = x[..., :whole].reshape(*x.shape[:-1], -1, BLOCK_ELEMENTS)
+    columns = y[..., :whole, :].reshape(*y.shape[:-2], -1, BLOCK_ELEMENTS, y.shape[-1])
+    with np.errstate(all="ignore"), fork_safety.unforked:
+        blocks = np.matmul(np.moveaxis(rows, -2, -3), columns)
+        total = np.add.reduce(blocks, axis=-3, dtype=np.float64)
+        if whole < x.shape[-1]:
+            total += np.matmul(x[..., whole:], y[..., whole:, :])
+        np.copyto(out, total, casting="same_kind")
 
 
 def _one_thread_flops() -> int:
