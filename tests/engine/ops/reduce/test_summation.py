@@ -349,3 +349,58 @@ def test_long_products_are_added_in_blocks(dtype: str) -> None:
     exact = x[0].astype(np.longdouble) @ y[:, 0].astype(np.longdouble)
     error = np.abs(value / exact - 1).max() / np.finfo(dtype).eps
     assert error < 300  # one after the other makes some thousands
+
+
+# ------------------------------------------------------------------ sums within other operations
+
+MILLION = 1_000_000
+
+
+def _slope(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The gradient, by a parameter, of a sum over everything that the parameter takes part in."""
+    return lambda w: K.gradients(K.sum(build(w)), [w])[0]
+
+
+def _tenths(*shape: int) -> Any:
+    return K.constant(np.full(shape, 0.1, "float32"))
+
+
+HIDDEN_SUMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "dot, one column": (_slope(lambda w: K.dot(_tenths(MILLION, 1), w)), (1, 1)),
+    "dot, some columns": (_slope(lambda w: K.dot(_tenths(MILLION, 1), w)), (1, 3)),
+    "dot, one target": (_slope(lambda w: K.dot(_tenths(MILLION, 3), w)), (3, 1)),
+    "dot, matrices": (_slope(lambda w: K.dot(_tenths(MILLION, 3), w)), (3, 2)),
+    "batch_dot": (_slope(lambda w: K.batch_dot(_tenths(1, MILLION, 1), w)), (1, 1, 2)),
+    "conv2d": (_slope(lambda w: K.conv2d(_tenths(1, 1000, 1000, 1), w)), (1, 1, 1, 2)),
+    "depthwise": (_slope(lambda w: K.depthwise_conv2d(_tenths(1, 1000, 1000, 1), w)), (1, 1, 1, 2)),
+    "bias": (_slope(lambda w: K.bias_add(K.zeros((MILLION, 3)), w) * 0.1), (3,)),
+    "repeat": (_slope(lambda w: K.repeat_elements(w, MILLION, 0) * 0.1), (1,)),
+    "resize": (_slope(lambda w: K.resize_images(w, 1000, 1000, None) * 0.1), (1, 1, 1, 3)),
+    "volumes": (_slope(lambda w: K.resize_volumes(w, 100, 100, 100, None) * 0.1), (1, 1, 1, 1, 3)),
+    "gather": (
+        _slope(lambda w: K.gather(w, K.constant(np.zeros(MILLION), "int32")) * 0.1),
+        (1, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("name", HIDDEN_SUMS)
+def test_a_million_terms_add_up_wherever_they_are_added(
+    tier: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slope that sums a million tenths: one chain of float32 would be 1 % off."""
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    build, shape = HIDDEN_SUMS[name]
+    w = K.variable(np.ones(shape, "float32"))
+    found = np.asarray(K.function([], [build(w)])([])[0], "float64")
+    assert np.abs(found / (np.float64(np.float32(0.1)) * MILLION) - 1).max() < 2e-5
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_large_window_is_averaged_as_well(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    x = K.placeholder((1, 1000, 1000, 3))
+    mean = K.function([x], [K.pool2d(x, (1000, 1000), pool_mode="avg")])
+    found = mean([np.full((1, 1000, 1000, 3), 0.1, "float32")])[0]
+    assert np.abs(found / np.float64(np.float32(0.1)) - 1).max() < 2e-5
