@@ -99,12 +99,12 @@ def running_product(x: Array, axis: int) -> Array:
 
 def running_factors(factors: Factors, axis: int) -> Factors:
     """Running products of what is taken apart; the mantissas are taken apart anew now and then."""
-    mantissas, exponents = (np.moveaxis(one, axis, 0) for one in factors)
+    mantissas, exponents = (np.moveaxis(part, axis, 0) for part in factors)
     found, powers = np.empty(mantissas.shape), np.empty(mantissas.shape, np.int64)
     before: Factors = np.ones(mantissas.shape[1:]), np.zeros(mantissas.shape[1:], np.int64)
     with np.errstate(all="ignore"):
         for start in range(0, len(mantissas), CHUNK_ROWS):
-            rows, places = (one[start : start + CHUNK_ROWS] for one in (found, powers))
+            rows, places = (part[start : start + CHUNK_ROWS] for part in (found, powers))
             np.multiply.accumulate(mantissas[start : start + CHUNK_ROWS], axis=0, out=rows)
             np.add.accumulate(exponents[start : start + CHUNK_ROWS], axis=0, out=places)
             rows *= before[0]

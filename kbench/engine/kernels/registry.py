@@ -303,7 +303,7 @@ def _starts(
         full = np.ascontiguousarray(x[:, : (blocks - 1) * width]).reshape(-1, width)
         if besides.dtype == np.int64:
             factors = fold.factors([full], full.shape, cancel_check)
-            mantissas, exponents = (one.reshape(outer, blocks - 1) for one in factors)
+            mantissas, exponents = (part.reshape(outer, blocks - 1) for part in factors)
             found, powers = exact_folds.running_factors((mantissas, exponents), 1)
             found, more = exact_folds.factored(found)
             starts[:, 1:], besides[:, 1:] = found * 2, powers + more - 1  # at least 1

@@ -230,7 +230,7 @@ class Gradients:
         outputs = [loss, *(derivative for derivative in derivatives if derivative is not None)]
         function = Function(list(feeds), outputs, name="gradients")
         # The loss is held too: an id belongs to it only as long as it lives.
-        return _Made(loss, found, key, function, [one is not None for one in derivatives])
+        return _Made(loss, found, key, function, [slope is not None for slope in derivatives])
 
     def forget(self) -> None:
         """Let go of the graph and of the gradients."""

@@ -53,7 +53,7 @@ def progress(
     Source: kbench's own.
 
     >>> import kbench
-    >>> [2 * one for one in kbench.progress([1, 2, 3], name="row")]
+    >>> [2 * number for number in kbench.progress([1, 2, 3], name="row")]
     [2, 4, 6]
     """
     if not hasattr(type(iterable), "__iter__") and not hasattr(type(iterable), "__getitem__"):

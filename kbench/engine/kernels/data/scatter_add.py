@@ -268,7 +268,7 @@ def source(form: str, dtype: str) -> str:
     apart = narrow and dtype != "float32"
     text = text.replace("ROUNDED", "scratch_64()" if apart else "total")
     kinds = {_wide(dtype), dtype, "float64"} if narrow else {dtype}
-    helpers = {f"store_{one}" for one in kinds} | ({"peek_float64"} if narrow else set())
+    helpers = {f"store_{kind}" for kind in kinds} | ({"peek_float64"} if narrow else set())
     text = text.replace("IMPORTS", ",\n    ".join([*sorted(helpers)]) + ",")
     size = str(np.dtype(dtype).itemsize)
     text = text.replace("SIZE", size).replace("READ", size).replace("AHEAD", str(PREFETCH_ROWS))

@@ -281,7 +281,8 @@ def source(name: str, dtype: str, last: bool) -> str:
     text = text.replace("IDENTITY", "0" if name == "cumsum" else "1")
     text = text.replace("TOTAL", total_dtype(dtype)).replace("VALUE", computed(dtype))
     text = text.replace("DTYPE", dtype)
-    return text.replace("    HELPERS\n", "".join(f"    {one},\n" for one in sorted(_helpers(text))))
+    helpers = "".join(f"    {name},\n" for name in sorted(_helpers(text)))
+    return text.replace("    HELPERS\n", helpers)
 
 
 def _helpers(text: str) -> set[str]:

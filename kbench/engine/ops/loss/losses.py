@@ -120,7 +120,7 @@ def _same_shape(target: Tensor, output: Tensor) -> None:
 
 def _wide(*tensors: Tensor) -> list[Tensor]:
     """float32 in place of float16, in which `1 - epsilon()` is 1: nothing is held away from 1."""
-    return [cast(one, "float32") if one.spec.dtype == "float16" else one for one in tensors]
+    return [cast(x, "float32") if x.spec.dtype == "float16" else x for x in tensors]
 
 
 def _inside(probability: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def _scaled(
     e: float,
 ) -> Tensor:
     """(x - centre) / sqrt(spread + e) * gamma + beta."""
-    gamma, beta = [None if one is None else _wide(one) for one in factors]
+    gamma, beta = [None if factor is None else _wide(factor) for factor in factors]
     slope = 1 / sqrt(spread + e)
     if gamma is not None:
         slope = multiply(slope, gamma)
