@@ -304,7 +304,7 @@ def _output(given: object, place: int) -> Tensor:
 
 def function(
     inputs: Sequence[Tensor],
-    outputs: Sequence[Operand],
+    outputs: Sequence[Operand | None],
     updates: Sequence[object] | None = None,
     **kwargs: Any,
 ) -> Function:
