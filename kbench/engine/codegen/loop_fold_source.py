@@ -94,10 +94,11 @@ class Folds(Walk):
         out.add(f"last = {last}")
         chunk = self._chunk()
         out.open(f"for low in range({first}, last, {chunk}):")
-        out.add(f"part = {self.identity(self.step_dtype)}", "begun = low")
+        out.add(f"part = {self.identity(self.step_dtype)}")
         if self._narrow:
             self._quarters(position, chunk)
-        out.open(f"for j in range(begun, min(low + {chunk}, last)):")
+        begun = "begun" if self._narrow else "low"
+        out.open(f"for j in range({begun}, min(low + {chunk}, last)):")
         self.step(position)
         value = self.value(self.step_dtype)
         if program.has_exponents:
