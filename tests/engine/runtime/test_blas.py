@@ -28,6 +28,7 @@ class Pool:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     made = Pool(4)
     monkeypatch.setattr(blas.one_thread, "_pools", [made])
+    monkeypatch.setattr(threads, "is_compiling", lambda: False)  # of what other tests began
     return made
 
 
