@@ -21,7 +21,7 @@ from kbench.engine.graph.convert import (
 from kbench.engine.graph.declare import allocating, elementwise
 from kbench.engine.graph.expr.expression import parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, numpy_form
-from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 
 # ------------------------------------------------------------------ dtype
@@ -126,9 +126,6 @@ def _no_zero_division(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
     return checked
 
 
-_FLOORDIV_EXPR, _MOD_EXPR = parse("x // y", ("x", "y")), parse("x % y", ("x", "y"))
-
-
 def _division_infer(x: Spec, y: Spec) -> Spec:
     added = add.op.infer(x, y)
     value, first, second = None, _known_scalar(x), _known_scalar(y)
@@ -150,28 +147,21 @@ def _mod_gradient(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, 
     return g, -g * floor_divide(x, y)
 
 
-FLOORDIV = register(
-    Op(
-        "floordiv",
-        "elementwise",
-        _division_infer,
-        _no_zero_division(allocating(_FLOORDIV_EXPR, ("x", "y"), boolean=False)),
-        lambda g, y_, x, y: (None, None),
-        _FLOORDIV_EXPR,
-        names=("x", "y"),
-    )
-)
-MOD = register(
-    Op(
-        "mod",
-        "elementwise",
-        _mod_infer,
-        _no_zero_division(allocating(_MOD_EXPR, ("x", "y"), boolean=False)),
-        _mod_gradient,
-        _MOD_EXPR,
-        names=("x", "y"),
-    )
-)
+def _integer_division(
+    name: str, text: str, infer: Callable[[Spec, Spec], Spec], gradient: Gradient
+) -> Op:
+    names = ("x", "y")
+    expr = parse(text, names)
+    run = _no_zero_division(allocating(expr, names, boolean=False))
+    return register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
+
+
+def _no_slopes(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[None, None]:
+    return None, None
+
+
+FLOORDIV = _integer_division("floordiv", "x // y", _division_infer, _no_slopes)
+MOD = _integer_division("mod", "x % y", _mod_infer, _mod_gradient)
 
 
 def _number_operands(x: Operand, y: Operand) -> list[Tensor]:
