@@ -10,6 +10,7 @@ processes that keep freed memory.
     kbench bench --only softmax,conv.3x3 --json out.json --markdown out.md
     kbench bench --quick
     kbench bench --threads 1,2 --peers ""
+    kbench bench --against ../before --only reduce   another tree of kbench, in turns with this one
     kbench bench --fresh            first calls, with and without a cache of kernels
     kbench bench --memory           of the training steps
 """
@@ -28,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from figures import KEPT
+from figures import BEFORE, KEPT
 from first import measure_first
 from fresh import FRESH, measure_fresh
 from libraries import MODULES
@@ -69,6 +70,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parser.add_argument("--only", default="", help="names that contain one of these, by commas")
     parser.add_argument("--peers", default=",".join(PEERS), help="libraries to compare with")
+    parser.add_argument(
+        "--against", metavar="FOLDER", help="another tree of kbench, instead of other libraries"
+    )
     parser.add_argument("--threads", default=str(cores), help="a number, or several by commas")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="of each library's round")
@@ -84,6 +88,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     usual = QUICK if options.quick else USUAL
     options.rounds = usual["rounds"] if options.rounds is None else options.rounds
     options.seconds = usual["seconds"] if options.seconds is None else options.seconds
+    if options.against is not None:
+        if not Path(options.against, "kbench", "__init__.py").is_file():
+            parser.error(f"--against takes a folder that holds a folder kbench: {options.against}")
+        options.peers = ""
     try:
         options.threads = [int(one) for one in options.threads.split(",")]
     except ValueError:
@@ -150,8 +158,8 @@ class Team:
             process = Process(python, name, self._threads, environment, label)
             if "error" in process.hello:
                 print(f"{process.name}: {process.hello['error']}", file=sys.stderr)
-            elif not label and name != "reference":
-                self.versions[name] = process.hello["version"]
+            elif label in ("", BEFORE) and name != "reference":
+                self.versions[label or name] = process.hello["version"]
             self._started[key] = process
         return self._started[key]
 
@@ -160,9 +168,12 @@ class Team:
         return self.start("reference", KBENCH_JIT="off")
 
     def contestants(self, mode: str) -> list[Process]:
-        """kbench in this mode of compilation, and the peers."""
-        own = self.start("kbench", KBENCH_JIT=mode)
-        return [own, *(self.start(name) for name in self.names)]
+        """kbench in this mode of compilation, the other tree in the same, and the peers."""
+        trees = [self.start("kbench", KBENCH_JIT=mode)]
+        if self._options.against is not None:
+            folder = str(Path(self._options.against).resolve())
+            trees.append(self.start("kbench", BEFORE, KBENCH_JIT=mode, PYTHONPATH=folder))
+        return [*trees, *(self.start(name) for name in self.names)]
 
     def keeping(self) -> list[Process]:
         """The peers once more, in processes that keep freed memory; not for a quick look."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -292,6 +293,22 @@ def test_a_short_run_gives_every_column(run_kbench, tmp_path):
         assert 0 < rows[library]["best"] <= rows[library]["median"] <= rows[library]["high"]
         assert rows[library]["first"] > 0
     assert "| best peer | ratio |" in done.stdout
+
+
+@pytest.mark.slow
+def test_another_tree_takes_turns_with_this_one(run_kbench, tmp_path):
+    before, out = tmp_path / "tree", tmp_path / "out.json"
+    shutil.copytree(FOLDER.parent / "kbench", before / "kbench")
+    (before / "kbench" / "version.py").write_text('__version__ = "0.0.1"\n')
+    options = ["--against", str(before), "--rounds", "2", "--seconds", "0.01"]
+    done = run_kbench("bench", "--only", "function_one", *options, "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert report["versions"]["before"] == "0.0.1" != report["versions"]["kbench"]
+    assert report["rows"]["tiny.function_one"]["before"]["median"] > 0
+    assert " of before" in done.stderr and "met" not in done.stderr
+    done = run_kbench("bench", "--against", str(tmp_path))
+    assert done.returncode == 2 and "holds a folder kbench" in done.stderr
 
 
 @pytest.mark.slow
